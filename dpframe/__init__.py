@@ -1,0 +1,47 @@
+"""Private rollups for DataFrames and SQL.
+
+>>> import pandas as pd, dpframe as dp
+>>> plan = dp.explain(["country", "city"], epsilon=1.0, delta=1e-6)
+
+``import dpframe`` also gives every pandas frame the accessor ``.dp``.
+"""
+
+from dpframe._version import __version__
+from dpframe.errors import (
+    BudgetError,
+    ColumnError,
+    DpframeError,
+    HierarchyError,
+    ParameterError,
+    ParameterTypeError,
+    SourceError,
+    ThresholdError,
+)
+from dpframe.frontends.functions import explain, hhh
+from dpframe.frontends.pandas_accessor import DpAccessor
+from dpframe.hierarchy import code, columns, date, domain, ip, number, path
+from dpframe.receipt import Explanation, Receipt
+
+__all__ = [
+    "BudgetError",
+    "ColumnError",
+    "DpAccessor",
+    "DpframeError",
+    "Explanation",
+    "HierarchyError",
+    "ParameterError",
+    "ParameterTypeError",
+    "Receipt",
+    "SourceError",
+    "ThresholdError",
+    "__version__",
+    "code",
+    "columns",
+    "date",
+    "domain",
+    "explain",
+    "hhh",
+    "ip",
+    "number",
+    "path",
+]

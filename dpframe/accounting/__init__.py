@@ -1,0 +1,1 @@
+"""What noise costs and how much is needed; every bound rounds to the private side."""

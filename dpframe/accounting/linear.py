@@ -1,0 +1,70 @@
+"""Accounting for laws whose log-likelihood ratios are linear in the amount that moved.
+
+Geometric halves lose at most ``s / b`` when a count moves by ``s`` records, plus a small mass
+``slip`` where the bounded table leaves the geometric law (its cut ends, its rounding). A user
+whose records weigh ``s_1, s_2, ...`` with sum at most 1 therefore loses the share-weighted mean
+of the losses of their paths, never more than one record's path, and slips at most once a level
+and once at the release (docs/guarantees.md gives the proof). One record is the special case
+of a single share, so the same bound serves tables too long for the recursion.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpframe.accounting.path import FLOAT_SLACK
+from dpframe.noise import NoiseTable
+
+
+def linear_epsilon(
+    *, right: float, left: float, release: float, height: int, remainder: bool
+) -> float:
+    """Pure part of the loss of one record: scales in records, as in docs/mechanism.md."""
+    selected_first = 1 / right + 1 / release
+    selected_last = (height - 1) / left + 1 / release
+    never = height / left + (1 / release if remainder else 0.0)
+    return max(selected_first, selected_last, never)
+
+
+def linear_delta(
+    test: NoiseTable,
+    release: NoiseTable,
+    *,
+    right: float,
+    left: float,
+    release_scale: float,
+    height: int,
+    grid: int,
+) -> tuple[float, float]:
+    """Upper bounds on delta, ``(D from D', D' from D)``; tables count units of 1/grid record."""
+    slip_top = _whole_record(_slip(test.at_least(), 1 / (right * grid)), 1 / right, grid)
+    slip_bot = _whole_record(_slip(test.below()[::-1], 1 / (left * grid)), 1 / left, grid)
+    atoms = np.concatenate([[0.0], release.pmf, [0.0]])
+    rate = math.exp(1 / (release_scale * grid))
+    apart = max(
+        float(np.maximum(atoms[1:] - rate * atoms[:-1], 0).sum()),
+        float(np.maximum(atoms[:-1] - rate * atoms[1:], 0).sum()),
+    )
+    slip_release = _whole_record(apart, 1 / release_scale, grid)
+    slack = (height + 1) * FLOAT_SLACK
+    fewer = height * slip_bot + slip_release + slack
+    more = height * slip_top + slip_release + slack
+    return min(1.0, fewer * (1 + 1e-9)), min(1.0, more * (1 + 1e-9))
+
+
+def _slip(tail: np.ndarray, rate: float) -> float:
+    """max over x of P(tail one step further out) - e^rate P(tail), zero for the exact law.
+
+    ``tail`` falls from 1 to 0; moving by one unit turns tail[i + 1] into tail[i].
+    """
+    return float(np.max(np.maximum(tail[:-1] - math.exp(rate) * tail[1:], 0.0)))
+
+
+def _whole_record(slip: float, rate: float, grid: int) -> float:
+    """Slip of one record's units, however they are spread: slip (e^rate - 1)/(e^(rate/grid) - 1).
+
+    Moving by s units slips at most slip (1 + e^(rate/grid) + ... ) (s terms), convex in s.
+    """
+    return slip * math.expm1(rate) / math.expm1(rate / grid)

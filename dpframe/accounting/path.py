@@ -1,0 +1,239 @@
+"""What a bottom-up selection along one root path costs: the recursion, in upper bounds.
+
+A node is selected iff ``F + W >= threshold``; the first selected node on the path of the
+record releases ``F + V`` and ends the path; with ``remainder`` a path without a selected
+node ends in the release of the root's residual. ``T_t(eps)`` bounds the hockey-stick
+divergence of the outputs on a path of t tested nodes for neighbours that differ in one
+record (mechanism notes in docs/mechanism.md, derivation in docs/guarantees.md).
+
+Two facts make it cheap and keep it rigorous.
+
+* The cost of one node is convex in the pair ``(q, q') = (P(top | F), P(top | F + 1))`` (a
+  perspective function of a convex curve), so the worst residual F is a vertex of the convex
+  hull of all pairs. The hull is taken in exact integers.
+* Hockey-stick curves are convex in ``t = e^eps``, so a chord between two grid points is an
+  upper bound. At t = 0 the curve is 1 exactly; above the grid the last value bounds it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.noise import TOTAL, NoiseTable
+
+MOST_CORNERS = 128
+"""Corners of the polygon around the pairs (q, q'); more corners only tighten the bound."""
+
+GRID_POINTS = 1500
+"""Chord grid; more points only tighten the bound."""
+
+FLOAT_SLACK = 2e-15
+"""Bound on the rounding error of one level of the recursion (a few ulps of probability 1)."""
+
+Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoints:
+    """Worst pairs of selection probabilities on neighbours, each with its complement."""
+
+    top: NDArray[np.float64]  # q:  selected, without the record
+    top_more: NDArray[np.float64]  # q': selected, with the record
+    bot: NDArray[np.float64]  # 1 - q, never computed by subtraction
+    bot_more: NDArray[np.float64]  # 1 - q'
+
+
+def path_delta(
+    test: NoiseTable,
+    release: NoiseTable,
+    *,
+    height: int,
+    epsilon: float,
+    remainder: bool,
+    threshold: int | None = None,
+) -> float:
+    """Smallest delta, rounded up, for which a path of ``height`` tests is (epsilon, delta)-DP.
+
+    ``threshold=None`` stands for any threshold above ``test.highest + 1``.
+    """
+    return max(
+        one_direction(
+            test,
+            release,
+            height=height,
+            epsilon=epsilon,
+            remainder=remainder,
+            threshold=threshold,
+            more_first=more_first,
+        )
+        for more_first in (False, True)
+    )
+
+
+def one_direction(
+    test: NoiseTable,
+    release: NoiseTable,
+    *,
+    height: int,
+    epsilon: float,
+    remainder: bool,
+    more_first: bool,
+    threshold: int | None = None,
+) -> float:
+    """Upper bound on the divergence of D' = D + record from D (``more_first``), or of D from D'."""
+    points = step_points(test, threshold)
+    if more_first:
+        p, other = (points.top_more, points.bot_more), (points.top, points.bot)
+    else:
+        p, other = (points.top, points.bot), (points.top_more, points.bot_more)
+    curve = ReleaseCurve(release)
+    ln_t, step = _grid(points, height, epsilon, more_first)
+    t = np.exp(ln_t)
+    values = curve(t) if remainder else np.maximum(1.0 - t, 0.0)
+    tops = [a * curve(t * _ratio(b, a)) for a, b in zip(p[0], other[0], strict=True)]
+    bots = [(a, _ratio(b, a)) for a, b in zip(p[1], other[1], strict=True)]
+    for _ in range(height):
+        worst = values.copy()
+        for top, (mass, ratio) in zip(tops, bots, strict=True):
+            np.maximum(worst, top + mass * _at(values, t[0], step, ratio), out=worst)
+        values = worst
+    delta = float(values[-1] if not more_first else values[0])
+    return min(1.0, delta * (1 + 1e-9) + (height + 1) * FLOAT_SLACK)
+
+
+def _ratio(over: float, under: float) -> float:
+    return over / under if under > 0 else 0.0
+
+
+def _at(values: NDArray[np.float64], lowest: float, step: float, ratio: float) -> NDArray[np.float64]:
+    """Upper bound on the curve at ``ratio * t`` for every grid point t, by chords.
+
+    The grid is uniform in ln t, so a ratio is one shift and one pair of chord weights. Left of
+    the grid the chord starts at the exact point (0, 1); right of it the last value holds.
+    """
+    n = len(values)
+    if ratio <= 0:
+        return np.ones(n)
+    shift = math.log(ratio) / step
+    whole = math.floor(shift + 1e-9)
+    weight = math.expm1(max(shift - whole, 0.0) * step) / math.expm1(step)  # of the right end
+    out = np.empty(n)
+    if whole >= 0:
+        inside = max(0, n - whole - 1)
+        out[:inside] = (1 - weight) * values[whole : n - 1] + weight * values[whole + 1 :]
+        out[inside:] = values[-1]
+        return out
+    below = min(n, -whole)
+    t = lowest * ratio * np.exp(step * np.arange(below))
+    out[:below] = 1.0 + (values[0] - 1.0) * np.minimum(t / lowest, 1.0)
+    if below < n:
+        left = values[: n - below]
+        out[below:] = (1 - weight) * left + weight * values[1 : n - below + 1]
+    return out
+
+
+def step_points(test: NoiseTable, threshold: int | None) -> StepPoints:
+    """Hull of all pairs (q, q') over residuals F >= 1, and the pair of a node that appears."""
+    up = [0, *np.cumsum(test.weights[::-1], dtype=np.uint64)[:-1].tolist(), TOTAL]
+    n = len(test.weights)
+    # up[j] = 2**64 P(W >= highest + 1 - j); x = threshold - F runs down from threshold - 1
+    first = 0 if threshold is None else max(0, test.highest + 2 - threshold)
+    # the two points (0, 0), absent everywhere, and (0, q0), the node that appears
+    pairs = [(0, 0)]
+    if first > 0:
+        pairs.append((0, up[min(first, n)]))
+    pairs += [(up[j], up[min(j + 1, n)]) for j in range(first, n + 1)]
+    vertices = _thinned(_hull(sorted(set(pairs))))
+    q = np.array([float(x) for x, _ in vertices])
+    more = np.array([float(y) for _, y in vertices])
+    bot = np.array([float(1 - x) for x, _ in vertices])
+    bot_more = np.array([float(1 - y) for _, y in vertices])
+    return StepPoints(q, more, bot, bot_more)
+
+
+def _thinned(hull: list[tuple[int, int]]) -> list[tuple[Fraction, Fraction]]:
+    """A polygon of fewer corners around the hull, hence an upper bound: drop edges, meet the rest.
+
+    The pairs (q, q') of a log-concave law lie on one concave chain; curved laws make every pair
+    a corner. Both ends of the chain, where the tails are, keep all their edges.
+    """
+    corners = [(Fraction(x, TOTAL), Fraction(y, TOTAL)) for x, y in hull]
+    skip = len(corners) // MOST_CORNERS
+    if skip < 2:
+        return corners
+    edges = list(zip(corners, corners[1:] + corners[:1], strict=True))
+    ends = MOST_CORNERS // 8
+    kept = [e for i, e in enumerate(edges) if i < ends or i >= len(edges) - ends or i % skip == 0]
+    return [_meet(a, b) for a, b in zip(kept, kept[1:] + kept[:1], strict=True)]
+
+
+Edge = tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]
+
+
+def _meet(a: Edge, b: Edge) -> tuple[Fraction, Fraction]:
+    """Where the lines of two edges of a convex polygon cross."""
+    if a[1] == b[0]:
+        return a[1]
+    (ax, ay), (bx, by) = a
+    (cx, cy), (dx, dy) = b
+    cross = (bx - ax) * (dy - cy) - (by - ay) * (dx - cx)
+    along = ((cx - ax) * (dy - cy) - (cy - ay) * (dx - cx)) / cross
+    return ax + along * (bx - ax), ay + along * (by - ay)
+
+
+def _hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Andrew's monotone chain in exact integers."""
+    if len(points) < 3:
+        return points
+
+    def chain(order: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        out: list[tuple[int, int]] = []
+        for x, y in order:
+            while len(out) > 1:
+                (ax, ay), (bx, by) = out[-2], out[-1]
+                if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:
+                    break
+                out.pop()
+            out.append((x, y))
+        return out
+
+    return chain(points)[:-1] + chain(points[::-1])[:-1]
+
+
+class ReleaseCurve:
+    """Exact hockey-stick curve of ``V`` against ``V + 1`` as a function of t = e^eps."""
+
+    def __init__(self, release: NoiseTable) -> None:
+        p = np.concatenate([release.pmf, [0.0]])
+        shifted = np.concatenate([[0.0], release.pmf])
+        with np.errstate(divide="ignore"):
+            kinks = np.where(shifted > 0, p / np.where(shifted > 0, shifted, 1.0), np.inf)
+        order = np.argsort(kinks)[::-1]
+        self._kinks = kinks[order][::-1]  # ascending
+        self._p = np.concatenate([[0.0], np.cumsum(p[order])])
+        self._shifted = np.concatenate([[0.0], np.cumsum(shifted[order])])
+
+    def __call__(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        above = len(self._kinks) - np.searchsorted(self._kinks, t, side="right")
+        return np.maximum(self._p[above] - t * self._shifted[above], 0.0)
+
+
+def _grid(
+    points: StepPoints, height: int, epsilon: float, more_first: bool
+) -> tuple[NDArray[np.float64], float]:
+    """ln t, uniform; its step divides the usual shift of one unselected node, so kinks stay on it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.log(points.bot / points.bot_more)
+    mode = int(np.argmax(points.top_more - points.top))  # the likeliest value of the noise
+    usual = float(shift[mode]) if np.isfinite(shift[mode]) and shift[mode] > 0 else epsilon
+    most = float(np.max(shift[np.isfinite(shift) & (points.bot > 1e-4)], initial=usual))
+    reach = min(most * height, 4.0 + 2 * epsilon) + usual
+    step = usual / max(1, math.ceil(GRID_POINTS * usual / reach))
+    n = math.ceil(reach / step) + 1
+    offsets = step * np.arange(n)
+    return (epsilon + offsets if more_first else epsilon - offsets[::-1]), step

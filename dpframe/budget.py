@@ -1,0 +1,76 @@
+"""What is promised, and for whom: the budget of a release and its unit of privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Contribution = Literal["share", "records"]
+
+SHARE_GRID = 256
+"""Units that the weight 1 of a user is divided into; counts of shares are exact to 1/256."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """(epsilon, delta) of one release: epsilon > 0 and 0 < delta < 1."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyUnit:
+    """Who is protected: neighbouring tables differ by adding or removing one of these.
+
+    Without ``user`` the unit is one record. With ``user`` it is everything that one user has,
+    either as shares (each user weighs 1) or as at most ``max_contributions`` records.
+    """
+
+    user: str | None = None
+    contribution: Contribution = "share"
+    max_contributions: int = 1
+
+    @property
+    def grid(self) -> int:
+        """Units a record or user weighs in the counts."""
+        return SHARE_GRID if self.user is not None and self.contribution == "share" else 1
+
+    @property
+    def moves(self) -> int:
+        """Whole records by which one unit of privacy moves the counts."""
+        return self.max_contributions if self.user is not None and self.grid == 1 else 1
+
+    @property
+    def sentence(self) -> str:
+        if self.user is None:
+            return "adding or removing one record"
+        if self.contribution == "share":
+            return f"adding or removing one user ({self.user!r}) with all their records"
+        return (
+            f"adding or removing one user ({self.user!r}) with all their records, "
+            f"of which at most {self.max_contributions} are counted"
+        )
+
+    @property
+    def counts(self) -> str:
+        """What the counts of the release count."""
+        if self.user is None:
+            return "records"
+        if self.contribution == "share":
+            return "users, each weighing 1 in total, divided evenly over their records"
+        return f"records, a uniform sample of at most {self.max_contributions} of each user"
+
+
+def per_record(budget: Budget, moves: int) -> Budget:
+    """The budget for one record that gives ``budget`` to a group of ``moves`` records.
+
+    Group privacy: an (e, d)-DP mechanism is (m e, d (exp(m e) - 1)/(exp(e) - 1))-DP for m
+    records (Vadhan, The Complexity of Differential Privacy, Lemma 2.2, summed exactly).
+    """
+    if moves == 1:
+        return budget
+    epsilon = budget.epsilon / moves
+    delta = budget.delta * math.expm1(epsilon) / math.expm1(budget.epsilon)
+    return Budget(epsilon=epsilon, delta=delta * (1 - 1e-12))

@@ -1,0 +1,50 @@
+"""Everything dpframe raises.
+
+::
+
+    DpframeError
+    +-- ParameterError   (ValueError)   an argument has a wrong value
+    |   +-- BudgetError                 epsilon or delta out of range or out of reach
+    |   +-- ThresholdError              below the smallest private threshold
+    |   +-- HierarchyError              a hierarchy that cannot be read or does not exist
+    |   +-- ColumnError                 a column that does not exist or does not fit
+    +-- ParameterTypeError (TypeError)  an argument has a wrong type
+    +-- SourceError      (RuntimeError) the data cannot be read; never quotes the data
+
+Messages say what was given, the rule, and the next step. No message contains a value from the
+data: what a database says about a failing row is dropped, not forwarded.
+"""
+
+from __future__ import annotations
+
+
+class DpframeError(Exception):
+    """Base of all errors of this package."""
+
+
+class ParameterError(DpframeError, ValueError):
+    """An argument has a value outside its rule."""
+
+
+class BudgetError(ParameterError):
+    """Epsilon or delta is out of range, or no noise reaches it."""
+
+
+class ThresholdError(ParameterError):
+    """The threshold is below the smallest one that keeps the guarantee."""
+
+
+class HierarchyError(ParameterError):
+    """A hierarchy specification that names no known kind or breaks its kind's rules."""
+
+
+class ColumnError(ParameterError):
+    """A column that the source does not have, or whose type the hierarchy cannot read."""
+
+
+class ParameterTypeError(DpframeError, TypeError):
+    """An argument has the wrong type."""
+
+
+class SourceError(DpframeError, RuntimeError):
+    """The data could not be read. Details are withheld because they can quote the data."""

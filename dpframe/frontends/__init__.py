@@ -1,0 +1,1 @@
+"""Front doors: they parse, call and format. No mechanism lives here."""

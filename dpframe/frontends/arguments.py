@@ -1,0 +1,134 @@
+"""Every argument of every front door, checked once: name, value, rule, next step."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, cast
+
+from dpframe.budget import Budget, Contribution, PrivacyUnit
+from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import as_hierarchy
+from dpframe.plan import MECHANISMS, Mechanism, Plan, make_plan
+
+EPSILON = (1e-4, 100.0)
+DELTA = (1e-12, 0.1)
+"""Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
+
+
+def plan_from(
+    hierarchy: object,
+    *,
+    epsilon: object,
+    delta: object,
+    threshold: object,
+    user: object,
+    contribution: object,
+    max_contributions: object,
+    mechanism: object,
+    remainder: object,
+    release_share: object,
+    confidence: object,
+    acknowledge: object,
+) -> Plan:
+    """A plan from unchecked arguments."""
+    return make_plan(
+        hierarchy=as_hierarchy(hierarchy),
+        unit=_unit(user, contribution, max_contributions),
+        budget=Budget(
+            epsilon=_budget("epsilon", epsilon, *EPSILON, "for example 1.0"),
+            delta=_budget("delta", delta, *DELTA, "well below one over the number of people"),
+        ),
+        mechanism=cast(Mechanism, _choice("mechanism", mechanism, MECHANISMS)),
+        threshold=None if threshold is None else _whole("threshold", threshold, 1, 2**53),
+        remainder=_flag("remainder", remainder),
+        release_share=(
+            None if release_share is None else _number("release_share", release_share, 0.01, 0.99)
+        ),
+        confidence=_number("confidence", confidence, 0.5, 0.999999),
+        acknowledge=_flag("acknowledge", acknowledge),
+    )
+
+
+def _unit(user: object, contribution: object, max_contributions: object) -> PrivacyUnit:
+    if user is None:
+        for name, value in (
+            ("contribution", contribution),
+            ("max_contributions", max_contributions),
+        ):
+            if value is not None:
+                raise ParameterError(
+                    f"{name} ({value!r}) needs user=: name the column that identifies a person, "
+                    f"or leave {name} out to protect single records."
+                )
+        return PrivacyUnit()
+    if not isinstance(user, str):
+        raise ParameterTypeError(
+            f"user must be the name of a column; got {type(user).__name__}."
+        )
+    kind = _choice("contribution", contribution or "share", ("share", "records"))
+    if kind == "share":
+        if max_contributions is not None:
+            raise ParameterError(
+                f"max_contributions ({max_contributions!r}) goes with contribution='records'; "
+                "with shares every user weighs 1 and needs no bound."
+            )
+        return PrivacyUnit(user=user)
+    if max_contributions is None:
+        raise ParameterError(
+            "contribution='records' needs max_contributions=, the number of records counted of "
+            "each user; it must not be learned from the data."
+        )
+    bound = _whole("max_contributions", max_contributions, 1, 1_000_000)
+    return PrivacyUnit(
+        user=user, contribution=cast(Contribution, kind), max_contributions=bound
+    )
+
+
+def _budget(name: str, value: object, low: float, high: float, advice: str) -> float:
+    if value is None:
+        raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterTypeError(f"{name} must be a number, {advice}; got {value!r}.")
+    number = float(value)
+    if not math.isfinite(number) or not low <= number <= high:
+        raise BudgetError(
+            f"{name} ({number!r}) must be a finite number from {low:g} to {high:g}: {advice}."
+        )
+    return number
+
+
+def _number(name: str, value: object, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterTypeError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}.")
+    number = float(value)
+    if not low <= number <= high:  # also refuses NaN
+        raise ParameterError(f"{name} ({number!r}) must be a number from {low:g} to {high:g}.")
+    return number
+
+
+def _whole(name: str, value: object, low: int, high: int) -> int:
+    whole: Any = value
+    if isinstance(value, float) and value.is_integer():
+        whole = int(value)
+    if isinstance(whole, bool) or not isinstance(whole, Integral):
+        raise ParameterTypeError(f"{name} must be a whole number of at least {low}; got {value!r}.")
+    if not low <= int(whole) <= high:
+        raise ParameterError(f"{name} ({value!r}) must be a whole number from {low} to {high}.")
+    return int(whole)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterTypeError(f"{name} must be True or False; got {value!r}.")
+    return value
+
+
+def _choice(name: str, value: object, known: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in known:
+        near = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(f"{name} ({value!r}) must be one of {', '.join(known)}.{hint}")
+    return value

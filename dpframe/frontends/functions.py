@@ -1,0 +1,170 @@
+"""``dp.hhh`` and ``dp.explain``: the same for every source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpframe.frontends.arguments import plan_from
+from dpframe.receipt import Explanation
+from dpframe.release import release
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpframe.hierarchy import Hierarchy
+
+
+def hhh(
+    source: object,
+    hierarchy: str | Sequence[str] | Hierarchy,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    threshold: int | None = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    mechanism: str = "offline",
+    remainder: bool = True,
+    release_share: float | None = None,
+    confidence: float = 0.95,
+    acknowledge: bool = False,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Hierarchical heavy hitters, differentially private.
+
+    Reports the nodes of a hierarchy whose residual count (records below them that no reported
+    node further down covers) reaches a threshold, at every level, with noisy counts.
+
+    Parameters
+    ----------
+    source
+        A pandas or Polars frame, Arrow table, DuckDB relation, or path of a parquet or CSV file.
+    hierarchy
+        ``"ip:src"``, a list of columns from coarse to fine, or an object such as
+        ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
+    epsilon, delta
+        The privacy budget of this release: 1e-4 to 100 and 1e-12 to 0.1. No defaults.
+    threshold
+        Residual count from which a node is reported. By default the smallest private one.
+    user
+        Column that identifies a person; all rows of one are protected together. NULL ids count
+        as one user. Without it single records are protected.
+    contribution
+        With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
+        of one row) or "records" (a uniform sample of at most ``max_contributions`` rows each).
+    max_contributions
+        With ``contribution="records"``: rows counted of each user, at least 1.
+    mechanism
+        "offline" (default), the baselines "laplace" and "gaussian", or "paper" (as printed).
+    remainder
+        Release what no reported node covers as level 0, so that everything adds up.
+    release_share
+        Part of epsilon (0.01 to 0.99) spent on reported counts; the rest decides what is
+        reported. Default a third (half for a single level without remainder).
+    confidence
+        Of the intervals, 0.5 to 0.999999.
+    acknowledge
+        Must be True for ``mechanism="paper"``.
+    progress
+        Show progress on a terminal while files are counted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
+        text column a level, ``residual``, ``count`` (int64, unbiased, may be negative),
+        ``lower`` and ``upper`` (interval for the true count). Sorted by level and label. The
+        receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        An argument breaks its rule (BudgetError, ThresholdError, HierarchyError, ColumnError).
+    SourceError
+        The data cannot be read.
+
+    Privacy
+    -------
+    (epsilon, delta)-differential privacy for adding or removing one record, or one user with
+    all their records. Assumed public: every argument, the names and types of the columns, the
+    path or name of the source. Not covered: running time, and repeated releases, which add up.
+
+    References
+    ----------
+    Biswas, Cormode, Kanza, Srivastava, Zhou, "Differentially Private Hierarchical Heavy
+    Hitters" (2024), Algorithm 1, corrected; see docs/soundness.md and docs/mechanism.md.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> visits = pd.DataFrame({"src": ["10.0.0.1"] * 500 + ["10.0.7.7"] * 20})
+    >>> result = dp.hhh(visits, "ip:src?version=4", epsilon=1.0, delta=1e-6, threshold=100)
+    >>> list(result.columns)
+    ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
+    """
+    plan = plan_from(
+        hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        threshold=threshold,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        remainder=remainder,
+        release_share=release_share,
+        confidence=confidence,
+        acknowledge=acknowledge,
+    )
+    return release(source, plan, progress=progress).to_frame()
+
+
+def explain(
+    hierarchy: str | Sequence[str] | Hierarchy,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    threshold: int | None = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    mechanism: str = "offline",
+    remainder: bool = True,
+    release_share: float | None = None,
+    confidence: float = 0.95,
+    acknowledge: bool = False,
+) -> Explanation:
+    """What :func:`hhh` with these arguments would do: noise, threshold, coverage, error.
+
+    Spends nothing and reads no data; the arguments are those of :func:`hhh`.
+
+    Returns
+    -------
+    Explanation
+        Prints as a card; ``to_frame()`` has the columns quantity, value and meaning.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> frame = dp.explain("ip:src", epsilon=1.0, delta=1e-6).to_frame()
+    >>> list(frame.columns)
+    ['quantity', 'value', 'meaning']
+    """
+    return Explanation(
+        plan_from(
+            hierarchy,
+            epsilon=epsilon,
+            delta=delta,
+            threshold=threshold,
+            user=user,
+            contribution=contribution,
+            max_contributions=max_contributions,
+            mechanism=mechanism,
+            remainder=remainder,
+            release_share=release_share,
+            confidence=confidence,
+            acknowledge=acknowledge,
+        )
+    )

@@ -1,0 +1,69 @@
+"""``df.dp``: the functions of dpframe on a pandas frame, and the receipt of a result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from dpframe.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpframe.hierarchy import Hierarchy
+    from dpframe.receipt import Explanation, Receipt
+
+
+@pd.api.extensions.register_dataframe_accessor("dp")
+class DpAccessor:
+    """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def __repr__(self) -> str:
+        return "<dpframe accessor: hhh, explain, receipt>"
+
+    def hhh(
+        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
+    ) -> pd.DataFrame:
+        """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+        >>> result = trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
+        >>> result.dp.receipt["epsilon"]
+        1.0
+        """
+        from dpframe.frontends.functions import hhh
+
+        return hhh(self._frame, hierarchy, **arguments)
+
+    def explain(
+        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
+    ) -> Explanation:
+        """What :meth:`hhh` with these arguments would do; reads column names, no data."""
+        from dpframe.frontends.functions import explain
+        from dpframe.sources.tables import check_columns
+
+        explanation = explain(hierarchy, **arguments)
+        unit = explanation.plan.unit
+        wanted = [*explanation.plan.hierarchy.source_columns, *([unit.user] if unit.user else [])]
+        check_columns(self._frame, wanted)
+        return explanation
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt of a result of dpframe; prints as a privacy card."""
+        from dpframe.receipt import Receipt
+
+        facts = self._frame.attrs.get("dp")
+        if not isinstance(facts, dict):
+            raise ParameterError(
+                "this frame carries no receipt: it is no result of dpframe, or an operation "
+                "dropped its attrs. Keep result.dp.receipt of the frame that dpframe returned."
+            )
+        return Receipt(facts)

@@ -1,0 +1,130 @@
+"""Columns that are hierarchies: one kind a file, written once and the same everywhere.
+
+===========  ====================================================  ======================
+kind         string                                                object
+===========  ====================================================  ======================
+IP prefixes  ``ip:src``, ``ip:src?prefixes=8,16&version=4``        ``ip("src", ...)``
+paths        ``path:category?separator=/&depth=8``                 ``path("category")``
+columns      ``columns:country,state,city``, a list of names       ``columns("a", "b")``
+domains      ``domain:host?depth=4``                               ``domain("host")``
+dates        ``date:when?levels=year,month``                       ``date("when")``
+codes        ``code:zip?lengths=1,3,5``                            ``code("zip", ...)``
+numbers      ``number:age?lower=0&upper=100&depth=10``             ``number("age", ...)``
+===========  ====================================================  ======================
+
+Every kind takes ``invalid="count"`` (the default: NULL, empty and malformed values are counted
+under an ``<invalid>`` node) or ``invalid="drop"``.
+"""
+
+from __future__ import annotations
+
+from dpframe.hierarchy._base import INVALID, ROOT, Hierarchy, OnInvalid
+from dpframe.hierarchy._code import Code
+from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._date import Date
+from dpframe.hierarchy._domain import Domain
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._parse import KINDS, as_hierarchy
+from dpframe.hierarchy._path import Path
+
+__all__ = [
+    "INVALID",
+    "KINDS",
+    "ROOT",
+    "Hierarchy",
+    "as_hierarchy",
+    "code",
+    "columns",
+    "date",
+    "domain",
+    "ip",
+    "number",
+    "path",
+]
+
+
+def ip(
+    column: str,
+    *,
+    prefixes: tuple[int, ...] = (8, 16, 24, 32),
+    prefixes6: tuple[int, ...] = (16, 32, 48, 64, 128),
+    version: int | None = None,
+    invalid: OnInvalid = "count",
+) -> Ip:
+    """IPv4 and IPv6 addresses under their prefixes.
+
+    Parameters
+    ----------
+    column
+        Column of addresses as text. IPv4-mapped IPv6 addresses are their IPv4 addresses.
+    prefixes, prefixes6
+        Prefix lengths in bits, increasing; 1 to 32 for IPv4, 1 to 128 for IPv6.
+    version
+        4 or 6 to accept one family only (the other is then invalid); both by default.
+    invalid
+        "count" malformed values under ``<invalid>``, or "drop" them.
+
+    Examples
+    --------
+    >>> ip("src", prefixes=(8, 16)).spec
+    'ip:src?prefixes=8,16'
+    """
+    return Ip(column, tuple(prefixes), tuple(prefixes6), version, invalid)
+
+
+def path(
+    column: str, *, separator: str = "/", depth: int = 8, invalid: OnInvalid = "count"
+) -> Path:
+    """Paths such as ``tools/saws/hand``: at most ``depth`` (1 to 128) parts, the rest is cut.
+
+    Examples
+    --------
+    >>> path("category", separator=" > ").height
+    8
+    """
+    return Path(column, separator, depth, invalid)
+
+
+def columns(*names: str, invalid: OnInvalid = "count") -> Columns:
+    """Columns as levels, coarse to fine.
+
+    Examples
+    --------
+    >>> columns("country", "city").spec
+    'columns:country,city'
+    """
+    return Columns(tuple(names), invalid)
+
+
+def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> Domain:
+    """Host names from the right: at most ``depth`` (1 to 128) labels, the left ones are cut."""
+    return Domain(column, depth, invalid)
+
+
+def date(
+    column: str,
+    *,
+    levels: tuple[str, ...] = ("year", "month", "day", "hour"),
+    invalid: OnInvalid = "count",
+) -> Date:
+    """Dates and times; ``levels`` are some of year, month, day, hour, coarse to fine."""
+    return Date(column, tuple(levels), invalid)
+
+
+def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count") -> Code:
+    """Prefixes of a code, of these increasing lengths in characters.
+
+    Examples
+    --------
+    >>> code("zip", lengths=(1, 3, 5)).height
+    3
+    """
+    return Code(column, tuple(lengths), invalid)
+
+
+def number(
+    column: str, *, lower: float, upper: float, depth: int = 10, invalid: OnInvalid = "count"
+) -> Number:
+    """Binary splits of [lower, upper], ``depth`` (1 to 48) levels; the bounds are public."""
+    return Number(column, lower, upper, depth, invalid)

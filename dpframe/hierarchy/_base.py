@@ -1,0 +1,181 @@
+"""What every kind of hierarchy answers; none of them ever sees data.
+
+A hierarchy turns a row into a chain of nodes, coarse to fine. The rollup asks it for SQL: the
+key of the finest node of a row (one or several columns), the key of a node one level up, the
+number of levels the row really has, an order in which every node follows its ancestors, and
+the key as text. People see ``label``.
+
+A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed values end there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+from urllib.parse import quote
+
+from dpframe.errors import ColumnError, HierarchyError
+
+INVALID = "<invalid>"
+"""Label of the node of NULL, empty and malformed values."""
+
+ROOT = "*"
+"""Label of level 0, everything."""
+
+MAX_HEIGHT = 128
+
+OnInvalid = Literal["count", "drop"]
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Base of the kinds. ``invalid`` is "count" (an ``<invalid>`` node) or "drop"."""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self.validate()
+        if not 1 <= self.height <= MAX_HEIGHT:
+            raise HierarchyError(
+                f"{self.kind} hierarchy has {self.height} levels; it must have 1 to {MAX_HEIGHT}."
+            )
+        if self.on_invalid not in ("count", "drop"):
+            raise HierarchyError(
+                f"invalid={self.on_invalid!r} is not known: use 'count' (an {INVALID} node) "
+                "or 'drop'."
+            )
+
+    # -- the specification -------------------------------------------------------------------
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        raise NotImplementedError
+
+    @property
+    def height(self) -> int:
+        """Levels below the root; from the specification alone."""
+        raise NotImplementedError
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        """Columns that the hierarchy reads."""
+        raise NotImplementedError
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """A short name a level, for people."""
+        raise NotImplementedError
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options as text, only those that differ from the default."""
+        raise NotImplementedError
+
+    @property
+    def spec(self) -> str:
+        """The canonical string; parsing it gives an equal hierarchy."""
+        columns = ",".join(quote(c, safe=" /.-") for c in self.source_columns)
+        options = {**self.options, **({"invalid": "drop"} if self.on_invalid == "drop" else {})}
+        query = "&".join(f"{k}={quote(v, safe=',-: ')}" for k, v in options.items())
+        return f"{self.kind}:{columns}" + (f"?{query}" if query else "")
+
+    def validate(self) -> None:
+        """Raise HierarchyError if the specification breaks a rule of its kind."""
+
+    def check_types(self, types: tuple[str, ...]) -> None:
+        """Raise ColumnError if the DuckDB types of the columns cannot be read."""
+
+    # -- SQL ---------------------------------------------------------------------------------
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether equal raw values should be grouped before their keys are computed."""
+        return True
+
+    @property
+    def key_width(self) -> int:
+        """Key columns of the finest level."""
+        return 1
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        """Named SQL expressions, step upon step; the last step is the finest key: k1, k2, ...
+
+        ``columns`` is the SQL of the source columns and ``types`` their DuckDB types.
+        """
+        raise NotImplementedError
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        """SQL of the number of levels of a row; None if every row has all of them."""
+        raise NotImplementedError
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """SQL of the key at ``level`` from the key one level down; unchanged for shorter rows."""
+        raise NotImplementedError
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
+        raise NotImplementedError
+
+    def order_by(self) -> str:
+        """ORDER BY that puts every node right after its ancestors and before their siblings."""
+        sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
+        return ", ".join([*(f"s{i} NULLS FIRST" for i in range(1, sorts + 1)), "level"])
+
+    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """SQL of the key as VARCHAR columns, NULL for what the level does not have."""
+        raise NotImplementedError
+
+    # -- people ------------------------------------------------------------------------------
+
+    def label(self, level: int, texts: tuple[str | None, ...]) -> str:
+        """What people read for a node of ``level`` >= 1."""
+        return INVALID if texts[0] is None else texts[0]
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Extra columns of the result, one a level; only ``columns`` has them."""
+        return ()
+
+
+def text_of(column: str, duckdb_type: str) -> str:
+    """SQL of a value as text that does not depend on how the column happened to be stored.
+
+    A whole number reads the same from an integer and a floating-point column, so that a NULL
+    elsewhere, which turns integers into floats in pandas, changes nothing.
+    """
+    if duckdb_type in ("VARCHAR", "TEXT"):
+        return column
+    if duckdb_type in ("DOUBLE", "FLOAT"):
+        return (
+            f"CASE WHEN isnan({column}) THEN NULL "
+            f"WHEN {column} = trunc({column}) AND abs({column}) < 1e15 "
+            f"THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE CAST({column} AS VARCHAR) END"
+        )
+    return f"CAST({column} AS VARCHAR)"
+
+
+def one_column(kind: str, column: object) -> None:
+    if not isinstance(column, str) or not column:
+        raise HierarchyError(f"{kind} needs the name of one column, as text; got {column!r}.")
+
+
+def increasing(kind: str, name: str, values: object, low: int, high: int) -> None:
+    """Check a tuple of strictly increasing integers within [low, high]."""
+    ok = isinstance(values, tuple) and all(
+        isinstance(v, int) and not isinstance(v, bool) for v in values
+    )
+    if not ok or not values:
+        raise HierarchyError(f"{kind}: {name} must be whole numbers; got {values!r}.")
+    if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+        raise HierarchyError(f"{kind}: {name} must increase, coarse to fine; got {values!r}.")
+    if values[0] < low or values[-1] > high:
+        raise HierarchyError(f"{kind}: {name} must lie in {low} to {high}; got {values!r}.")
+
+
+def refuse_type(kind: str, column: str, duckdb_type: str, readable: str) -> None:
+    raise ColumnError(
+        f"column {column!r} has type {duckdb_type}; {kind} reads {readable}. "
+        "Cast the column, or choose another kind of hierarchy."
+    )

@@ -1,0 +1,104 @@
+"""Several columns, coarse to fine: country, state, city."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._base import INVALID, Hierarchy, OnInvalid, text_of
+
+RESERVED = ("level", "prefix", "residual", "count", "lower", "upper")
+"""Columns that every result has."""
+
+
+@dataclass(frozen=True)
+class Columns(Hierarchy):
+    """One level a column. Equal values under different parents are different nodes.
+
+    NULL, NaN and empty text make an ``<invalid>`` node under their parent, and the levels below
+    it still count.
+    """
+
+    columns: tuple[str, ...]
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "columns"
+
+    def validate(self) -> None:
+        names = self.columns
+        if not isinstance(names, tuple) or not names or not all(
+            isinstance(n, str) and n for n in names
+        ):
+            raise HierarchyError(
+                f"columns needs the names of one or more columns, coarse to fine; got {names!r}."
+            )
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise HierarchyError(f"columns names {twice[0]!r} twice; a level is one column.")
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        return len(self.columns)
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def reads_text(self) -> bool:
+        return False
+
+    @property
+    def key_width(self) -> int:
+        return len(self.columns)
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        pairs = zip(columns, types, strict=True)
+        return ({f"k{i}": _value(c, t) for i, (c, t) in enumerate(pairs, 1)},)
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        return None
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return keys[:level]
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
+
+    def order_by(self) -> str:
+        # a level that a node has, also with a NULL key, sorts after one that it has not
+        later = "".join(f", level >= {i}, t{i} NULLS FIRST" for i in range(2, self.height + 1))
+        return "t1 NULLS FIRST" + later
+
+    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        here = [f"CAST({k} AS VARCHAR)" for k in keys[:level]]
+        return (*here, *["NULL"] * (self.height - level))
+
+    def label(self, level: int, texts: tuple[str | None, ...]) -> str:
+        return " / ".join(INVALID if t is None else t for t in texts[:level])
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        return tuple(f"{c}_" if c in RESERVED else c for c in self.columns)
+
+
+def _value(column: str, duckdb_type: str) -> str:
+    if duckdb_type in ("VARCHAR", "TEXT"):
+        return f"nullif({column}, '')"
+    if duckdb_type in ("DOUBLE", "FLOAT"):
+        return text_of(column, duckdb_type)
+    return column

@@ -1,0 +1,97 @@
+"""Dates and times: year, month, day, hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._base import Hierarchy, OnInvalid, one_column, refuse_type
+
+FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
+"""Levels, coarse to fine, and how people read them."""
+
+
+@dataclass(frozen=True)
+class Date(Hierarchy):
+    """Year > month > day > hour, or some of them, coarse to fine.
+
+    Reads dates, timestamps (those with a time zone in UTC) and ISO 8601 text. Infinite and
+    unreadable times are invalid.
+    """
+
+    column: str
+    levels: tuple[str, ...] = ("year", "month", "day", "hour")
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "date"
+
+    def validate(self) -> None:
+        one_column("date", self.column)
+        known = list(FORMATS)
+        if not self.levels or any(name not in known for name in self.levels):
+            raise HierarchyError(
+                f"date: levels must be some of {', '.join(known)}; got {self.levels!r}."
+            )
+        order = [known.index(name) for name in self.levels]
+        if any(a >= b for a, b in zip(order, order[1:], strict=False)):
+            raise HierarchyError(f"date: levels must go from coarse to fine; got {self.levels!r}.")
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        return len(self.levels)
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return self.levels
+
+    @property
+    def options(self) -> dict[str, str]:
+        whole = self.levels == tuple(FORMATS)
+        return {} if whole else {"levels": ",".join(self.levels)}
+
+    @property
+    def reads_text(self) -> bool:
+        return False
+
+    def check_types(self, types: tuple[str, ...]) -> None:
+        if types[0] not in ("VARCHAR", "DATE") and not types[0].startswith("TIMESTAMP"):
+            refuse_type("date", self.column, types[0], "dates, timestamps and ISO 8601 text")
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        column = columns[0]
+        if types[0] == "TIMESTAMP WITH TIME ZONE":
+            # the cast would follow the session's time zone
+            finite = f"CASE WHEN isfinite({column}) THEN {column} END"
+            time = f"make_timestamp(epoch_us({finite}))"
+        else:
+            time = f"TRY_CAST({column} AS TIMESTAMP)"
+        return (
+            {"moment": time},
+            {"k1": f"CASE WHEN isfinite(moment) THEN {_cut(self.levels[-1], 'moment')} END"},
+        )
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        return f"CASE WHEN {keys[0]} IS NULL THEN 1 ELSE {self.height} END"
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (_cut(self.levels[level - 1], keys[0]),)
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return keys
+
+    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"strftime({keys[0]}, '{FORMATS[self.levels[level - 1]]}')",)
+
+
+def _cut(level: str, time: str) -> str:
+    return f"CAST(date_trunc('{level}', {time}) AS TIMESTAMP)"

@@ -1,0 +1,191 @@
+"""IPv4 and IPv6 prefixes, mixed in one column."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._base import (
+    INVALID,
+    Hierarchy,
+    OnInvalid,
+    increasing,
+    one_column,
+    text_of,
+)
+
+MAPPED = 0xFFFF << 32
+"""::ffff:0:0, where IPv4 addresses live inside IPv6 (RFC 4291, section 2.5.5.2)."""
+
+
+@dataclass(frozen=True)
+class Ip(Hierarchy):
+    """IP addresses as text under their prefixes.
+
+    Keys are 128-bit addresses; an IPv4 address is its IPv4-mapped IPv6 address, so both ways of
+    writing it meet in one node. A row has as many levels as its family has prefixes.
+    """
+
+    column: str
+    prefixes: tuple[int, ...] = (8, 16, 24, 32)
+    prefixes6: tuple[int, ...] = (16, 32, 48, 64, 128)
+    version: int | None = None
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "ip"
+
+    def validate(self) -> None:
+        one_column("ip", self.column)
+        if self.version not in (None, 4, 6):
+            raise HierarchyError(f"ip: version must be 4, 6 or absent; got {self.version!r}.")
+        increasing("ip", "prefixes", self.prefixes, 1, 32)
+        increasing("ip", "prefixes6", self.prefixes6, 1, 128)
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        four = 0 if self.version == 6 else len(self.prefixes)
+        six = 0 if self.version == 4 else len(self.prefixes6)
+        return max(four, six)
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        four = () if self.version == 6 else self.prefixes
+        six = () if self.version == 4 else self.prefixes6
+        names = []
+        for i in range(self.height):
+            name = [f"/{p[i]}" for p in (four, six) if i < len(p)]
+            names.append(" or ".join(dict.fromkeys(name)))
+        return tuple(names)
+
+    @property
+    def options(self) -> dict[str, str]:
+        out = {}
+        if self.prefixes != (8, 16, 24, 32):
+            out["prefixes"] = ",".join(map(str, self.prefixes))
+        if self.prefixes6 != (16, 32, 48, 64, 128):
+            out["prefixes6"] = ",".join(map(str, self.prefixes6))
+        if self.version is not None:
+            out["version"] = str(self.version)
+        return out
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        wanted = {None: "address", 4: f"CASE WHEN {_is_ipv4('address')} THEN address END"}
+        wanted[6] = f"CASE WHEN NOT {_is_ipv4('address')} THEN address END"
+        address = wanted[self.version]
+        if self.prefixes[-1] < 32 or self.prefixes6[-1] < 128:
+            address = self._masked(address, len(self.prefixes), len(self.prefixes6))
+        return (
+            {"txt": f"lower(trim({text_of(columns[0], types[0])}))"},
+            {"four": "CASE WHEN NOT contains(txt, ':') THEN txt END", "six": _without_dots("txt")},
+            {"halves": "string_split(six, '::')"},
+            {"front": _groups("halves[1]"), "back": _groups("halves[2]")},
+            {"address": f"CASE WHEN four IS NULL THEN {_IPV6} ELSE {_ipv4('four')} END"},
+            {"k1": address},
+        )
+
+    def _masked(self, key: str, four: int, six: int) -> str:
+        mask4 = _mask(96 + self.prefixes[four - 1])
+        mask6 = _mask(self.prefixes6[six - 1])
+        return (
+            f"CASE WHEN {_is_ipv4(key)} THEN {key} & {mask4}::UHUGEINT "
+            f"ELSE {key} & {mask6}::UHUGEINT END"
+        )
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        return (
+            f"CASE WHEN {keys[0]} IS NULL THEN 1 WHEN {_is_ipv4(keys[0])} "
+            f"THEN {len(self.prefixes)} ELSE {len(self.prefixes6)} END"
+        )
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        four, six = min(level, len(self.prefixes)), min(level, len(self.prefixes6))
+        return (self._masked(keys[0], four, six),)
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"CASE WHEN {_is_ipv4(keys[0])} THEN 0 ELSE 1 END", keys[0])
+
+    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        key = keys[0]
+        octets = " || '.' || ".join(f"(({key} >> {s}) & 255)" for s in (24, 16, 8, 0))
+        groups = " || ':' || ".join(
+            f"format('{{:x}}', CAST(({key} >> {s}) & 65535 AS INTEGER))"
+            for s in range(112, -1, -16)
+        )
+        four = self.prefixes[min(level, len(self.prefixes)) - 1]
+        six = self.prefixes6[min(level, len(self.prefixes6)) - 1]
+        return (
+            f"CASE WHEN {_is_ipv4(key)} THEN {octets} || '/{four}' "
+            f"ELSE {groups} || '/{six}' END",
+        )
+
+    def label(self, level: int, texts: tuple[str | None, ...]) -> str:
+        text = texts[0]
+        if text is None:
+            return INVALID
+        return str(ipaddress.IPv6Network(text)) if ":" in text else text
+
+
+def _mask(bits: int) -> int:
+    return ((1 << bits) - 1) << (128 - bits)
+
+
+def _is_ipv4(key: str) -> str:
+    return f"({key}) >> 32 = 65535"
+
+
+def _octets(text: str) -> tuple[str, ...]:
+    return tuple(f"TRY_CAST(split_part({text}, '.', {i}) AS UTINYINT)" for i in (1, 2, 3, 4))
+
+
+def _is_dotted(text: str) -> str:
+    """Four decimal numbers up to 255 without leading zeros: they read back as they were."""
+    return " || '.' || ".join(f"{o}::VARCHAR" for o in _octets(text)) + f" = {text}"
+
+
+def _ipv4(text: str) -> str:
+    """Dotted decimal as an IPv4-mapped address; NULL if malformed."""
+    value = " + ".join(
+        f"{o}::UHUGEINT * {256**p}" for o, p in zip(_octets(text), (3, 2, 1, 0), strict=True)
+    )
+    return f"CASE WHEN {_is_dotted(text)} THEN {value} + {MAPPED}::UHUGEINT END"
+
+
+def _without_dots(text: str) -> str:
+    """IPv6 text with a trailing dotted part rewritten as two groups; NULL for other text."""
+    tail = f"regexp_extract({text}, '[^:]*$')"
+    a, b, c, d = (f"{o}::INTEGER" for o in _octets(tail))
+    groups = f"format('{{:x}}:{{:x}}', {a} * 256 + {b}, {c} * 256 + {d})"
+    return (
+        f"CASE WHEN NOT contains({text}, ':') THEN NULL WHEN NOT contains({text}, '.') THEN {text} "
+        f"WHEN {_is_dotted(tail)} THEN regexp_replace({text}, '[^:]*$', '') || {groups} END"
+    )
+
+
+def _groups(half: str) -> str:
+    """The groups on one side of '::'."""
+    return f"CASE WHEN {half} IS NULL OR {half} = '' THEN [] ELSE string_split({half}, ':') END"
+
+
+_EIGHT = (
+    "CASE WHEN len(halves) = 1 AND len(front) = 8 THEN front "
+    "WHEN len(halves) = 2 AND len(front) + len(back) <= 7 THEN front "
+    "|| list_resize([]::VARCHAR[], (8 - len(front) - len(back))::INTEGER, '0') || back END"
+)
+
+_IPV6 = (
+    f"list_reduce(list_transform({_EIGHT}, lambda g: "
+    "CASE WHEN regexp_full_match(g, '[0-9a-f]{1,4}') THEN TRY_CAST('0x' || g AS UHUGEINT) END), "
+    "lambda a, b: a * 65536 + b)"
+)
+"""The 128-bit number of eight groups (RFC 4291, section 2.2); one malformed group makes it NULL."""

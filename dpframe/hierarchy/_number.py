@@ -1,0 +1,114 @@
+"""Numbers in declared bounds, halved again and again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._base import INVALID, Hierarchy, OnInvalid, one_column
+
+MAX_DEPTH = 48
+"""Halvings that stay exact in a double's 53 bits."""
+
+
+@dataclass(frozen=True)
+class Number(Hierarchy):
+    """[lower, upper) in halves, quarters, ...; ``depth`` levels of binary splits.
+
+    Values outside the bounds, infinities too, count in the nearest interval; NaN and text that
+    is no number are invalid. The bounds are public and must not come from the data.
+    """
+
+    column: str
+    lower: float
+    upper: float
+    depth_limit: int = 10
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "number"
+
+    def validate(self) -> None:
+        one_column("number", self.column)
+        for name, value in (("lower", self.lower), ("upper", self.upper)):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise HierarchyError(f"number: {name} must be a number; got {value!r}.")
+            if not math.isfinite(value) or abs(value) > 1e300:
+                raise HierarchyError(f"number: {name} must be finite; got {value!r}.")
+        if self.lower >= self.upper:
+            raise HierarchyError(
+                f"number: lower ({self.lower!r}) must be less than upper ({self.upper!r})."
+            )
+        if not isinstance(self.depth_limit, int) or not 1 <= self.depth_limit <= MAX_DEPTH:
+            raise HierarchyError(
+                f"number: depth must be a whole number in 1 to {MAX_DEPTH}; "
+                f"got {self.depth_limit!r}."
+            )
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        return self.depth_limit
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(f"1/{2**i}" for i in range(1, self.height + 1))
+
+    @property
+    def options(self) -> dict[str, str]:
+        out = {"lower": _short(self.lower), "upper": _short(self.upper)}
+        if self.depth_limit != 10:
+            out["depth"] = str(self.depth_limit)
+        return out
+
+    @property
+    def reads_text(self) -> bool:
+        return False
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        bins = 2**self.depth_limit
+        low, high = f"{float(self.lower)!r}::DOUBLE", f"{float(self.upper)!r}::DOUBLE"
+        width = f"({high} - {low})"
+        return (
+            {"x": f"TRY_CAST({columns[0]} AS DOUBLE)"},
+            {
+                "k1": f"CASE WHEN x IS NULL OR isnan(x) THEN NULL WHEN x <= {low} THEN 0::BIGINT "
+                f"WHEN x >= {high} THEN {bins - 1}::BIGINT "
+                f"ELSE least(floor((x - {low}) / {width} * {bins})::BIGINT, {bins - 1}) END"
+            },
+        )
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        return f"CASE WHEN {keys[0]} IS NULL THEN 1 ELSE {self.height} END"
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"{keys[0]} >> 1",)
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"{keys[0]} << {self.height - level}",)
+
+    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"{keys[0]}::VARCHAR",)
+
+    def label(self, level: int, texts: tuple[str | None, ...]) -> str:
+        if texts[0] is None:
+            return INVALID
+        index, bins = int(texts[0]), 2**level
+        span = self.upper - self.lower
+        low, high = (self.lower + span * (i / bins) for i in (index, index + 1))
+        end = "]" if index == bins - 1 else ")"
+        return f"[{_short(low)}, {_short(high)}{end}"
+
+
+def _short(x: float) -> str:
+    """A number the way people write it; reads back exactly."""
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(float(x))

@@ -1,0 +1,141 @@
+"""A hierarchy from what people write: ``"ip:src"``, ``["country", "city"]``, or an object."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from urllib.parse import parse_qsl, unquote
+
+from dpframe.errors import HierarchyError, ParameterTypeError
+from dpframe.hierarchy._base import Hierarchy
+from dpframe.hierarchy._code import Code
+from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._date import Date
+from dpframe.hierarchy._domain import Domain
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._path import Path
+
+Convert = Callable[[str, str], object]
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise HierarchyError(f"{name} must be a whole number; got {text!r}.") from None
+
+
+def _real(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise HierarchyError(f"{name} must be a number; got {text!r}.") from None
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+def _wholes(name: str, text: str) -> tuple[int, ...]:
+    return tuple(_whole(name, part) for part in text.split(","))
+
+
+def _words(name: str, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _text(name: str, text: str) -> str:
+    return text
+
+
+KINDS: dict[str, tuple[type[Hierarchy], dict[str, tuple[str, Convert]]]] = {
+    "ip": (
+        Ip,
+        {
+            "prefixes": ("prefixes", _wholes),
+            "prefixes6": ("prefixes6", _wholes),
+            "version": ("version", _whole),
+        },
+    ),
+    "path": (Path, {"separator": ("separator", _text), "depth": ("depth_limit", _whole)}),
+    "columns": (Columns, {}),
+    "domain": (Domain, {"depth": ("depth_limit", _whole)}),
+    "date": (Date, {"levels": ("levels", _words)}),
+    "code": (Code, {"lengths": ("lengths", _wholes)}),
+    "number": (
+        Number,
+        {
+            "lower": ("lower", _real),
+            "upper": ("upper", _real),
+            "depth": ("depth_limit", _whole),
+        },
+    ),
+}
+"""Kind name -> class and, for each option in a string, its field and reader."""
+
+REQUIRED = {"code": ("lengths",), "number": ("lower", "upper")}
+
+EXAMPLE = (
+    "'ip:src', 'path:category', 'columns:country,city', 'domain:host', 'date:when', "
+    "'code:zip?lengths=1,3,5', 'number:age?lower=0&upper=100'"
+)
+
+
+def as_hierarchy(value: object) -> Hierarchy:
+    """A hierarchy from a string, a list of column names or a hierarchy object."""
+    if isinstance(value, Hierarchy):
+        return value
+    if isinstance(value, str):
+        return _from_string(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return Columns(tuple(value))
+    raise ParameterTypeError(
+        f"hierarchy must be text such as {EXAMPLE}, a list of column names, or a hierarchy "
+        f"object; got {type(value).__name__}."
+    )
+
+
+def _from_string(text: str) -> Hierarchy:
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in KINDS:
+        near = difflib.get_close_matches(kind.lower(), KINDS, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near and colon else ""
+        raise HierarchyError(
+            f"hierarchy {text!r} names no known kind.{hint} Write KIND:COLUMN with one of "
+            f"{', '.join(KINDS)}, for example {EXAMPLE}."
+        )
+    columns_text, _, query = rest.partition("?")
+    names = tuple(unquote(c).strip() for c in columns_text.split(","))
+    if not all(names):
+        raise HierarchyError(f"hierarchy {text!r} has an empty column name: write {kind}:COLUMN.")
+    if kind != "columns" and len(names) > 1:
+        raise HierarchyError(
+            f"{kind} reads one column; {text!r} names {len(names)}. Use columns:... for several, "
+            "or %2C for a comma in a name."
+        )
+    cls, known = KINDS[kind]
+    fields: dict[str, object] = {"columns": names} if kind == "columns" else {"column": names[0]}
+    for name, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
+        if name == "invalid":
+            fields["invalid"] = value
+        elif name in known:
+            field, read = known[name]
+            fields[field] = read(f"{kind}: {name}", value)
+        else:
+            options = [*known, "invalid"]
+            near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise HierarchyError(
+                f"{kind} has no option {name!r}.{hint} It has: {', '.join(options)}."
+            )
+    missing = [name for name in REQUIRED.get(kind, ()) if known[name][0] not in fields]
+    if missing:
+        raise HierarchyError(
+            f"{kind} needs {' and '.join(missing)}: write {_EXAMPLES[kind]} with public values, "
+            "never values taken from the data."
+        )
+    return cls(**fields)  # type: ignore[arg-type]
+
+
+_EXAMPLES = {
+    "code": "'code:COLUMN?lengths=1,3,5'",
+    "number": "'number:COLUMN?lower=0&upper=100&depth=10'",
+}

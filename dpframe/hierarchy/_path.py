@@ -1,0 +1,86 @@
+"""Category paths, file paths, URL paths: parts between separators, of any depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpframe._sql import literal
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._base import MAX_HEIGHT, Hierarchy, OnInvalid, one_column, text_of
+
+
+@dataclass(frozen=True)
+class Path(Hierarchy):
+    """Parts between separators, coarse to fine; parts below ``depth`` are cut.
+
+    Empty parts do not count: ``/a//b/`` and ``a/b`` are the same path. A path without parts is
+    invalid. A short path ends at its last part and is counted there and above.
+    """
+
+    column: str
+    separator: str = "/"
+    depth_limit: int = 8
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "path"
+
+    def validate(self) -> None:
+        one_column("path", self.column)
+        if not isinstance(self.separator, str) or not self.separator:
+            raise HierarchyError(
+                f"path: separator must be text of at least one character; got {self.separator!r}."
+            )
+        if not isinstance(self.depth_limit, int) or not 1 <= self.depth_limit <= MAX_HEIGHT:
+            raise HierarchyError(
+                f"path: depth must be a whole number in 1 to {MAX_HEIGHT}; "
+                f"got {self.depth_limit!r}."
+            )
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        return self.depth_limit
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(f"part {i}" for i in range(1, self.height + 1))
+
+    @property
+    def options(self) -> dict[str, str]:
+        out = {}
+        if self.separator != "/":
+            out["separator"] = self.separator
+        if self.depth_limit != 8:
+            out["depth"] = str(self.depth_limit)
+        return out
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        separator = literal(self.separator)
+        parts = (
+            f"list_filter(string_split({text_of(columns[0], types[0])}, {separator}), "
+            f"lambda part: part <> '')[1:{self.depth_limit}]"
+        )
+        return ({"k1": f"nullif(array_to_string({parts}, {separator}), '')"},)
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        separator = literal(self.separator)
+        return f"coalesce(len(string_split({keys[0]}, {separator})), 1)"
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        separator = literal(self.separator)
+        return (f"array_to_string(string_split({keys[0]}, {separator})[1:{level}], {separator})",)
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"string_split({keys[0]}, {literal(self.separator)})",)
+
+    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return keys

@@ -1,0 +1,1 @@
+"""One published algorithm a file: what it costs, and how it runs on true counts."""

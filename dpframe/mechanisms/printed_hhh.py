@@ -1,0 +1,74 @@
+"""Algorithm 1 of Biswas et al. (2024) as printed, for comparison only.
+
+Neighbours: one record. Sound for heights up to 4, where the per-node noise alone suffices
+(checked exactly by :mod:`dpframe.accounting.printed` for every release); from height 5 on it is
+not private (docs/soundness.md) and the plan refuses it.
+
+Deviations: integer noise cut where a 64-bit table ends instead of continuous noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpframe.accounting.printed import printed_delta
+from dpframe.mechanisms.offline_hhh import summed_up
+from dpframe.noise import NoiseTable, laplace
+from dpframe.tree import CountTree, NoisyNodes
+
+TABLE_TAIL = 41.0
+"""exp(-41) of a law still has weight in a 64-bit table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedLaws:
+    """The three laws of the printed algorithm and their exact delta at the threshold."""
+
+    gamma: NoiseTable
+    test: NoiseTable
+    release: NoiseTable
+    delta: float
+
+
+def smallest_threshold(epsilon: float, delta: float, height: int) -> int:
+    """Line 1, rounded up."""
+    return math.ceil(8 / epsilon * math.log(2 * height / delta) + 1)
+
+
+def printed_laws(epsilon: float, height: int, threshold: int) -> PrintedLaws:
+    """Lap(2/eps), Lap(4/eps) and Lap(4/eps), as printed, on the integers."""
+    gamma = laplace(2 / epsilon, math.ceil(2 / epsilon * TABLE_TAIL))
+    test = laplace(4 / epsilon, math.ceil(4 / epsilon * TABLE_TAIL))
+    laws = PrintedLaws(gamma=gamma, test=test, release=test, delta=1.0)
+    delta = cost(laws, height=height, epsilon=epsilon, threshold=threshold)
+    return PrintedLaws(gamma=gamma, test=test, release=test, delta=delta)
+
+
+def cost(laws: PrintedLaws, *, height: int, epsilon: float, threshold: int) -> float:
+    """Delta with the adversary given gamma."""
+    return printed_delta(
+        laws.gamma,
+        laws.test,
+        laws.release,
+        height=height,
+        epsilon=epsilon,
+        threshold=threshold,
+    )
+
+
+def run(tree: CountTree, *, laws: PrintedLaws, threshold: int) -> NoisyNodes:
+    gamma = int(laws.gamma.draw(1)[0])  # line 2
+    selected = np.zeros(len(tree.level), dtype=bool)  # line 3
+    covered = np.zeros(len(tree.level), dtype=np.int64)
+    for level in range(int(tree.level.max(initial=0)), 0, -1):  # line 4
+        here = tree.at_level(level)  # line 5
+        residual = tree.count[here] - covered[here]
+        noise = laws.test.draw(len(here))  # line 9
+        top = (residual > 0) & (residual + noise + gamma >= threshold)  # lines 7 and 10
+        selected[here] = top  # line 11
+        np.add.at(covered, tree.parent[here], np.where(top, tree.count[here], covered[here]))
+    residual = (tree.count - covered)[selected]
+    return summed_up(tree, selected, residual + laws.release.draw(len(residual)))  # line 12

@@ -1,0 +1,154 @@
+"""Bounded integer noise: one table that the sampler draws from and the accountant reads.
+
+A law is an array of integer weights that sum to 2**64. Drawing inverts a uniform 64-bit
+integer of the operating system, so the probability of every outcome is exactly
+``weight / 2**64`` and nothing about the sampler is approximated. This is the only module
+that touches randomness.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOTAL = 2**64
+"""Sum of the weights of every table."""
+
+Bits = Callable[[int], NDArray[np.uint64]]
+"""A source of n independent uniform 64-bit integers."""
+
+
+def operating_system_bits(n: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
+
+
+_bits: Bits = operating_system_bits
+
+
+@contextmanager
+def replaced_bits(bits: Bits) -> Iterator[None]:
+    """Swap the source of randomness; only :mod:`dpframe.testing` may call this."""
+    global _bits
+    before, _bits = _bits, bits
+    try:
+        yield
+    finally:
+        _bits = before
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseTable:
+    """A bounded integer law.
+
+    Parameters
+    ----------
+    family
+        Name of the law, for people.
+    lowest
+        Smallest value; the value of ``weights[i]`` is ``lowest + i``.
+    weights
+        uint64, positive at both ends, summing to 2**64.
+    """
+
+    family: str
+    lowest: int
+    weights: NDArray[np.uint64]
+
+    @property
+    def highest(self) -> int:
+        return self.lowest + len(self.weights) - 1
+
+    @property
+    def pmf(self) -> NDArray[np.float64]:
+        return self.weights.astype(np.float64) / TOTAL
+
+    @property
+    def mean(self) -> float:
+        return float(self.pmf @ np.arange(self.lowest, self.highest + 1))
+
+    @property
+    def sd(self) -> float:
+        values = np.arange(self.lowest, self.highest + 1) - self.mean
+        return float(np.sqrt(self.pmf @ (values * values)))
+
+    def at_least(self) -> NDArray[np.float64]:
+        """P(W >= lowest + i) for i = 0 .. len(weights); summed from the top, in integers."""
+        sums = np.cumsum(self.weights[::-1], dtype=np.uint64)[::-1]
+        return np.concatenate([[1.0], sums[1:].astype(np.float64) / TOTAL, [0.0]])
+
+    def below(self) -> NDArray[np.float64]:
+        """P(W < lowest + i) for i = 0 .. len(weights); summed from the bottom, in integers."""
+        sums = np.cumsum(self.weights, dtype=np.uint64)
+        return np.concatenate([[0.0], sums[:-1].astype(np.float64) / TOTAL, [1.0]])
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        """n independent draws."""
+        last_of_each = np.cumsum(self.weights, dtype=np.uint64)[:-1]
+        return self.lowest + np.searchsorted(last_of_each, _bits(n), side="right")
+
+
+def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
+    """Round a positive density to integer weights; what rounding leaves over goes to the mode."""
+    weights = np.rint(density / density.sum() * float(TOTAL)).astype(np.uint64)
+    mode = int(np.argmax(density))
+    rest = TOTAL - int(weights.sum(dtype=object)) if len(weights) < 2 else _rest(weights)
+    weights[mode] = np.uint64(int(weights[mode]) + rest)
+    inside = np.flatnonzero(weights)
+    return NoiseTable(family, lowest + int(inside[0]), weights[inside[0] : inside[-1] + 1].copy())
+
+
+def _rest(weights: NDArray[np.uint64]) -> int:
+    """2**64 minus the sum, as a signed number (uint64 sums wrap at exactly 2**64)."""
+    wrapped = int(np.sum(weights, dtype=np.uint64))
+    return -wrapped if wrapped < TOTAL // 2 else TOTAL - wrapped
+
+
+def halves(
+    *,
+    left: tuple[str, float, int],
+    right: tuple[str, float, int],
+    recentre: bool,
+) -> NoiseTable:
+    """A law with separate halves, each ``(shape, scale, bound)`` and shape geometric or gaussian.
+
+    The right half has density exp(-z/scale) or exp(-z**2 / (2 scale**2)) for z = 0 .. bound,
+    the left half mirrors it. With ``recentre`` the median moves to 0: a residual that equals
+    the threshold is then selected half of the time.
+    """
+    density = np.concatenate([_half(*left)[:0:-1], _half(*right)])
+    lowest = -(len(density) - len(_half(*right)))
+    family = left[0] if left[0] == right[0] else f"{left[0]}-left {right[0]}-right"
+    law = table(family, lowest, density)
+    if not recentre:
+        return law
+    median = int(np.argmin(np.abs(law.at_least() - 0.5))) + law.lowest
+    return NoiseTable(law.family, law.lowest - median, law.weights)
+
+
+def _half(shape: str, scale: float, bound: int) -> NDArray[np.float64]:
+    z = np.arange(bound + 1, dtype=np.float64)
+    return np.exp(-z / scale) if shape == "geometric" else np.exp(-(z * z) / (2 * scale * scale))
+
+
+def laplace(scale: float, bound: int) -> NoiseTable:
+    """Discrete Laplace, P(z) proportional to exp(-|z|/scale), cut at +-bound."""
+    law = halves(
+        left=("geometric", scale, bound), right=("geometric", scale, bound), recentre=False
+    )
+    return NoiseTable("discrete Laplace", law.lowest, law.weights)
+
+
+def gaussian(scale: float, bound: int) -> NoiseTable:
+    """Discrete Gaussian, P(z) proportional to exp(-z**2/(2 scale**2)), cut at +-bound."""
+    law = halves(left=("gaussian", scale, bound), right=("gaussian", scale, bound), recentre=False)
+    return NoiseTable("discrete Gaussian", law.lowest, law.weights)
+
+
+def random_seed() -> int:
+    """63 secret bits for hashes that sample or round a user's records."""
+    return int(_bits(1)[0] >> np.uint64(1))

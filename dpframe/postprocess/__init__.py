@@ -1,0 +1,1 @@
+"""Free of charge: what may be computed from released numbers."""

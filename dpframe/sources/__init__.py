@@ -1,0 +1,1 @@
+"""The only readers of private data. What they return is a CountTree."""

@@ -1,0 +1,173 @@
+"""The rollup as one SQL statement: bound, group by every level, keep what is above the band.
+
+Pure text: from a plan, the columns' types and a seed to SQL. The statement reads the view
+``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:
+
+source      the columns that matter, renamed: c0, c1, ... and the user u
+keyed       the finest key of every row, k1, k2, ...
+pairs       rows a user and key                       (only with a user)
+leaves      counts of the finest keys, in units of the grid
+level_l     counts of level l, from level l + 1
+candidates  nodes at or above the band
+"""
+
+from __future__ import annotations
+
+from dpframe._duck import VIEW
+from dpframe._sql import identifier
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+
+
+def rollup_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    band: int,
+    types: tuple[str, ...],
+    seed: int,
+    view: str = VIEW,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    user = [f"{identifier(unit.user)} AS u"] if unit.user is not None else []
+    chosen = [f"{identifier(c)} AS c{i}" for i, c in enumerate(hierarchy.source_columns)]
+    parts = [
+        f"source AS (SELECT {', '.join(chosen + user)} FROM {view})",
+        *(_plain_leaves(hierarchy, types) if unit.user is None else _user_leaves(hierarchy, unit, types, seed)),
+        *_levels(hierarchy),
+        f"candidates AS ({_candidates(hierarchy, band)})",
+    ]
+    texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
+    return (
+        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
+        f"ORDER BY level >= 1, {hierarchy.order_by()}"
+    )
+
+
+def _range(n: int) -> range:
+    return range(1, n + 1)
+
+
+def _names(hierarchy: Hierarchy, width: int | None = None) -> tuple[str, ...]:
+    return tuple(f"k{i}" for i in _range(width or hierarchy.key_width))
+
+
+def _keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
+    """``rows`` with their finest keys, ``kept`` columns beside them; invalid ones dropped on request."""
+    columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
+    query = rows
+    for step in hierarchy.key_steps(columns, types):
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"(SELECT *, {added} FROM {query})"
+    names = _names(hierarchy)
+    select = ", ".join([*names, kept] if kept else names)
+    where = ""
+    if hierarchy.on_invalid == "drop":
+        where = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in names)
+    return f"SELECT {select} FROM {query}{where}"
+
+
+def _plain_leaves(hierarchy: Hierarchy, types: tuple[str, ...]) -> list[str]:
+    keys = ", ".join(_names(hierarchy))
+    if hierarchy.reads_text:  # equal texts first: each is parsed once
+        return [
+            "texts AS (SELECT c0, count(*) AS n FROM source GROUP BY c0)",
+            f"keyed AS ({_keyed(hierarchy, types, 'texts', 'n')})",
+            f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM keyed GROUP BY {keys})",
+        ]
+    return [
+        f"keyed AS ({_keyed(hierarchy, types, 'source', '')})",
+        f"leaves AS (SELECT {keys}, count(*) AS n FROM keyed GROUP BY {keys})",
+    ]
+
+
+def _user_leaves(
+    hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
+) -> list[str]:
+    """Counts in which one user weighs what the unit allows, whatever their number of rows."""
+    keys = ", ".join(_names(hierarchy))
+    if hierarchy.reads_text:
+        parts = [
+            "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
+            f"keyed AS ({_keyed(hierarchy, types, 'texts', 'u, m')})",
+            f"pairs AS (SELECT u, {keys}, sum(m)::BIGINT AS m FROM keyed GROUP BY u, {keys})",
+        ]
+    else:
+        parts = [
+            f"keyed AS ({_keyed(hierarchy, types, 'source', 'u')})",
+            f"pairs AS (SELECT u, {keys}, count(*) AS m FROM keyed GROUP BY u, {keys})",
+        ]
+    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
+    return [
+        *parts,
+        *bounded,
+        f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
+    ]
+
+
+def _shares(keys: str, grid: int, seed: int) -> list[str]:
+    """``grid`` units of each user over their rows: cumulated and rounded with one random offset.
+
+    Every user gets exactly ``grid`` units, a key its exact share in expectation; the offset of
+    a user depends on that user and the seed only.
+    """
+    return [
+        f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {keys} "
+        "ROWS UNBOUNDED PRECEDING)::BIGINT AS upto, sum(m) OVER (PARTITION BY u)::BIGINT AS total, "
+        f"hash(u, {seed}::UBIGINT) AS h FROM pairs)",
+        f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::BIGINT) // total "
+        f"- ({grid} * (upto - m) + (h % total)::BIGINT) // total AS n FROM running)",
+    ]
+
+
+def _sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
+    """A uniform sample of at most ``max_contributions`` rows of each user, over all keys.
+
+    Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
+    neither on the order of the rows nor on other users.
+    """
+    return [
+        f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
+        f"bounded AS (SELECT {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY hash(u, {keys}, i, {seed}::UBIGINT), {keys}, i) "
+        f"<= {unit.max_contributions})",
+    ]
+
+
+def _levels(hierarchy: Hierarchy) -> list[str]:
+    """level_h from the leaves, then each level from the one below, as far as rows reach."""
+    depth = hierarchy.depth(_names(hierarchy))
+    height = hierarchy.height
+    ends = ", d" if depth is not None else ""
+    finest = "" if depth is None else f", {depth} AS d"
+    parts = [f"level_{height} AS (SELECT {', '.join(_names(hierarchy))}{finest}, n FROM leaves)"]
+    for level in range(height - 1, 0, -1):
+        keys = hierarchy.coarser(level, _names(hierarchy))
+        named = [f"{sql} AS k{i}" for i, sql in enumerate(keys, 1)]
+        groups = ", ".join(str(i) for i in _range(len(keys) + (1 if ends else 0)))
+        shorter = f", least(d, {level}) AS d" if ends else ""
+        parts.append(
+            f"level_{level} AS (SELECT {', '.join(named)}{shorter}, sum(n)::BIGINT AS n "
+            f"FROM level_{level + 1} GROUP BY {groups})"
+        )
+    return parts
+
+
+def _candidates(hierarchy: Hierarchy, band: int) -> str:
+    width = hierarchy.key_width
+    keys = _names(hierarchy)
+    ragged = hierarchy.depth(keys) is not None
+    sorts = len(hierarchy.preorder(1, keys))
+    selects = []
+    for level in _range(hierarchy.height):
+        texts = hierarchy.texts(level, keys)
+        columns = [f"{level} AS level", "n"]
+        columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
+        columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]
+        here = f" AND d = {level}" if ragged else ""
+        selects.append(
+            f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}"
+        )
+    nulls = [f"NULL AS s{i}" for i in _range(sorts)] + [f"NULL AS t{i}" for i in _range(width)]
+    root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
+    return "\nUNION ALL ".join([*selects, root])

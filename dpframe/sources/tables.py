@@ -1,0 +1,171 @@
+"""From whatever holds the rows to a CountTree: open, check columns, one statement, a tree."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe._sql import literal
+from dpframe.errors import ColumnError, ParameterTypeError, SourceError
+from dpframe.noise import random_seed
+from dpframe.plan import Plan
+from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.tree import CountTree
+
+READERS = {
+    ".parquet": "read_parquet({})",
+    ".pq": "read_parquet({})",
+    ".csv": "read_csv({}, all_varchar = true)",
+    ".tsv": "read_csv({}, all_varchar = true)",
+    ".csv.gz": "read_csv({}, all_varchar = true)",
+}
+"""File ending -> DuckDB reader. CSV stays text: each kind of hierarchy reads its own values."""
+
+
+def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree:
+    """True counts at or above the band of everything the plan asks for. Private."""
+    hierarchy, unit = plan.hierarchy, plan.unit
+    wanted = [*hierarchy.source_columns, *([unit.user] if unit.user is not None else [])]
+    with _opened(source, wanted) as relation:
+        types = dict(zip(relation.columns, relation.types, strict=True))
+        read = tuple(_canonical(types[c]) for c in hierarchy.source_columns)
+        hierarchy.check_types(read)
+        statement = rollup_sql(hierarchy, unit, band=plan.band, types=read, seed=random_seed())
+        with _duck.guarded(_name(source)):
+            table = relation.query(statement, progress)
+    return CountTree.from_preorder(
+        level=_numbers(table["level"]),
+        count=_numbers(table["n"]),
+        keys=tuple(table[name] for name in table.column_names[2:]),
+    )
+
+
+def check_columns(source: object, wanted: list[str]) -> None:
+    """Raise ColumnError for a column that the source does not have; reads names only."""
+    if hasattr(source, "columns") and not isinstance(source, str):
+        _find(wanted, [str(c) for c in source.columns])
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return column.cast(pa.int64()).to_numpy()
+
+
+def _canonical(duckdb_type: str) -> str:
+    """Types that read alike: ENUM as text."""
+    return "ENUM" if duckdb_type.startswith("ENUM") else duckdb_type
+
+
+@contextmanager
+def _opened(source: object, wanted: list[str]) -> Iterator[_duck.Relation]:
+    if isinstance(source, str | Path):
+        reader = _reader(str(source))
+        with _duck.guarded(_name(source)):
+            scan = _duck.scanned_relation(reader)
+            relation = scan.__enter__()
+        try:
+            _find(wanted, list(relation.columns))
+            yield relation
+        finally:
+            scan.__exit__(None, None, None)
+    elif _duck.is_relation(source):
+        relation_given = _duck.GivenRelation(source)  # type: ignore[arg-type]
+        _find(wanted, list(relation_given.columns))
+        yield relation_given
+    else:
+        with _duck.arrow_relation(_arrow(source, wanted)) as relation_arrow:
+            yield relation_arrow
+
+
+def _reader(path: str) -> str:
+    for ending, reader in READERS.items():
+        if path.lower().endswith(ending):
+            return reader.format(literal(path))
+    raise SourceError(
+        f"{path!r} has no known ending: dpframe reads {', '.join(READERS)}. "
+        "For other formats pass a frame, an Arrow table or a DuckDB relation."
+    )
+
+
+def _name(source: object) -> str:
+    if isinstance(source, str | Path):
+        return repr(str(source))
+    return f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+
+
+def _find(wanted: list[str], present: list[str]) -> None:
+    for name in wanted:
+        if name not in present:
+            near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            some = ", ".join(map(repr, present[:20])) + (", ..." if len(present) > 20 else "")
+            raise ColumnError(f"column {name!r} does not exist.{hint} Columns: {some or 'none'}.")
+        if present.count(name) > 1:
+            raise ColumnError(f"column {name!r} appears {present.count(name)} times; rename one.")
+
+
+def _arrow(source: object, wanted: list[str]) -> pa.Table:
+    """The wanted columns as an Arrow table."""
+    kind = type(source).__module__.split(".")[0]
+    columns = list(dict.fromkeys(wanted))
+    if isinstance(source, pa.Table):
+        _find(columns, source.column_names)
+        return source.select(columns)
+    if isinstance(source, pa.RecordBatch):
+        return _arrow(pa.Table.from_batches([source]), wanted)
+    if kind == "pandas" and hasattr(source, "columns"):
+        return _from_pandas(source, columns)
+    if kind == "polars" and hasattr(source, "lazy"):
+        frame = source.collect() if hasattr(source, "collect") else source
+        _find(columns, list(frame.columns))
+        return frame.select(columns).to_arrow()  # type: ignore[no-any-return]
+    if kind == "polars" and hasattr(source, "collect"):
+        return _arrow(source.select(columns).collect(), wanted)
+    raise ParameterTypeError(
+        "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
+        f"of a parquet or CSV file; got {type(source).__name__}."
+    )
+
+
+def _from_pandas(frame: Any, columns: list[str]) -> pa.Table:
+    _find(columns, list(frame.columns))
+    return pa.table({name: _series(frame[name]) for name in columns})
+
+
+def _series(series: Any) -> pa.Array:
+    """A pandas column without guessing: what has a type keeps it, objects become text."""
+    if series.dtype != object:
+        failed = False
+        try:
+            return pa.Array.from_pandas(series)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            failed = True
+        assert failed
+    else:
+        try:
+            return pa.array(series, type=pa.string(), from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            pass  # mixed objects, or text that is no unicode
+    return pa.array([_as_text(value) for value in series], type=pa.string())
+
+
+def _as_text(value: object) -> str | None:
+    """One object as text, the way SQL would write it."""
+    if value is None or value != value or type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple | dict):
+        return json.dumps(value, default=str)
+    return str(value).encode("utf-8", "replace").decode()

@@ -1,0 +1,84 @@
+"""True counts of the nodes of a hierarchy, on the private side of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CountTree:
+    """Nodes at or above the band, in preorder: the root first, every node after its ancestors.
+
+    Parameters
+    ----------
+    level
+        int64, shape (n,); 0 is the root.
+    parent
+        int64, shape (n,); position of the parent, -1 for the root.
+    count
+        int64, shape (n,); units of the plan's grid under the node.
+    keys
+        Columns of length n that name a node together with its level, as text.
+    """
+
+    level: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    count: NDArray[np.int64]
+    keys: tuple[pa.ChunkedArray, ...]
+
+    def __repr__(self) -> str:
+        return "CountTree(<private>)"
+
+    @classmethod
+    def from_preorder(
+        cls, level: NDArray[np.int64], count: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...]
+    ) -> CountTree:
+        """In preorder the parent is the last node before that is one level higher."""
+        parent = np.full(len(level), -1, dtype=np.int64)
+        position = np.arange(len(level))
+        for depth in range(1, int(level.max(initial=0)) + 1):
+            latest = np.maximum.accumulate(np.where(level == depth - 1, position, -1))
+            here = level == depth
+            parent[here] = latest[here]
+        return cls(level=level, parent=parent, count=count, keys=keys)
+
+    def at_level(self, depth: int) -> NDArray[np.int64]:
+        """Positions of the nodes of one level."""
+        return np.flatnonzero(self.level == depth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyNodes:
+    """What a mechanism released, one entry a reported node, root included. Public.
+
+    ``ancestor`` is the position of the nearest reported ancestor, -1 if none. ``residual`` and
+    ``count`` are in units of the grid. ``terms`` is the number of independent release noises
+    in ``count``; 0 where the count was itself selected upon and no exact law is claimed.
+    """
+
+    level: NDArray[np.int64]
+    ancestor: NDArray[np.int64]
+    residual: NDArray[np.int64]
+    count: NDArray[np.int64]
+    terms: NDArray[np.int64]
+    keys: tuple[pa.ChunkedArray, ...]
+
+
+def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For every node the position of its nearest strict ancestor that was chosen, or -1."""
+    nearest = np.full(len(tree.level), -1, dtype=np.int64)
+    for depth in range(1, int(tree.level.max(initial=0)) + 1):
+        here = tree.at_level(depth)
+        parent = tree.parent[here]
+        nearest[here] = np.where(chosen[parent], parent, nearest[parent])
+    return nearest
+
+
+def renumbered(positions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Positions among all nodes turned into positions among the chosen ones; -1 stays."""
+    rank = np.cumsum(chosen) - 1
+    return np.where(positions >= 0, rank[positions], -1)
