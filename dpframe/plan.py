@@ -218,4 +218,3 @@ def _printed(
             f"the requested {record.delta:g}: raise threshold."
         )
     return laws, threshold
-

@@ -50,7 +50,9 @@ def quantities(plan: Plan) -> list[Quantity]:
     bound = -(-plan.release.highest // plan.grid)
     wide = -(-plan.half_width(1) // plan.grid)
     out = [
-        Quantity("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
+        Quantity(
+            "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
+        ),
         Quantity("mechanism", plan.mechanism, PAPERS[plan.mechanism]),
         Quantity("hierarchy", plan.hierarchy.spec, f"{plan.height} levels: {_few(plan)}"),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
@@ -72,9 +74,13 @@ def quantities(plan: Plan) -> list[Quantity]:
             f"+-{wide} with confidence {plan.confidence:g}",
             f"of a count that holds one reported residual, in {what}",
         ),
-        Quantity("largest error", bound, f"no reported residual is further from the truth, in {what}"),
+        Quantity(
+            "largest error", bound, f"no reported residual is further from the truth, in {what}"
+        ),
         Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
-        Quantity("computed delta", plan.delta_spent, "upper bound from the tables that are drawn from"),
+        Quantity(
+            "computed delta", plan.delta_spent, "upper bound from the tables that are drawn from"
+        ),
     ]
     if plan.mechanism in ("laplace", "gaussian"):
         dropped = {"chance at threshold", "certainly reported", "never reported"}
@@ -145,7 +151,9 @@ class Receipt(Mapping[str, Any]):
     def _lines(self) -> list[Quantity]:
         card = [Quantity(*line) for line in self["card"]]
         card.append(Quantity("budget", "untracked", self["budget"]))
-        card.append(Quantity("release", self["release_id"], f"{self['time']}, dpframe {self['version']}"))
+        card.append(
+            Quantity("release", self["release_id"], f"{self['time']}, dpframe {self['version']}")
+        )
         return card
 
     def __str__(self) -> str:

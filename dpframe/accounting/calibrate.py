@@ -111,7 +111,9 @@ def choose_laws(
     if fitting:
         return min(fitting, key=lambda o: o.test.sd), threshold
     able = [o for o in options if o.smallest_threshold(SELECTED_AT_THRESHOLD) <= threshold]
-    return max(able, key=lambda o: o.centred(threshold).at_least()[-o.centred(threshold).lowest]), threshold
+    return max(
+        able, key=lambda o: o.centred(threshold).at_least()[-o.centred(threshold).lowest]
+    ), threshold
 
 
 def _options(
@@ -248,7 +250,9 @@ def gaussian_left(
         lambda s: delta_of(build(s, start), more_first=False), 0.8 * base.left, delta
     )
     right_bound = _least(lambda b: delta_of(build(scale, b), more_first=True), start, delta, 1)
-    return _checked("gaussian-left", base, build, delta_of, scale, right_bound, epsilon, delta, height)
+    return _checked(
+        "gaussian-left", base, build, delta_of, scale, right_bound, epsilon, delta, height
+    )
 
 
 @lru_cache(maxsize=256)

@@ -110,7 +110,9 @@ def _ratio(over: float, under: float) -> float:
     return over / under if under > 0 else 0.0
 
 
-def _at(values: NDArray[np.float64], lowest: float, step: float, ratio: float) -> NDArray[np.float64]:
+def _at(
+    values: NDArray[np.float64], lowest: float, step: float, ratio: float
+) -> NDArray[np.float64]:
     """Upper bound on the curve at ``ratio * t`` for every grid point t, by chords.
 
     The grid is uniform in ln t, so a ratio is one shift and one pair of chord weights. Left of

@@ -65,9 +65,7 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
                 )
         return PrivacyUnit()
     if not isinstance(user, str):
-        raise ParameterTypeError(
-            f"user must be the name of a column; got {type(user).__name__}."
-        )
+        raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
     kind = _choice("contribution", contribution or "share", ("share", "records"))
     if kind == "share":
         if max_contributions is not None:
@@ -82,9 +80,7 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
             "each user; it must not be learned from the data."
         )
     bound = _whole("max_contributions", max_contributions, 1, 1_000_000)
-    return PrivacyUnit(
-        user=user, contribution=cast(Contribution, kind), max_contributions=bound
-    )
+    return PrivacyUnit(user=user, contribution=cast(Contribution, kind), max_contributions=bound)
 
 
 def _budget(name: str, value: object, low: float, high: float, advice: str) -> float:
@@ -102,7 +98,9 @@ def _budget(name: str, value: object, low: float, high: float, advice: str) -> f
 
 def _number(name: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterTypeError(f"{name} must be a number from {low:g} to {high:g}; got {value!r}.")
+        raise ParameterTypeError(
+            f"{name} must be a number from {low:g} to {high:g}; got {value!r}."
+        )
     number = float(value)
     if not low <= number <= high:  # also refuses NaN
         raise ParameterError(f"{name} ({number!r}) must be a number from {low:g} to {high:g}.")

@@ -25,9 +25,7 @@ class DpAccessor:
     def __repr__(self) -> str:
         return "<dpframe accessor: hhh, explain, receipt>"
 
-    def hhh(
-        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
-    ) -> pd.DataFrame:
+    def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
         """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
 
         Examples
@@ -42,9 +40,7 @@ class DpAccessor:
 
         return hhh(self._frame, hierarchy, **arguments)
 
-    def explain(
-        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
-    ) -> Explanation:
+    def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
         """What :meth:`hhh` with these arguments would do; reads column names, no data."""
         from dpframe.frontends.functions import explain
         from dpframe.sources.tables import check_columns

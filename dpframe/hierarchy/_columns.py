@@ -26,8 +26,10 @@ class Columns(Hierarchy):
 
     def validate(self) -> None:
         names = self.columns
-        if not isinstance(names, tuple) or not names or not all(
-            isinstance(n, str) and n for n in names
+        if (
+            not isinstance(names, tuple)
+            or not names
+            or not all(isinstance(n, str) and n for n in names)
         ):
             raise HierarchyError(
                 f"columns needs the names of one or more columns, coarse to fine; got {names!r}."

@@ -125,8 +125,7 @@ class Ip(Hierarchy):
         four = self.prefixes[min(level, len(self.prefixes)) - 1]
         six = self.prefixes6[min(level, len(self.prefixes6)) - 1]
         return (
-            f"CASE WHEN {_is_ipv4(key)} THEN {octets} || '/{four}' "
-            f"ELSE {groups} || '/{six}' END",
+            f"CASE WHEN {_is_ipv4(key)} THEN {octets} || '/{four}' ELSE {groups} || '/{six}' END",
         )
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:

@@ -61,9 +61,7 @@ def run(
     return summed_up(tree, selected, residual + release.draw(len(residual)))  # line 12
 
 
-def summed_up(
-    tree: CountTree, selected: np.ndarray, residual: np.ndarray
-) -> NoisyNodes:
+def summed_up(tree: CountTree, selected: np.ndarray, residual: np.ndarray) -> NoisyNodes:
     """Unconditional counts: released residuals at or below each selected node (post-processing)."""
     ancestor = renumbered(nearest_chosen(tree, selected)[selected], selected)
     count, terms = residual.copy(), np.ones(len(residual), dtype=np.int64)

@@ -33,7 +33,11 @@ def rollup_sql(
     chosen = [f"{identifier(c)} AS c{i}" for i, c in enumerate(hierarchy.source_columns)]
     parts = [
         f"source AS (SELECT {', '.join(chosen + user)} FROM {view})",
-        *(_plain_leaves(hierarchy, types) if unit.user is None else _user_leaves(hierarchy, unit, types, seed)),
+        *(
+            _plain_leaves(hierarchy, types)
+            if unit.user is None
+            else _user_leaves(hierarchy, unit, types, seed)
+        ),
         *_levels(hierarchy),
         f"candidates AS ({_candidates(hierarchy, band)})",
     ]
@@ -165,9 +169,7 @@ def _candidates(hierarchy: Hierarchy, band: int) -> str:
         columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
         columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]
         here = f" AND d = {level}" if ragged else ""
-        selects.append(
-            f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}"
-        )
+        selects.append(f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}")
     nulls = [f"NULL AS s{i}" for i in _range(sorts)] + [f"NULL AS t{i}" for i in _range(width)]
     root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
     return "\nUNION ALL ".join([*selects, root])
