@@ -42,7 +42,9 @@ class OwnRelation:
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         with _progress_shown(self._cursor, progress):
-            return self._cursor.sql(statement).to_arrow_table()
+            result = self._cursor.sql(statement)
+            assert result is not None  # a SELECT
+            return result.to_arrow_table()
 
 
 class GivenRelation:
@@ -54,7 +56,9 @@ class GivenRelation:
         self.types = tuple(str(t) for t in relation.types)
 
     def query(self, statement: str, progress: bool) -> pa.Table:
-        return self._relation.query(VIEW, statement).to_arrow_table()
+        result = self._relation.query(VIEW, statement)
+        assert result is not None  # a SELECT
+        return result.to_arrow_table()
 
 
 def is_relation(source: object) -> bool:

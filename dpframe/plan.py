@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from dpframe.accounting.calibrate import Laws, choose_laws
+from dpframe.accounting.calibrate import choose_laws
+from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.accounting.printed import printed_lower_bound
 from dpframe.budget import Budget, PrivacyUnit, per_record

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from dpframe.noise import TOTAL, NoiseTable
 
-MOST_CORNERS = 128
+MOST_CORNERS = 64
 """Corners of the polygon around the pairs (q, q'); more corners only tighten the bound."""
 
-GRID_POINTS = 1500
+GRID_POINTS = 800
 """Chord grid; more points only tighten the bound."""
 
 FLOAT_SLACK = 2e-15
@@ -222,13 +222,14 @@ class ReleaseCurve:
 
     def __call__(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         above = len(self._kinks) - np.searchsorted(self._kinks, t, side="right")
-        return np.maximum(self._p[above] - t * self._shifted[above], 0.0)
+        apart: NDArray[np.float64] = np.maximum(self._p[above] - t * self._shifted[above], 0.0)
+        return apart
 
 
 def _grid(
     points: StepPoints, height: int, epsilon: float, more_first: bool
 ) -> tuple[NDArray[np.float64], float]:
-    """ln t, uniform; its step divides the usual shift of one unselected node, so kinks stay on it."""
+    """Uniform ln t whose step divides the usual shift of one unselected node: kinks stay on it."""
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.log(points.bot / points.bot_more)
     mode = int(np.argmax(points.top_more - points.top))  # the likeliest value of the noise
@@ -237,5 +238,5 @@ def _grid(
     reach = min(most * height, 4.0 + 2 * epsilon) + usual
     step = usual / max(1, math.ceil(GRID_POINTS * usual / reach))
     n = math.ceil(reach / step) + 1
-    offsets = step * np.arange(n)
+    offsets: NDArray[np.float64] = step * np.arange(n, dtype=np.float64)
     return (epsilon + offsets if more_first else epsilon - offsets[::-1]), step

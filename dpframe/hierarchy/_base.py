@@ -10,6 +10,7 @@ A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed value
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from urllib.parse import quote
@@ -163,12 +164,12 @@ def one_column(kind: str, column: object) -> None:
 
 def increasing(kind: str, name: str, values: object, low: int, high: int) -> None:
     """Check a tuple of strictly increasing integers within [low, high]."""
-    ok = isinstance(values, tuple) and all(
+    whole = isinstance(values, tuple) and all(
         isinstance(v, int) and not isinstance(v, bool) for v in values
     )
-    if not ok or not values:
+    if not isinstance(values, tuple) or not whole or not values:
         raise HierarchyError(f"{kind}: {name} must be whole numbers; got {values!r}.")
-    if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+    if any(a >= b for a, b in itertools.pairwise(values)):
         raise HierarchyError(f"{kind}: {name} must increase, coarse to fine; got {values!r}.")
     if values[0] < low or values[-1] > high:
         raise HierarchyError(f"{kind}: {name} must lie in {low} to {high}; got {values!r}.")

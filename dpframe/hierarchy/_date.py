@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,7 +34,7 @@ class Date(Hierarchy):
                 f"date: levels must be some of {', '.join(known)}; got {self.levels!r}."
             )
         order = [known.index(name) for name in self.levels]
-        if any(a >= b for a, b in zip(order, order[1:], strict=False)):
+        if any(a >= b for a, b in itertools.pairwise(order)):
             raise HierarchyError(f"date: levels must go from coarse to fine; got {self.levels!r}.")
 
     @property

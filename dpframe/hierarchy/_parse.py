@@ -132,7 +132,7 @@ def _from_string(text: str) -> Hierarchy:
             f"{kind} needs {' and '.join(missing)}: write {_EXAMPLES[kind]} with public values, "
             "never values taken from the data."
         )
-    return cls(**fields)  # type: ignore[arg-type]
+    return cls(**fields)
 
 
 _EXAMPLES = {

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpframe.accounting.calibrate import LONGEST_TABLE, Laws
+from dpframe.accounting.geometric import LONGEST_TABLE
+from dpframe.accounting.laws import Laws
 from dpframe.accounting.linear import linear_delta
 from dpframe.accounting.path import path_delta
 from dpframe.noise import NoiseTable

@@ -57,7 +57,7 @@ def _names(hierarchy: Hierarchy, width: int | None = None) -> tuple[str, ...]:
 
 
 def _keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
-    """``rows`` with their finest keys, ``kept`` columns beside them; invalid ones dropped on request."""
+    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
     columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
     query = rows
     for step in hierarchy.key_steps(columns, types):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpframe import _duck
 from dpframe._sql import literal
@@ -54,8 +56,9 @@ def check_columns(source: object, wanted: list[str]) -> None:
         _find(wanted, [str(c) for c in source.columns])
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return column.cast(pa.int64()).to_numpy()
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+    return numbers
 
 
 def _canonical(duckdb_type: str) -> str:
@@ -87,6 +90,8 @@ def _opened(source: object, wanted: list[str]) -> Iterator[_duck.Relation]:
 def _reader(path: str) -> str:
     for ending, reader in READERS.items():
         if path.lower().endswith(ending):
+            if not any(c in path for c in "*?[") and not Path(path).exists():
+                raise SourceError(f"{path!r} does not exist: check the path.")
             return reader.format(literal(path))
     raise SourceError(
         f"{path!r} has no known ending: dpframe reads {', '.join(READERS)}. "
@@ -111,7 +116,7 @@ def _find(wanted: list[str], present: list[str]) -> None:
             raise ColumnError(f"column {name!r} appears {present.count(name)} times; rename one.")
 
 
-def _arrow(source: object, wanted: list[str]) -> pa.Table:
+def _arrow(source: Any, wanted: list[str]) -> pa.Table:
     """The wanted columns as an Arrow table."""
     kind = type(source).__module__.split(".")[0]
     columns = list(dict.fromkeys(wanted))
@@ -123,10 +128,10 @@ def _arrow(source: object, wanted: list[str]) -> pa.Table:
     if kind == "pandas" and hasattr(source, "columns"):
         return _from_pandas(source, columns)
     if kind == "polars" and hasattr(source, "lazy"):
-        frame = source.collect() if hasattr(source, "collect") else source
-        _find(columns, list(frame.columns))
-        return frame.select(columns).to_arrow()  # type: ignore[no-any-return]
-    if kind == "polars" and hasattr(source, "collect"):
+        _find(columns, list(source.columns))
+        return source.select(columns).to_arrow()
+    if kind == "polars" and hasattr(source, "collect_schema"):
+        _find(columns, source.collect_schema().names())
         return _arrow(source.select(columns).collect(), wanted)
     raise ParameterTypeError(
         "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
@@ -156,14 +161,17 @@ def _series(series: Any) -> pa.Array:
     return pa.array([_as_text(value) for value in series], type=pa.string())
 
 
-def _as_text(value: object) -> str | None:
+def _as_text(value: Any) -> str | None:
     """One object as text, the way SQL would write it."""
-    if value is None or value != value or type(value).__name__ in ("NaTType", "NAType"):
+    if value is None or type(value).__name__ in ("NaTType", "NAType"):
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 1e15:
-        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list | tuple | dict):

@@ -1,0 +1,108 @@
+"""Geometric halves: a closed form, pure up to the cut ends, then trimmed.
+
+Scales in records, V the release noise and W the test noise::
+
+    b2 = 1 / (release_share * epsilon)          V: discrete Laplace
+    bR = 1 / (epsilon - 1/b2)                   W: right half, paid once
+    bL = h bR with remainder, else max(h/epsilon, (h - 1) bR)      W: left half, paid h times
+
+Valid for one record and for the shares of one user (:mod:`dpframe.accounting.linear`).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from dpframe.accounting.laws import Laws
+from dpframe.accounting.linear import linear_delta, linear_epsilon
+from dpframe.accounting.path import one_direction
+from dpframe.accounting.search import least_bound, out_of_reach
+from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable, halves, laplace
+
+WIDEN = 1 + 1e-7
+"""Scales are this much wider than the closed form: float rounding then never costs privacy."""
+
+LONGEST_TABLE = 5_000
+"""Entries beyond which the recursion gives way to the linear bound."""
+
+LARGEST_TABLE = 30_000_000
+"""Entries beyond which a table would not fit comfortably in memory."""
+
+
+@lru_cache(maxsize=256)
+def geometric(
+    *, height: int, epsilon: float, delta: float, remainder: bool, release_share: float, grid: int
+) -> Laws:
+    """The least geometric noise for the budget; every cut end is trimmed by its own direction."""
+    release_scale = WIDEN / (release_share * epsilon)
+    right = WIDEN / (epsilon - 1 / release_scale)
+    left = WIDEN * (height * right if remainder else max(height / epsilon, (height - 1) * right))
+    pure = linear_epsilon(
+        right=right, left=left, release=release_scale, height=height, remainder=remainder
+    )
+    if pure > epsilon:
+        raise out_of_reach(epsilon, delta, height)
+
+    # a sixth of delta for the release: P(|V| = bound) is about tanh(1/2b2) exp(-bound/b2)
+    release = laplace(release_scale * grid, math.ceil(release_scale * grid * math.log(6 / delta)))
+    tail = math.log(2 * height / delta)
+    right_bound, left_bound = (math.ceil(b * grid * tail) for b in (right, left))
+    if right_bound + left_bound > LARGEST_TABLE:
+        raise BudgetError(
+            f"epsilon ({epsilon:g}) is too small for height {height}"
+            f"{' and shares of users' if grid > 1 else ''}: the noise would need a table of "
+            f"{right_bound + left_bound:.0e} entries. Raise epsilon or lower the height."
+        )
+    exact = grid == 1 and right_bound + left_bound < LONGEST_TABLE
+
+    def test_law(right_bound: int, left_bound: int) -> NoiseTable:
+        return halves(
+            left=("geometric", left * grid, left_bound),
+            right=("geometric", right * grid, right_bound),
+            recentre=False,
+        )
+
+    def cost(right_bound: int, left_bound: int, more_first: bool) -> float:
+        test = test_law(right_bound, left_bound)
+        if exact:
+            return one_direction(
+                test,
+                release,
+                height=height,
+                epsilon=epsilon,
+                remainder=remainder,
+                more_first=more_first,
+            )
+        both = linear_delta(
+            test,
+            release,
+            right=right,
+            left=left,
+            release_scale=release_scale,
+            height=height,
+            grid=grid,
+        )
+        return both[more_first]
+
+    step = max(1, right_bound // 64) if not exact else 1
+    wide_step = max(step, left_bound // 64)
+    right_bound = least_bound(lambda b: cost(b, left_bound, True), right_bound, delta, step)
+    left_bound = least_bound(lambda b: cost(right_bound, b, False), left_bound, delta, wide_step)
+    for _ in range(100):
+        fewer, more = (cost(right_bound, left_bound, more_first) for more_first in (False, True))
+        if max(fewer, more) <= delta:
+            return Laws(
+                shape="geometric",
+                test=test_law(right_bound, left_bound),
+                release=release,
+                grid=grid,
+                left=left,
+                right=right,
+                release_scale=release_scale,
+                delta=max(fewer, more),
+            )
+        right_bound += step if more > delta else 0
+        left_bound += wide_step if fewer > delta else 0
+    raise out_of_reach(epsilon, delta, height)

@@ -1,0 +1,64 @@
+"""A pair of noise laws for a selection along paths, and what a threshold can do with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpframe.noise import NoiseTable
+
+Shape = Literal["geometric", "gaussian-left", "gaussian"]
+
+SELECTED_AT_THRESHOLD = 1 / 4
+"""Least chance of selection at the threshold; 1/2 wherever the threshold leaves room for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laws:
+    """A test law with its mode at 0, a release law, and the delta that they cost.
+
+    Values count units of ``1 / grid`` record. ``left``, ``right`` and ``release_scale`` are the
+    scales of the halves of the test and of the release, in records. ``delta`` is the
+    accountant's upper bound, the larger of the two directions, at the epsilon of the request.
+    """
+
+    shape: Shape
+    test: NoiseTable
+    release: NoiseTable
+    grid: int
+    left: float
+    right: float
+    release_scale: float
+    delta: float
+
+    def shift_for(self, chance: float) -> int:
+        """Least shift of the test that makes P(W >= 0) at least ``chance``."""
+        at_least = self.test.at_least()
+        return -self.test.lowest - int(np.flatnonzero(at_least[:-1] >= chance)[-1])
+
+    def smallest_threshold(self, chance: float) -> int:
+        """Smallest threshold, in records, that selects a residual equal to it with ``chance``.
+
+        Two records above the reach of the noise, so that neither an empty node nor a node of
+        one record can be selected.
+        """
+        reach = self.test.highest + max(0, self.shift_for(chance))
+        return math.ceil(reach / self.grid) + 2
+
+    def centred(self, threshold: int) -> NoiseTable:
+        """The test law moved so that a residual equal to the threshold is a coin flip.
+
+        The move stops where the noise could reach a node of fewer than two records; every shift
+        has the same cost, so it may depend on the threshold freely.
+        """
+        room = (threshold - 2) * self.grid - self.test.highest
+        shift = min(max(0, self.shift_for(0.5)), room)
+        return NoiseTable(self.test.family, self.test.lowest + shift, self.test.weights)
+
+    def chance_at(self, threshold: int) -> float:
+        """P(a residual equal to the threshold is selected)."""
+        test = self.centred(threshold)
+        return float(test.at_least()[max(0, -test.lowest)])

@@ -1,0 +1,50 @@
+"""Searches for the least noise whose cost stays within delta; callers check what comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpframe.errors import BudgetError
+
+
+def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int) -> int:
+    """Least bound, within ``step``, whose cost stays within delta (cost falls with the bound)."""
+    low, high = start // 2, start
+    while cost(high) > delta and high < 4 * start:
+        low, high = high, high + max(step, start // 16)
+    while high - low > step:
+        middle = (low + high) // 2
+        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
+    return high
+
+
+def least_scale(cost: Callable[[float], float], start: float, delta: float) -> float:
+    """Least scale, within half a percent, whose cost stays within delta; secants in ln delta."""
+    goal = math.log(delta)
+
+    def excess(scale: float) -> float:
+        return math.log(max(cost(scale), 1e-300)) - goal
+
+    low, high = start / 1.5, start * 1.5
+    at_low, at_high = excess(low), excess(high)
+    while at_high > 0:
+        low, at_low, high = high, at_high, high * 1.5
+        at_high = excess(high)
+    while at_low <= 0:
+        low, at_low, high, at_high = low / 1.5, excess(low / 1.5), low, at_low
+    while high / low > 1.005:
+        guess = low + (high - low) * min(max(at_low / (at_low - at_high), 0.1), 0.9)
+        at = excess(guess)
+        if at <= 0:
+            high, at_high = guess, at
+        else:
+            low, at_low = guess, at
+    return high
+
+
+def out_of_reach(epsilon: float, delta: float, height: int) -> BudgetError:
+    return BudgetError(
+        f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g}, height={height}: "
+        "raise delta, or lower epsilon."
+    )

@@ -1,0 +1,176 @@
+"""The command line: ``dpframe hhh``, ``dpframe explain``, ``dpframe demo``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpframe._version import __version__
+from dpframe.errors import DpframeError, ParameterError
+from dpframe.frontends.arguments import plan_from
+from dpframe.plan import MECHANISMS, Plan
+from dpframe.receipt import Explanation
+from dpframe.release import Release, release
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENDINGS = (".parquet", ".csv", ".json", ".html")
+
+DEMO_HIERARCHY = "columns:origin,dest,carrier"
+DEMO_FILE = "flights.parquet"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 on success, 2 for a mistake that the message explains."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except DpframeError as error:
+        print(f"dpframe: {error}", file=sys.stderr)
+        return 2
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
+    )
+    parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("hhh", help="hierarchical heavy hitters of a file")
+    run.add_argument("file", help="a parquet or CSV file")
+    _budget_arguments(run)
+    run.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
+    run.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    run.set_defaults(run=_hhh)
+
+    explain = commands.add_parser(
+        "explain", help="what hhh would do; reads nothing, spends nothing"
+    )
+    _budget_arguments(explain)
+    explain.set_defaults(run=_explain)
+
+    demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
+    demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _budget_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hierarchy", help="for example ip:src or columns:country,city")
+    parser.add_argument("--epsilon", type=float, help="privacy budget; no default")
+    parser.add_argument("--delta", type=float, help="privacy budget; no default")
+    parser.add_argument("--threshold", type=int, help="default: the smallest private one")
+    parser.add_argument("--user", help="column that identifies a person")
+    parser.add_argument("--contribution", help="share (default) or records; with --user")
+    parser.add_argument("--max-contributions", type=int, help="with --contribution records")
+    parser.add_argument("--mechanism", default="offline", help=", ".join(MECHANISMS))
+    parser.add_argument("--no-remainder", action="store_true", help="no row for level 0")
+    parser.add_argument("--release-share", type=float, help="part of epsilon for the counts")
+    parser.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
+    parser.add_argument("--acknowledge", action="store_true", help="needed for --mechanism paper")
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    return plan_from(
+        options.hierarchy,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        threshold=options.threshold,
+        user=options.user,
+        contribution=options.contribution,
+        max_contributions=options.max_contributions,
+        mechanism=options.mechanism,
+        remainder=not options.no_remainder,
+        release_share=options.release_share,
+        confidence=options.confidence,
+        acknowledge=options.acknowledge,
+    )
+
+
+def _hhh(options: argparse.Namespace) -> int:
+    _check_output(options.output)  # before anything is spent
+    result = release(options.file, _plan(options), progress=not options.quiet)
+    if options.output:
+        _write(result, options.output)
+    if not options.quiet:
+        _show(result, options.output)
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    print(Explanation(_plan(options)))
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    _check_output(options.output)
+    plan = plan_from(
+        DEMO_HIERARCHY,
+        epsilon=1.0,
+        delta=1e-6,
+        threshold=50,
+        user="aircraft",
+        contribution=None,
+        max_contributions=None,
+        mechanism="offline",
+        remainder=True,
+        release_share=None,
+        confidence=0.95,
+        acknowledge=False,
+    )
+    with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
+        result = release(flights, plan)
+    _write(result, options.output)
+    print("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
+    _show(result, options.output)
+    return 0
+
+
+def _check_output(path: str | None) -> None:
+    if path is None:
+        return
+    if not path.lower().endswith(ENDINGS):
+        raise ParameterError(f"output ({path!r}) must end in one of {', '.join(ENDINGS)}.")
+    if not Path(path).absolute().parent.is_dir():
+        raise ParameterError(f"output ({path!r}) is in a folder that does not exist.")
+
+
+def _show(result: Release, output: str | None) -> None:
+    print(_table(result.frame))
+    print()
+    print(result.receipt)
+    if output:
+        print(f"\nwritten to {output}")
+
+
+def _table(frame: pd.DataFrame) -> str:
+    rows = frame.head(40).to_string(index=False, na_rep="")
+    rest = len(frame) - 40
+    return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
+
+
+def _write(result: Release, path: str) -> None:
+    ending = path.lower().rsplit(".", 1)[-1]
+    if ending == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(result.to_arrow(), path)
+    elif ending == "csv":
+        result.frame.to_csv(path, index=False)
+    elif ending == "json":
+        import json
+
+        rows = json.loads(result.frame.to_json(orient="records"))
+        document = {"receipt": result.receipt.to_dict(), "rows": rows}
+        Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
+    else:
+        from dpframe.frontends.report import page
+
+        Path(path).write_text(page(result), encoding="utf-8")
