@@ -8,14 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import duckdb
 import pyarrow as pa
 
 from dpframe.errors import SourceError
-
-if TYPE_CHECKING:
-    import duckdb
 
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
@@ -62,17 +60,12 @@ class GivenRelation:
 
 
 def is_relation(source: object) -> bool:
-    """Whether this is a DuckDB relation, without loading DuckDB."""
-    return type(source).__module__.split(".")[0] in ("duckdb", "_duckdb") and hasattr(
-        source, "query"
-    )
+    return isinstance(source, duckdb.DuckDBPyRelation)
 
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
     """Turn DuckDB's errors into one that names the source and quotes nothing."""
-    import duckdb
-
     failed: str | None = None
     try:
         yield
@@ -114,8 +107,6 @@ def _own() -> duckdb.DuckDBPyConnection:
 @lru_cache(maxsize=1)
 def _connect(pid: int) -> duckdb.DuckDBPyConnection:
     """One in-memory database a process; a forked child makes its own."""
-    import duckdb
-
     connection = duckdb.connect(":memory:")
     connection.execute("SET preserve_insertion_order = false")  # every statement sorts
     return connection

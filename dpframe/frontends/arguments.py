@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, cast
+
+import numpy as np
 
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
@@ -66,7 +67,8 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
         return PrivacyUnit()
     if not isinstance(user, str):
         raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
-    kind = _choice("contribution", contribution or "share", ("share", "records"))
+    default = "share" if contribution is None else contribution
+    kind = _choice("contribution", default, ("share", "records"))
     if kind == "share":
         if max_contributions is not None:
             raise ParameterError(
@@ -88,12 +90,12 @@ def _budget(name: str, value: object, low: float, high: float, advice: str) -> f
         raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterTypeError(f"{name} must be a number, {advice}; got {value!r}.")
-    number = float(value)
-    if not math.isfinite(number) or not low <= number <= high:
+    real: Any = value
+    if not low <= real <= high:  # also refuses NaN
         raise BudgetError(
-            f"{name} ({number!r}) must be a finite number from {low:g} to {high:g}: {advice}."
+            f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}: {advice}."
         )
-    return number
+    return float(value)
 
 
 def _number(name: str, value: object, low: float, high: float) -> float:
@@ -101,15 +103,15 @@ def _number(name: str, value: object, low: float, high: float) -> float:
         raise ParameterTypeError(
             f"{name} must be a number from {low:g} to {high:g}; got {value!r}."
         )
-    number = float(value)
-    if not low <= number <= high:  # also refuses NaN
-        raise ParameterError(f"{name} ({number!r}) must be a number from {low:g} to {high:g}.")
-    return number
+    real: Any = value
+    if not low <= real <= high:  # also refuses NaN
+        raise ParameterError(f"{name} ({value!r}) must be a number from {low:g} to {high:g}.")
+    return float(value)
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
     whole: Any = value
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float | np.floating) and float(value).is_integer():
         whole = int(value)
     if isinstance(whole, bool) or not isinstance(whole, Integral):
         raise ParameterTypeError(f"{name} must be a whole number of at least {low}; got {value!r}.")
@@ -125,8 +127,10 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _choice(name: str, value: object, known: Sequence[str]) -> str:
-    if not isinstance(value, str) or value not in known:
-        near = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.5)
+    if not isinstance(value, str):
+        raise ParameterTypeError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+    if value not in known:
+        near = difflib.get_close_matches(value.lower(), known, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"{name} ({value!r}) must be one of {', '.join(known)}.{hint}")
     return value

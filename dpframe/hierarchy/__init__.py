@@ -18,6 +18,10 @@ under an ``<invalid>`` node) or ``invalid="drop"``.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from dpframe.hierarchy._base import INVALID, ROOT, Hierarchy, OnInvalid
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
@@ -70,7 +74,7 @@ def ip(
     >>> ip("src", prefixes=(8, 16)).spec
     'ip:src?prefixes=8,16'
     """
-    return Ip(column, tuple(prefixes), tuple(prefixes6), version, invalid)
+    return Ip(column, _tuple(prefixes), _tuple(prefixes6), version, invalid)
 
 
 def path(
@@ -109,7 +113,7 @@ def date(
     invalid: OnInvalid = "count",
 ) -> Date:
     """Dates and times; ``levels`` are some of year, month, day, hour, coarse to fine."""
-    return Date(column, tuple(levels), invalid)
+    return Date(column, _tuple(levels), invalid)
 
 
 def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count") -> Code:
@@ -120,7 +124,7 @@ def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count")
     >>> code("zip", lengths=(1, 3, 5)).height
     3
     """
-    return Code(column, tuple(lengths), invalid)
+    return Code(column, _tuple(lengths), invalid)
 
 
 def number(
@@ -128,3 +132,10 @@ def number(
 ) -> Number:
     """Binary splits of [lower, upper], ``depth`` (1 to 48) levels; the bounds are public."""
     return Number(column, lower, upper, depth, invalid)
+
+
+def _tuple(values: Any) -> Any:
+    """A list, array or range as a tuple of Python values; what is none is left for its check."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return tuple(values) if isinstance(values, list | range) else values

@@ -75,7 +75,7 @@ class Hierarchy:
     @property
     def spec(self) -> str:
         """The canonical string; parsing it gives an equal hierarchy."""
-        columns = ",".join(quote(c, safe=" /.-") for c in self.source_columns)
+        columns = ",".join(_quoted(c) for c in self.source_columns)
         options = {**self.options, **({"invalid": "drop"} if self.on_invalid == "drop" else {})}
         query = "&".join(f"{k}={quote(v, safe=',-: ')}" for k, v in options.items())
         return f"{self.kind}:{columns}" + (f"?{query}" if query else "")
@@ -120,9 +120,12 @@ class Hierarchy:
         raise NotImplementedError
 
     def order_by(self) -> str:
-        """ORDER BY that puts every node right after its ancestors and before their siblings."""
+        """ORDER BY that puts every node right after its ancestors and before their siblings.
+
+        It names every direction: a caller's connection may have another default.
+        """
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
-        return ", ".join([*(f"s{i} NULLS FIRST" for i in range(1, sorts + 1)), "level"])
+        return ", ".join([*(f"s{i} ASC NULLS FIRST" for i in range(1, sorts + 1)), "level ASC"])
 
     def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         """SQL of the key as VARCHAR columns, NULL for what the level does not have."""
@@ -138,6 +141,11 @@ class Hierarchy:
     def label_columns(self) -> tuple[str, ...]:
         """Extra columns of the result, one a level; only ``columns`` has them."""
         return ()
+
+
+def _quoted(name: str) -> str:
+    """A column name inside a specification, where white space around names does not count."""
+    return quote(name, safe="/.-" if name != name.strip() else " /.-")
 
 
 def text_of(column: str, duckdb_type: str) -> str:
@@ -160,6 +168,12 @@ def text_of(column: str, duckdb_type: str) -> str:
 def one_column(kind: str, column: object) -> None:
     if not isinstance(column, str) or not column:
         raise HierarchyError(f"{kind} needs the name of one column, as text; got {column!r}.")
+
+
+def depth_within(kind: str, value: object, high: int) -> None:
+    """Check a number of levels."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
+        raise HierarchyError(f"{kind}: depth must be a whole number in 1 to {high}; got {value!r}.")
 
 
 def increasing(kind: str, name: str, values: object, low: int, high: int) -> None:

@@ -12,7 +12,7 @@ from dpframe.hierarchy._base import Hierarchy, OnInvalid, increasing, one_column
 class Code(Hierarchy):
     """The first ``lengths[0]`` characters, then the first ``lengths[1]``, and so on.
 
-    White space around a code does not count. A code shorter than ``lengths[0]`` is invalid; one
+    Spaces around a code do not count. A code shorter than ``lengths[0]`` is invalid; one
     shorter than the last length ends at the last level that it fills.
     """
 

@@ -83,8 +83,9 @@ class Columns(Hierarchy):
 
     def order_by(self) -> str:
         # a level that a node has, also with a NULL key, sorts after one that it has not
-        later = "".join(f", level >= {i}, t{i} NULLS FIRST" for i in range(2, self.height + 1))
-        return "t1 NULLS FIRST" + later
+        finer = range(2, self.height + 1)
+        later = (f", level >= {i} ASC, t{i} ASC NULLS FIRST" for i in finer)
+        return "t1 ASC NULLS FIRST" + "".join(later)
 
     def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         here = [f"CAST({k} AS VARCHAR)" for k in keys[:level]]
@@ -95,12 +96,20 @@ class Columns(Hierarchy):
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        return tuple(f"{c}_" if c in RESERVED else c for c in self.columns)
+        return tuple(self._free(c) if c in RESERVED else c for c in self.columns)
+
+    def _free(self, reserved: str) -> str:
+        name = f"{reserved}_"
+        while name in self.columns:
+            name += "_"
+        return name
 
 
 def _value(column: str, duckdb_type: str) -> str:
     if duckdb_type in ("VARCHAR", "TEXT"):
         return f"nullif({column}, '')"
+    if duckdb_type == "ENUM":
+        return f"nullif({text_of(column, duckdb_type)}, '')"
     if duckdb_type in ("DOUBLE", "FLOAT"):
         return text_of(column, duckdb_type)
     return column

@@ -12,13 +12,16 @@ from dpframe.hierarchy._base import Hierarchy, OnInvalid, one_column, refuse_typ
 FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
 """Levels, coarse to fine, and how people read them."""
 
+OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*$"
+"""End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
+
 
 @dataclass(frozen=True)
 class Date(Hierarchy):
     """Year > month > day > hour, or some of them, coarse to fine.
 
-    Reads dates, timestamps (those with a time zone in UTC) and ISO 8601 text. Infinite and
-    unreadable times are invalid.
+    Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in UTC.
+    Infinite and unreadable times are invalid.
     """
 
     column: str
@@ -29,7 +32,11 @@ class Date(Hierarchy):
     def validate(self) -> None:
         one_column("date", self.column)
         known = list(FORMATS)
-        if not self.levels or any(name not in known for name in self.levels):
+        if (
+            not isinstance(self.levels, tuple)
+            or not self.levels
+            or any(name not in known for name in self.levels)
+        ):
             raise HierarchyError(
                 f"date: levels must be some of {', '.join(known)}; got {self.levels!r}."
             )
@@ -63,7 +70,8 @@ class Date(Hierarchy):
         return False
 
     def check_types(self, types: tuple[str, ...]) -> None:
-        if types[0] not in ("VARCHAR", "DATE") and not types[0].startswith("TIMESTAMP"):
+        readable = ("VARCHAR", "ENUM", "DATE", '"NULL"')
+        if types[0] not in readable and not types[0].startswith("TIMESTAMP"):
             refuse_type("date", self.column, types[0], "dates, timestamps and ISO 8601 text")
 
     def key_steps(
@@ -74,6 +82,13 @@ class Date(Hierarchy):
             # the cast would follow the session's time zone
             finite = f"CASE WHEN isfinite({column}) THEN {column} END"
             time = f"make_timestamp(epoch_us({finite}))"
+        elif types[0] in ("VARCHAR", "ENUM"):
+            text = f"CAST({column} AS VARCHAR)"
+            utc = f"make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)))"
+            time = (
+                f"CASE WHEN regexp_matches({text}, '{OFFSET}') THEN {utc} "
+                f"ELSE TRY_CAST({text} AS TIMESTAMP) END"
+            )
         else:
             time = f"TRY_CAST({column} AS TIMESTAMP)"
         return (

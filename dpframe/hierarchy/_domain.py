@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import MAX_HEIGHT, Hierarchy, OnInvalid, one_column, text_of
+from dpframe.hierarchy._base import (
+    MAX_HEIGHT,
+    Hierarchy,
+    OnInvalid,
+    depth_within,
+    one_column,
+    text_of,
+)
 
 NAME = r"[^\s./:@]+(\.[^\s./:@]+)*"
 """Labels without white space or the separators of URLs and mail addresses."""
@@ -27,11 +33,7 @@ class Domain(Hierarchy):
 
     def validate(self) -> None:
         one_column("domain", self.column)
-        if not isinstance(self.depth_limit, int) or not 1 <= self.depth_limit <= MAX_HEIGHT:
-            raise HierarchyError(
-                f"domain: depth must be a whole number in 1 to {MAX_HEIGHT}; "
-                f"got {self.depth_limit!r}."
-            )
+        depth_within("domain", self.depth_limit, MAX_HEIGHT)
 
     @property
     def on_invalid(self) -> OnInvalid:

@@ -37,7 +37,7 @@ class Ip(Hierarchy):
 
     def validate(self) -> None:
         one_column("ip", self.column)
-        if self.version not in (None, 4, 6):
+        if self.version not in (None, 4, 6) or isinstance(self.version, float):
             raise HierarchyError(f"ip: version must be 4, 6 or absent; got {self.version!r}.")
         increasing("ip", "prefixes", self.prefixes, 1, 32)
         increasing("ip", "prefixes6", self.prefixes6, 1, 128)
@@ -116,23 +116,17 @@ class Ip(Hierarchy):
         return (f"CASE WHEN {_is_ipv4(keys[0])} THEN 0 ELSE 1 END", keys[0])
 
     def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        key = keys[0]
-        octets = " || '.' || ".join(f"(({key} >> {s}) & 255)" for s in (24, 16, 8, 0))
-        groups = " || ':' || ".join(
-            f"format('{{:x}}', CAST(({key} >> {s}) & 65535 AS INTEGER))"
-            for s in range(112, -1, -16)
-        )
-        four = self.prefixes[min(level, len(self.prefixes)) - 1]
-        six = self.prefixes6[min(level, len(self.prefixes6)) - 1]
-        return (
-            f"CASE WHEN {_is_ipv4(key)} THEN {octets} || '/{four}' ELSE {groups} || '/{six}' END",
-        )
+        return (f"{keys[0]}::VARCHAR",)
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:
-        text = texts[0]
-        if text is None:
+        if texts[0] is None:
             return INVALID
-        return str(ipaddress.IPv6Network(text)) if ":" in text else text
+        address = int(texts[0])
+        if address >> 32 == 0xFFFF:
+            bits = self.prefixes[min(level, len(self.prefixes)) - 1]
+            return f"{ipaddress.IPv4Address(address & 0xFFFFFFFF)}/{bits}"
+        bits = self.prefixes6[min(level, len(self.prefixes6)) - 1]
+        return f"{ipaddress.IPv6Address(address)}/{bits}"
 
 
 def _mask(bits: int) -> int:

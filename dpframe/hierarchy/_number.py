@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import INVALID, Hierarchy, OnInvalid, one_column
+from dpframe.hierarchy._base import INVALID, Hierarchy, OnInvalid, depth_within, one_column
 
 MAX_DEPTH = 48
 """Halvings that stay exact in a double's 53 bits."""
@@ -33,17 +32,14 @@ class Number(Hierarchy):
         for name, value in (("lower", self.lower), ("upper", self.upper)):
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise HierarchyError(f"number: {name} must be a number; got {value!r}.")
-            if not math.isfinite(value) or abs(value) > 1e300:
+            if not abs(value) <= 1e300:  # also refuses NaN
                 raise HierarchyError(f"number: {name} must be finite; got {value!r}.")
+            object.__setattr__(self, name, float(value))  # equal specifications, equal bins
         if self.lower >= self.upper:
             raise HierarchyError(
                 f"number: lower ({self.lower!r}) must be less than upper ({self.upper!r})."
             )
-        if not isinstance(self.depth_limit, int) or not 1 <= self.depth_limit <= MAX_DEPTH:
-            raise HierarchyError(
-                f"number: depth must be a whole number in 1 to {MAX_DEPTH}; "
-                f"got {self.depth_limit!r}."
-            )
+        depth_within("number", self.depth_limit, MAX_DEPTH)
 
     @property
     def on_invalid(self) -> OnInvalid:

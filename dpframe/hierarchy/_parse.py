@@ -28,10 +28,9 @@ def _whole(name: str, text: str) -> int:
 
 def _real(name: str, text: str) -> float:
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
         raise HierarchyError(f"{name} must be a number; got {text!r}.") from None
-    return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
 def _wholes(name: str, text: str) -> tuple[int, ...]:
@@ -103,7 +102,7 @@ def _from_string(text: str) -> Hierarchy:
             f"{', '.join(KINDS)}, for example {EXAMPLE}."
         )
     columns_text, _, query = rest.partition("?")
-    names = tuple(unquote(c).strip() for c in columns_text.split(","))
+    names = tuple(unquote(c.strip()) for c in columns_text.split(","))
     if not all(names):
         raise HierarchyError(f"hierarchy {text!r} has an empty column name: write {kind}:COLUMN.")
     if kind != "columns" and len(names) > 1:

@@ -7,7 +7,14 @@ from typing import ClassVar
 
 from dpframe._sql import literal
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import MAX_HEIGHT, Hierarchy, OnInvalid, one_column, text_of
+from dpframe.hierarchy._base import (
+    MAX_HEIGHT,
+    Hierarchy,
+    OnInvalid,
+    depth_within,
+    one_column,
+    text_of,
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +37,7 @@ class Path(Hierarchy):
             raise HierarchyError(
                 f"path: separator must be text of at least one character; got {self.separator!r}."
             )
-        if not isinstance(self.depth_limit, int) or not 1 <= self.depth_limit <= MAX_HEIGHT:
-            raise HierarchyError(
-                f"path: depth must be a whole number in 1 to {MAX_HEIGHT}; "
-                f"got {self.depth_limit!r}."
-            )
+        depth_within("path", self.depth_limit, MAX_HEIGHT)
 
     @property
     def on_invalid(self) -> OnInvalid:

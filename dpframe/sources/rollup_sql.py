@@ -44,7 +44,7 @@ def rollup_sql(
     texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
-        f"ORDER BY level >= 1, {hierarchy.order_by()}"
+        f"ORDER BY level >= 1 ASC, {hierarchy.order_by()}"
     )
 
 

@@ -22,14 +22,24 @@ from dpframe.plan import Plan
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.tree import CountTree
 
+_CSV = (
+    "read_csv({{}}, all_varchar = true, header = true, delim = '{}', quote = '\"', escape = '\"', "
+    "skip = 0, comment = '', auto_detect = true)"
+)
+_COMMAS, _TABS = _CSV.format(","), _CSV.format("\\t")
+
 READERS = {
     ".parquet": "read_parquet({})",
     ".pq": "read_parquet({})",
-    ".csv": "read_csv({}, all_varchar = true)",
-    ".tsv": "read_csv({}, all_varchar = true)",
-    ".csv.gz": "read_csv({}, all_varchar = true)",
+    ".csv": _COMMAS,
+    ".tsv": _TABS,
+    ".csv.gz": _COMMAS,
 }
-"""File ending -> DuckDB reader. CSV stays text: each kind of hierarchy reads its own values."""
+"""File ending -> DuckDB reader. CSV stays text: each kind of hierarchy reads its own values.
+
+The first line of a CSV holds the names and the ending decides the separator: a guess from the
+rows would let one record change how all others are read, and show values as column names.
+"""
 
 
 def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree:
@@ -83,8 +93,13 @@ def _opened(source: object, wanted: list[str]) -> Iterator[_duck.Relation]:
         _find(wanted, list(relation_given.columns))
         yield relation_given
     else:
-        with _duck.arrow_relation(_arrow(source, wanted)) as relation_arrow:
+        with _duck.guarded(_name(source)):
+            held = _duck.arrow_relation(_arrow(source, wanted))
+            relation_arrow = held.__enter__()
+        try:
             yield relation_arrow
+        finally:
+            held.__exit__(None, None, None)
 
 
 def _reader(path: str) -> str:
@@ -105,15 +120,21 @@ def _name(source: object) -> str:
     return f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
 
 
-def _find(wanted: list[str], present: list[str]) -> None:
+def _find(wanted: list[str], present: list[Any]) -> None:
     for name in wanted:
         if name not in present:
-            near = difflib.get_close_matches(name, present, n=3, cutoff=0.5)
+            texts = [column for column in present if isinstance(column, str)]
+            near = difflib.get_close_matches(name, texts, n=3, cutoff=0.5)
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             some = ", ".join(map(repr, present[:20])) + (", ..." if len(present) > 20 else "")
             raise ColumnError(f"column {name!r} does not exist.{hint} Columns: {some or 'none'}.")
         if present.count(name) > 1:
             raise ColumnError(f"column {name!r} appears {present.count(name)} times; rename one.")
+        twins = {other for other in wanted if other.lower() == name.lower()} - {name}
+        if twins:  # SQL does not tell them apart
+            raise ColumnError(
+                f"columns {name!r} and {min(twins)!r} differ in case only; rename one."
+            )
 
 
 def _arrow(source: Any, wanted: list[str]) -> pa.Table:
@@ -127,12 +148,8 @@ def _arrow(source: Any, wanted: list[str]) -> pa.Table:
         return _arrow(pa.Table.from_batches([source]), wanted)
     if kind == "pandas" and hasattr(source, "columns"):
         return _from_pandas(source, columns)
-    if kind == "polars" and hasattr(source, "lazy"):
-        _find(columns, list(source.columns))
-        return source.select(columns).to_arrow()
     if kind == "polars" and hasattr(source, "collect_schema"):
-        _find(columns, source.collect_schema().names())
-        return _arrow(source.select(columns).collect(), wanted)
+        return _from_polars(source, columns)
     raise ParameterTypeError(
         "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
         f"of a parquet or CSV file; got {type(source).__name__}."
@@ -144,21 +161,37 @@ def _from_pandas(frame: Any, columns: list[str]) -> pa.Table:
     return pa.table({name: _series(frame[name]) for name in columns})
 
 
+def _from_polars(source: Any, columns: list[str]) -> pa.Table:
+    """From a frame or a lazy frame; what Polars says about a failing row is dropped."""
+    import polars
+
+    error: str | None = None
+    try:
+        _find(columns, source.collect_schema().names())
+        return source.lazy().select(columns).collect().to_arrow()
+    except polars.exceptions.PolarsError as raised:
+        error = type(raised).__name__
+    raise SourceError(
+        f"reading {_name(source)} failed ({error}; its text is withheld, it can quote the data)."
+    )
+
+
 def _series(series: Any) -> pa.Array:
     """A pandas column without guessing: what has a type keeps it, objects become text."""
-    if series.dtype != object:
-        failed = False
-        try:
-            return pa.Array.from_pandas(series)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            failed = True
-        assert failed
-    else:
-        try:
-            return pa.array(series, type=pa.string(), from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError):
-            pass  # mixed objects, or text that is no unicode
+    wanted = pa.string() if series.dtype == object else None
+    try:
+        array = pa.Array.from_pandas(series, type=wanted)
+        if not _is_extension(array.type):
+            return array
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # mixed objects, or text that is no unicode
     return pa.array([_as_text(value) for value in series], type=pa.string())
+
+
+def _is_extension(kind: pa.DataType) -> bool:
+    """Periods and intervals, which SQL would show as their storage, also as categories."""
+    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return isinstance(stored, pa.BaseExtensionType)
 
 
 def _as_text(value: Any) -> str | None:

@@ -138,7 +138,9 @@ class Undecided:
     def _top(self, x: int) -> bool:
         """Both outcomes of W >= x, unless one is impossible."""
         first = min(max(x - self.law.lowest, 0), len(self.law.weights))
-        top = int(self.law.weights[first:].sum(dtype=object)) if first < len(self.law.weights) else 0
+        top = (
+            int(self.law.weights[first:].sum(dtype=object)) if first < len(self.law.weights) else 0
+        )
         outcomes = [(True, top), (False, TOTAL - top)]
         possible = [(side, weight) for side, weight in outcomes if weight]
         return possible[self.script.pick([weight for _, weight in possible])][0]

@@ -1,0 +1,145 @@
+"""The command line, as a real subprocess on real files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe
+from dpframe.release import receipt_of
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dpframe", *arguments], capture_output=True, text=True, cwd=cwd
+    )
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    file = tmp_path / "visits.parquet"
+    frame = pd.DataFrame({"src": ["10.1.2.3"] * 400 + ["10.9.0.1"] * 300, "who": range(700)})
+    frame.to_parquet(file)
+    return file
+
+
+def test_the_demo_prints_the_frame_and_the_card_and_writes_a_report(tmp_path: Path) -> None:
+    """The README's first command: real flights in, a noisy frame, a card and a page out."""
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "JFK" in done.stdout
+    assert "Privacy card" in done.stdout
+    assert "adding or removing one user ('aircraft')" in done.stdout
+    page = (tmp_path / "dpframe-demo.html").read_text("utf-8")
+    assert "JFK" in page
+    assert "http" not in page.replace("<!doctype html>", "")  # nothing from outside
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "html"])
+def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, ending: str) -> None:
+    """The written rows are the printed ones; Parquet and JSON carry the receipt."""
+    out = tmp_path / f"out.{ending}"
+    done = run(
+        "hhh", str(visits), "ip:src", *BUDGET, "--threshold", "100", "-o", str(out), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    if ending == "parquet":
+        receipt = receipt_of(pq.read_schema(out).metadata)
+        assert receipt is not None
+        assert receipt["epsilon"] == 1.0
+        assert list(pd.read_parquet(out)["level"]) == [0, 4, 4]
+    elif ending == "csv":
+        assert list(pd.read_csv(out)["prefix"])[1:] == ["10.1.2.3/32", "10.9.0.1/32"]
+    elif ending == "json":
+        document = json.loads(out.read_text("utf-8"))
+        assert document["receipt"]["threshold"] == 100
+        assert len(document["rows"]) == 3
+    else:
+        assert "10.1.2.3/32" in out.read_text("utf-8")
+
+
+def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
+    """Options of the command line mean what the arguments of the function mean."""
+    done = run(
+        "explain",
+        "columns:a,b",
+        *BUDGET,
+        "--user",
+        "who",
+        "--contribution",
+        "records",
+        "--max-contributions",
+        "3",
+        "--no-remainder",
+        "--release-share",
+        "0.4",
+        "--confidence",
+        "0.9",
+        "--threshold",
+        "400",
+        "--mechanism",
+        "offline",
+        cwd=tmp_path,
+    )
+    plan = dpframe.explain(
+        "columns:a,b",
+        epsilon=1,
+        delta=1e-6,
+        user="who",
+        contribution="records",
+        max_contributions=3,
+        remainder=False,
+        release_share=0.4,
+        confidence=0.9,
+        threshold=400,
+    )
+    assert done.stdout.strip() == str(plan)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["explain", "ipp:src", *BUDGET], ["ipp:src", "Did you mean 'ip'"]),
+        (["explain", "ip:src", "--epsilon", "0", "--delta", "1e-6"], ["epsilon (0.0)", "1e-4"]),
+        (["explain", "ip:src", "--epsilon", "1"], ["delta is missing"]),
+        (["hhh", "no.parquet", "ip:src", *BUDGET], ["'no.parquet'", "does not exist"]),
+        (["hhh", "FILE", "ip:scr", *BUDGET], ["'scr'", "Did you mean 'src'"]),
+        (["hhh", "FILE", "ip:src", *BUDGET, "--threshold", "3"], ["threshold (3)", "smallest"]),
+        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "x.xlsx"], ["output ('x.xlsx')", ".parquet"]),
+        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "no/x.csv"], ["folder that does not exist"]),
+    ],
+)
+def test_mistakes_are_answered_by_name_and_next_step(
+    visits: Path, arguments: list[str], words: list[str]
+) -> None:
+    """Exit code 2, one line on stderr, nothing on stdout, no traceback."""
+    done = run(*[str(visits) if a == "FILE" else a for a in arguments], cwd=visits.parent)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word.replace("1e-4", "0.0001") in done.stderr
+
+
+def test_quiet_prints_nothing(visits: Path, tmp_path: Path) -> None:
+    """``--quiet`` is for pipelines: only the file."""
+    done = run("hhh", str(visits), "ip:src", *BUDGET, "-o", "out.csv", "--quiet", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "out.csv").exists()
+
+
+def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:
+    """Both set-up commands stand in the README, and the first ends with the demo."""
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+    commands = [line for line in readme.splitlines() if line.startswith("python3 -m venv")]
+    assert len(commands) == 2
+    assert commands[0].endswith("dpframe demo")
+    assert ".venv/bin/pytest" in commands[1]

@@ -1,0 +1,218 @@
+"""Slow, obvious twins: what the fast routines must agree with.
+
+A node is its *path*: the tuple of its own key and those of its ancestors, coarse to fine, the
+root being ``()``. A key is what people read, and None where the value is NULL or malformed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pandas as pd
+
+from dpframe.hierarchy import Hierarchy, _code, _columns, _date, _domain, _ip, _number, _path
+
+Key = str | None
+Path = tuple[Key, ...]
+
+
+def text(value: Any) -> str | None:
+    """A single value the way SQL writes it; None for everything that means missing."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, dt.datetime):
+        return value.isoformat(" ")
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    return str(value).encode("utf-8", "replace").decode()
+
+
+SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What DuckDB's trim takes off: Unicode's space separators, no tabs and no line ends."""
+
+
+# -- one row -------------------------------------------------------------------------------------
+
+
+def ip_path(value: Any, *, prefixes: Sequence[int], prefixes6: Sequence[int], version: Any) -> Path:
+    written = text(value)
+    try:
+        address = ipaddress.ip_address((written or "").strip(SPACES))
+    except ValueError:
+        return (None,)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            return (None,)
+        address = address.ipv4_mapped or address
+    if version not in (None, address.version):
+        return (None,)
+    lengths = prefixes if address.version == 4 else prefixes6
+    return tuple(str(ipaddress.ip_network((address, n), strict=False)) for n in lengths)
+
+
+def path_path(value: Any, *, separator: str, depth: int) -> Path:
+    parts = [part for part in (text(value) or "").split(separator) if part][:depth]
+    return tuple(separator.join(parts[:n]) for n in range(1, len(parts) + 1)) or (None,)
+
+
+def columns_path(values: Sequence[Any]) -> Path:
+    return tuple(text(value) or None for value in values)
+
+
+def domain_path(value: Any, *, depth: int) -> Path:
+    name = "".join(c.lower() for c in (text(value) or "").strip(SPACES))
+    labels = (name[:-1] if name.endswith(".") else name).split(".")
+    if any(not label or re.search(r"[\s/:@]", label, re.ASCII) for label in labels):
+        return (None,)
+    if re.fullmatch("[0-9]+", labels[-1]):
+        return (None,)
+    return tuple(".".join(labels[-n:]) for n in range(1, min(depth, len(labels)) + 1))
+
+
+def date_path(value: Any, *, levels: Sequence[str]) -> Path:
+    if value is None or value is pd.NaT or value is pd.NA or isinstance(value, float):
+        return (None,)
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value)
+        except ValueError:
+            return (None,)
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(dt.UTC)
+    hour = value.hour if isinstance(value, dt.datetime) else 0
+    day = f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
+    names = {"year": day[:4], "month": day[:7], "day": day, "hour": f"{day} {hour:02d}:00"}
+    return tuple(names[level] for level in levels)
+
+
+def code_path(value: Any, *, lengths: Sequence[int]) -> Path:
+    code = (text(value) or "").strip(SPACES)
+    return tuple(code[:n] for n in lengths if len(code) >= n) or (None,)
+
+
+def number_path(value: Any, *, lower: float, upper: float, depth: int) -> Path:
+    try:
+        x = float(value)
+    except (TypeError, ValueError):
+        return (None,)
+    if math.isnan(x):
+        return (None,)
+    bins = 2**depth
+    if x <= lower:
+        bin_ = 0
+    elif x >= upper:
+        bin_ = bins - 1
+    else:
+        bin_ = min(math.floor((x - lower) / (upper - lower) * bins), bins - 1)
+    return tuple(_interval(bin_ >> (depth - n), n, lower, upper) for n in range(1, depth + 1))
+
+
+def _interval(index: int, level: int, lower: float, upper: float) -> str:
+    ends = (lower + (upper - lower) * (i / 2**level) for i in (index, index + 1))
+    low, high = (str(int(e)) if e.is_integer() and abs(e) < 1e15 else repr(e) for e in ends)
+    return f"[{low}, {high}{']' if index == 2**level - 1 else ')'}"
+
+
+def row_path(hierarchy: Hierarchy, values: Sequence[Any]) -> Path:
+    """The nodes of one row, coarse to fine; ``values`` are those of the source columns."""
+    h: Any = hierarchy
+    if isinstance(h, _ip.Ip):
+        return ip_path(values[0], prefixes=h.prefixes, prefixes6=h.prefixes6, version=h.version)
+    if isinstance(h, _path.Path):
+        return path_path(values[0], separator=h.separator, depth=h.depth_limit)
+    if isinstance(h, _domain.Domain):
+        return domain_path(values[0], depth=h.depth_limit)
+    if isinstance(h, _date.Date):
+        return date_path(values[0], levels=h.levels)
+    if isinstance(h, _code.Code):
+        return code_path(values[0], lengths=h.lengths)
+    if isinstance(h, _number.Number):
+        return number_path(values[0], lower=h.lower, upper=h.upper, depth=h.depth_limit)
+    assert isinstance(h, _columns.Columns)
+    return columns_path(values)
+
+
+# -- all rows ------------------------------------------------------------------------------------
+
+
+def leaf_paths(hierarchy: Hierarchy, rows: Iterable[Sequence[Any]]) -> list[Path | None]:
+    """The finest node of every row; None for a row that is dropped."""
+    drop = hierarchy.on_invalid == "drop"
+    paths = (row_path(hierarchy, row) for row in rows)
+    return [None if drop and None in path else path for path in paths]
+
+
+def rollup(paths: Iterable[Path | None]) -> dict[Path, int]:
+    """Rows at or below every node, the root included."""
+    counts: Counter[Path] = Counter({(): 0})
+    for path in paths:
+        if path is not None:
+            counts.update(path[:n] for n in range(len(path) + 1))
+    return dict(counts)
+
+
+def shares(users: Iterable[Any], paths: Iterable[Path | None]) -> dict[Path, Fraction]:
+    """Expected weight at or below every node when each user's rows weigh 1 together."""
+    rows: dict[Any, list[Path]] = defaultdict(list)
+    for user, path in zip(users, paths, strict=True):
+        if path is not None:
+            rows[text(user)].append(path)
+    weight: dict[Path, Fraction] = defaultdict(Fraction, {(): Fraction(0)})
+    for own in rows.values():
+        for path in own:
+            for n in range(len(path) + 1):
+                weight[path[:n]] += Fraction(1, len(own))
+    return dict(weight)
+
+
+# -- heavy hitters -------------------------------------------------------------------------------
+
+
+def residuals(counts: Mapping[Path, int], selected: set[Path]) -> dict[Path, int]:
+    """Count of every node minus those of its topmost selected descendants."""
+    covered: dict[Path, int] = dict.fromkeys(counts, 0)
+    for path in sorted(counts, key=len, reverse=True):
+        if path:
+            covered[path[:-1]] += counts[path] if path in selected else covered[path]
+    return {path: counts[path] - covered[path] for path in counts}
+
+
+def heavy_hitters(
+    counts: Mapping[Path, int],
+    *,
+    test: Mapping[Path, int],
+    release: Mapping[Path, int],
+    threshold: int,
+    remainder: bool,
+) -> dict[Path, tuple[int, int]]:
+    """Noisy (residual, count) of every reported node, with the noise of each node given."""
+    chosen: set[Path] = set()
+    for depth in range(max(map(len, counts)), 0, -1):
+        left = residuals(counts, chosen)
+        for path in (p for p in counts if len(p) == depth):
+            if left[path] > 0 and left[path] + test[path] >= threshold:
+                chosen.add(path)
+    if remainder:
+        chosen.add(())
+    exact = residuals(counts, chosen)
+    noisy = {path: exact[path] + release[path] for path in chosen}
+    return {
+        path: (noisy[path], sum(n for below, n in noisy.items() if below[: len(path)] == path))
+        for path in chosen
+    }

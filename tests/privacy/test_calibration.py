@@ -1,0 +1,384 @@
+"""Every calibrated plan is recomputed: its cost is within the budget, strictly.
+
+The recursion is cross-checked against a naive twin (``naive_accounting``), against privacy loss
+distributions (dp-accounting) and against enumeration. Upper bounds are compared with ``<=``;
+``approx`` appears only where two upper bounds should be close.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+import dpframe as dp
+from dpframe.accounting.gaussian import gaussian
+from dpframe.accounting.geometric import geometric
+from dpframe.accounting.laws import Laws
+from dpframe.accounting.levels import LevelLaws
+from dpframe.accounting.path import ReleaseCurve, one_direction, path_delta
+from dpframe.budget import Budget, PrivacyUnit, per_record
+from dpframe.errors import ThresholdError
+from dpframe.mechanisms import level_histograms, offline_hhh
+from dpframe.noise import NoiseTable, halves, laplace
+from dpframe.plan import Plan, default_release_share, make_plan
+
+from .enumerate_outputs import divergence, every_selection, more
+from .naive_accounting import path_divergence, release_divergence, tail
+
+SHARES = PrivacyUnit(user="u")
+
+
+def plan_of(
+    height: int, epsilon: float = 1.0, delta: float = 1e-6, unit: PrivacyUnit | None = None, **more
+) -> Plan:
+    return make_plan(
+        hierarchy=dp.path("p", depth=height),
+        unit=unit or PrivacyUnit(),
+        budget=Budget(epsilon=epsilon, delta=delta),
+        **more,
+    )
+
+
+def recomputed(plan: Plan) -> float:
+    """Delta of the laws as they are drawn: the test law centred for the threshold."""
+    assert isinstance(plan.laws, Laws)
+    drawn = replace(plan.laws, test=plan.test)
+    return offline_hhh.cost(
+        drawn, height=plan.height, epsilon=plan.budget.epsilon, remainder=plan.remainder
+    )
+
+
+# -- strictly within the budget ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+@pytest.mark.parametrize("height", [1, 2, 4, 8])
+def test_the_recomputed_cost_of_every_plan_is_within_its_budget(
+    height: int, remainder: bool
+) -> None:
+    """Law: delta(calibrated) <= delta, on a grid of epsilon, delta and thresholds."""
+    for epsilon, delta in itertools.product((0.1, 1.0, 5.0), (1e-9, 1e-6, 1e-2)):
+        plan = plan_of(height, epsilon, delta, remainder=remainder)
+        for threshold in (None, plan.threshold + 3, 4 * plan.threshold):
+            plan = plan_of(height, epsilon, delta, remainder=remainder, threshold=threshold)
+            at = (height, epsilon, delta, threshold)
+            assert recomputed(plan) <= delta, at
+            assert plan.laws.delta <= delta, at
+            assert plan.delta_spent <= delta, at
+            assert plan.threshold >= plan.test.highest + 2, at
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("remainder", [True, False])
+def test_the_cost_is_within_the_budget_at_every_release_share(
+    share: float, remainder: bool
+) -> None:
+    """Law: dividing epsilon differently between test and release never leaves the budget."""
+    for height in (1, 3, 8):
+        plan = plan_of(height, remainder=remainder, release_share=share)
+        assert recomputed(plan) <= 1e-6
+
+
+@pytest.mark.parametrize("shape", ["gaussian-left", "gaussian"])
+@pytest.mark.parametrize("remainder", [True, False])
+def test_the_cost_of_curved_shapes_is_within_the_budget(shape: str, remainder: bool) -> None:
+    """Law: shapes that the choice may pass over are calibrated as strictly."""
+    for height, epsilon, delta in ((2, 1.0, 1e-3), (4, 2.0, 1e-6), (8, 1.0, 1e-6)):
+        common = {"height": height, "epsilon": epsilon, "delta": delta, "remainder": remainder}
+        share = default_release_share(height, remainder)
+        base = geometric(**common, release_share=share, grid=1)
+        laws = gaussian(shape, base=base, **common)  # type: ignore[arg-type]
+        assert laws.shape == shape
+        assert offline_hhh.cost(laws, height=height, epsilon=epsilon, remainder=remainder) <= delta
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+def test_the_cost_of_shares_is_within_the_budget(remainder: bool) -> None:
+    """Law: the linear bound for users as shares (256 units each) holds for every plan."""
+    for height, epsilon, delta in itertools.product((1, 4, 16), (0.5, 2.0), (1e-9, 1e-3)):
+        plan = plan_of(height, epsilon, delta, SHARES, remainder=remainder)
+        assert recomputed(plan) <= delta
+        assert plan.threshold * plan.grid >= plan.test.highest + 2 * plan.grid
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("height", [1, 4])
+def test_the_composed_cost_of_the_baselines_is_within_the_budget(
+    mechanism: str, height: int
+) -> None:
+    """Law: the baselines compose all levels, and the root with the remainder, within delta."""
+    plan = plan_of(height, mechanism=mechanism)
+    assert isinstance(plan.laws, LevelLaws)
+    assert level_histograms.cost(plan.laws, height=height, epsilon=1.0, remainder=True) <= 1e-6
+
+
+def test_calibration_reaches_the_greatest_height() -> None:
+    """Law: 128 levels, the most that a hierarchy may have, stay within the budget."""
+    plan = plan_of(128)
+    assert recomputed(plan) <= 1e-6
+
+
+def test_narrower_or_shorter_noise_than_calibrated_is_rejected() -> None:
+    """Negative control: a scale 10 % smaller, or ends cut shorter, exceed the budget."""
+    plan = plan_of(4)
+    laws = plan.laws
+    assert isinstance(laws, Laws)
+
+    def cost(left: float, right: float, lowest: int, highest: int) -> float:
+        test = halves(
+            left=("geometric", left * laws.left, lowest),
+            right=("geometric", right * laws.right, highest),
+            recentre=False,
+        )
+        return path_delta(test, laws.release, height=4, epsilon=1.0, remainder=True)
+
+    low, high = -laws.test.lowest, laws.test.highest
+    assert cost(1, 1, low, high) <= 1e-6
+    assert cost(0.9, 1, low, high) > 1e-6
+    assert cost(1, 0.9, low, high) > 1e-6
+    assert cost(1, 1, 3 * low // 4, high) > 1e-6
+    assert cost(1, 1, low, high - 2) > 1e-6
+
+
+# -- what the budget buys ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("height", "most"), [(4, 30), (8, 32), (32, 35)])
+@pytest.mark.parametrize("remainder", [True, False])
+def test_the_least_threshold_grows_only_slowly_with_height(
+    height: int, most: int, remainder: bool
+) -> None:
+    """Law: at epsilon 1 and delta 1e-6 thresholds of 30 to 35 serve heights from 4 to 32."""
+    plan = plan_of(height, remainder=remainder)
+    assert plan.threshold <= most
+    assert plan.chance_at_threshold >= 0.25
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 2.0])
+def test_the_released_count_costs_the_same_at_every_height_above_two(epsilon: float) -> None:
+    """Law: the standard deviation of a released residual is 4.2 / epsilon, whatever the height."""
+    deviations = [plan_of(height, epsilon).release.sd * epsilon for height in (2, 4, 16)]
+    assert all(4.0 < sd < 4.3 for sd in deviations)
+    assert max(deviations) - min(deviations) < 1e-6
+
+
+def test_a_threshold_below_the_least_private_one_is_refused() -> None:
+    """Law: the least threshold of a plan is accepted, one less is an error that names it."""
+    least = plan_of(4).threshold
+    assert plan_of(4, threshold=least).threshold == least
+    with pytest.raises(ThresholdError, match=f"smallest private threshold {least} for"):
+        plan_of(4, threshold=least - 1)
+
+
+# -- the recursion against its twins -----------------------------------------------------------
+
+
+def exactly_worst(laws: Laws, **setting) -> tuple[float, float]:
+    """The naive recursion in both directions: (D from D', D' from D)."""
+    fewer, more = (
+        path_divergence(laws.test, laws.release, **setting, more_first=m) for m in (False, True)
+    )
+    return fewer, more
+
+
+CROSS_CHECKED = [(1, 1.0, 1e-6), (1, 3.0, 1e-3), (2, 2.0, 1e-3), (3, 3.0, 1e-2)]
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+@pytest.mark.parametrize(("height", "epsilon", "delta"), CROSS_CHECKED)
+def test_the_recursion_is_never_below_its_naive_twin_and_close_to_it(
+    height: int, epsilon: float, delta: float, remainder: bool
+) -> None:
+    """Law: hull, grid and chords only round up, by less than a thousandth."""
+    laws = geometric(
+        height=height,
+        epsilon=epsilon,
+        delta=delta,
+        remainder=remainder,
+        release_share=default_release_share(height, remainder),
+        grid=1,
+    )
+    for at in (epsilon, 0.8 * epsilon):
+        setting = {"height": height, "epsilon": at, "remainder": remainder}
+        for more_first, naive in zip((False, True), exactly_worst(laws, **setting), strict=True):
+            ours = one_direction(laws.test, laws.release, **setting, more_first=more_first)
+            assert naive <= ours <= 1.001 * naive + 1e-13
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+def test_thinning_the_hull_of_a_long_curved_law_only_rounds_up(remainder: bool) -> None:
+    """Law: polygons of fewer corners around a curved law stay upper bounds, and close ones."""
+    test = halves(left=("gaussian", 90.0, 420), right=("gaussian", 60.0, 280), recentre=False)
+    release = laplace(6.0, 60)
+    for epsilon in (0.2, 0.25, 0.5):
+        setting = {"height": 1, "epsilon": epsilon, "remainder": remainder}
+        for more_first in (False, True):
+            naive = path_divergence(test, release, **setting, more_first=more_first)
+            ours = one_direction(test, release, **setting, more_first=more_first)
+            assert naive <= ours <= 1.001 * naive + 1e-13
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("remainder", [True, False])
+def test_the_recursion_for_a_curved_law_over_two_levels_only_rounds_up(remainder: bool) -> None:
+    """Law: the same over two levels, where chords of the first curve enter the second."""
+    test = halves(left=("gaussian", 30.0, 140), right=("geometric", 6.0, 60), recentre=False)
+    release = laplace(6.0, 60)
+    setting = {"height": 2, "epsilon": 0.4, "remainder": remainder}
+    for more_first in (False, True):
+        naive = path_divergence(test, release, **setting, more_first=more_first)
+        ours = one_direction(test, release, **setting, more_first=more_first)
+        assert naive <= ours <= 1.01 * naive + 1e-13
+
+
+def loss(p: dict[object, float], q: dict[object, float], *, pessimistic: bool):
+    keys = {**p, **q}
+    logs = [
+        {k: math.log(law[k]) for k in keys if law.get(k, 0.0) > 0.0} for law in (p, q)
+    ]
+    return pld.from_two_probability_mass_functions(
+        *logs,
+        pessimistic_estimate=pessimistic,
+        value_discretization_interval=1e-5,
+        log_mass_truncation_bound=-math.inf,
+    )
+
+
+def one_node(laws: Laws, residual: int, remainder: bool) -> dict[object, float]:
+    """The law of all outputs of one node above the threshold's reach, written out by hand."""
+    top, bot = tail(laws.test, laws.test.highest + 2 - residual)
+    values = range(laws.release.lowest, laws.release.highest + 1)
+    law: dict[object, float] = {
+        ("selected", residual + v): top * mass
+        for v, mass in zip(values, laws.release.pmf.tolist(), strict=True)
+    }
+    if remainder:
+        for v, mass in zip(values, laws.release.pmf.tolist(), strict=True):
+            law["rest", residual + v] = bot * mass
+    else:
+        law["nothing"] = bot
+    return law
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+def test_one_level_agrees_with_privacy_loss_distributions(remainder: bool) -> None:
+    """Law: dp-accounting's optimistic and pessimistic deltas of all outputs enclose ours."""
+    laws = geometric(
+        height=1, epsilon=2.0, delta=1e-3, remainder=remainder, release_share=0.5, grid=1
+    )
+    for epsilon in (1.0, 1.7, 2.0):
+        ours = path_delta(laws.test, laws.release, height=1, epsilon=epsilon, remainder=remainder)
+        bounds = []
+        for pessimistic in (False, True):
+            deltas = []
+            for residual in range(1, laws.test.highest - laws.test.lowest + 4):
+                p, q = (one_node(laws, f, remainder) for f in (residual, residual + 1))
+                for pair in ((p, q), (q, p)):
+                    deltas.append(loss(*pair, pessimistic=pessimistic).get_delta_for_epsilon(epsilon))
+            bounds.append(max(deltas))
+        assert bounds[0] * (1 - 1e-9) <= ours <= bounds[1] * (1 + 1e-6) + 1e-13
+
+
+@pytest.mark.parametrize("release", [laplace(3.0, 46), laplace(1.3, 4)])
+def test_the_release_curve_is_the_hockey_stick_of_the_table(release: NoiseTable) -> None:
+    """Law: the curve equals the sum of the definition and lies between dp-accounting's bounds."""
+    curve = ReleaseCurve(release)
+    values = range(release.lowest, release.highest + 1)
+    p = dict(zip(values, release.pmf.tolist(), strict=True))
+    q = {v + 1: mass for v, mass in p.items()}
+    low, high = (loss(p, q, pessimistic=pessimistic) for pessimistic in (False, True))
+    for epsilon in (-0.5, 0.0, 0.2, 1 / 3, 0.5, 0.9):
+        ours = float(curve(np.array([math.exp(epsilon)]))[0])
+        for more_first in (False, True):  # both directions: the law is symmetric
+            exact = release_divergence(release, math.exp(epsilon), more_first=more_first)
+            assert ours == pytest.approx(exact, rel=1e-12, abs=1e-15)
+        if epsilon >= 0:
+            assert low.get_delta_for_epsilon(epsilon) <= ours + 1e-13
+            assert ours <= high.get_delta_for_epsilon(epsilon) + 1e-13
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+def test_delta_falls_with_epsilon_and_rises_with_height(remainder: bool) -> None:
+    """Law: the accountant is monotone in what it should be monotone in."""
+    laws = plan_of(4, remainder=remainder).laws
+    assert isinstance(laws, Laws)
+
+    def cost(height: int, epsilon: float) -> float:
+        return path_delta(
+            laws.test, laws.release, height=height, epsilon=epsilon, remainder=remainder
+        )
+
+    over_epsilon = [cost(4, epsilon) for epsilon in (0.2, 0.5, 0.8, 1.0, 1.5, 3.0)]
+    assert over_epsilon == sorted(over_epsilon, reverse=True)
+    over_height = [cost(height, 1.0) for height in (1, 2, 3, 4, 5, 8)]
+    assert over_height == sorted(over_height)
+
+
+def test_every_shift_of_the_test_law_costs_the_same() -> None:
+    """Law: centring the test for a threshold is free while single records stay out of reach."""
+    plan = plan_of(4)
+    assert isinstance(plan.laws, Laws)
+    for threshold in (plan.threshold, 2 * plan.threshold, 1000):
+        drawn = plan.laws.centred(threshold)
+        assert (
+            path_delta(
+                drawn,
+                plan.release,
+                height=4,
+                epsilon=1.0,
+                remainder=True,
+                threshold=threshold,
+            )
+            == plan.laws.delta
+        )
+
+
+# -- groups of records -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moves", [1, 2, 3, 10, 1000])
+def test_the_budget_of_a_record_adds_up_to_at_most_the_budget_of_the_group(moves: int) -> None:
+    """Law: m epsilon' <= epsilon and delta' (1 + e^eps' + ... ) <= delta, in exact fractions."""
+    for epsilon, delta in itertools.product((0.1, 1.0, 7.3), (1e-12, 1e-6, 0.1)):
+        record = per_record(Budget(epsilon=epsilon, delta=delta), moves)
+        assert Fraction(record.epsilon) * moves <= Fraction(epsilon) * (1 + Fraction(1, 2**52))
+        step = Fraction(math.nextafter(math.exp(record.epsilon), 0.0))
+        group, power = Fraction(0), Fraction(1)
+        for _ in range(moves):
+            group, power = group + power, Fraction(float(power * step))
+        assert Fraction(record.delta) * group <= Fraction(delta)
+
+
+@pytest.mark.parametrize("moves", [2, 3])
+def test_a_group_of_records_stays_within_the_budget_of_the_user(moves: int) -> None:
+    """Law: laws calibrated for one record of ``moves`` cover a user's records, enumerated.
+
+    Negative control: laws calibrated for one record do not cover two or three.
+    """
+    budget, t = Budget(epsilon=2.0, delta=1e-3), math.exp(2.0)
+    unit = PrivacyUnit(user="u", contribution="records", max_contributions=moves)
+
+    def furthest(plan: Plan) -> float:
+        largest = 0.0
+        options = {"test": plan.test, "threshold": plan.threshold, "remainder": True}
+        for residual in range(0, plan.threshold - plan.test.lowest + 2, 2):
+            base = {"aa": residual, "ba": residual // 2}
+            p = every_selection(base, **options)
+            for elsewhere in range(moves):
+                user = more(more(base, "aa", moves - elsewhere), "ba", elsewhere)
+                q = every_selection(user, **options)
+                largest = max(
+                    largest,
+                    divergence(p, q, plan.release, t),
+                    divergence(q, p, plan.release, t),
+                )
+        return largest
+
+    assert 0 < furthest(plan_of(2, budget.epsilon, budget.delta, unit)) <= budget.delta
+    assert furthest(plan_of(2, budget.epsilon, budget.delta)) > 10 * budget.delta

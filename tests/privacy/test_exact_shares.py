@@ -1,0 +1,141 @@
+"""Users as shares, enumerated: however a user's unit is spread, the claim of one record holds.
+
+A user weighs ``grid`` units, divided over their records. The tables of the shipped calibration
+(``calibrate.geometric``) run through the shipped ``run`` on a tree of two branches; the exact
+divergence of tables with and without one user, for every way to divide the units over the
+leaves, is compared with what ``linear_delta`` claims at ``linear_epsilon``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from dpframe.accounting.geometric import geometric
+from dpframe.accounting.laws import Laws
+from dpframe.accounting.linear import linear_delta, linear_epsilon
+from dpframe.noise import NoiseTable, halves
+
+from .enumerate_outputs import Table, divergence, every_selection, tree_of
+
+EPSILON, DELTA, HEIGHT = 2.0, 1e-3, 2
+LEAVES = ("aa", "ab", "ba")
+
+
+@cache
+def laws_of(grid: int, remainder: bool) -> Laws:
+    return geometric(
+        height=HEIGHT,
+        epsilon=EPSILON,
+        delta=DELTA,
+        remainder=remainder,
+        release_share=1 / 3,
+        grid=grid,
+    )
+
+
+def bases(laws: Laws, threshold: int) -> Iterator[dict[str, int]]:
+    """Tables, in units, whose residuals sit where each half of the test noise decides."""
+    near = (0, threshold - 2, threshold + laws.grid, threshold - laws.test.lowest // 2)
+    for first, second in itertools.combinations_with_replacement(near, 2):
+        for beside in (0, 2 * laws.grid):
+            yield {"aa": first, "ab": beside, "ba": second, "b": beside}
+
+
+def divided(grid: int) -> Iterator[dict[str, int]]:
+    """Every way to divide one user's units over the leaves."""
+    for units in itertools.product(range(grid + 1), repeat=len(LEAVES)):
+        if sum(units) == grid:
+            yield dict(zip(LEAVES, units, strict=True))
+
+
+def plus(table: Table, user: Table) -> dict[str, int]:
+    return {path: table.get(path, 0) + user.get(path, 0) for path in {*table, *user}}
+
+
+def furthest(
+    laws: Laws, test: NoiseTable, *, remainder: bool, users: list[dict[str, int]]
+) -> tuple[float, float]:
+    """Largest exact divergence over all bases and users: (D from D', D' from D)."""
+    t = math.exp(EPSILON)
+    threshold = laws.smallest_threshold(0.5) * laws.grid
+    fewer = more = 0.0
+    for base in bases(laws, threshold):
+        p = every_selection(base, test=test, threshold=threshold, remainder=remainder)
+        for user in users:
+            q = every_selection(
+                plus(base, user), test=test, threshold=threshold, remainder=remainder
+            )
+            fewer = max(fewer, divergence(p, q, laws.release, t))
+            more = max(more, divergence(q, p, laws.release, t))
+    return fewer, more
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+@pytest.mark.parametrize("grid", [2, 3])
+def test_no_division_of_a_users_units_costs_more_than_claimed(grid: int, remainder: bool) -> None:
+    """Law: delta of a user's shares <= linear_delta, whatever leaves the units go to."""
+    laws = laws_of(grid, remainder)
+    scales = {"right": laws.right, "left": laws.left}
+    assert (
+        linear_epsilon(**scales, release=laws.release_scale, height=HEIGHT, remainder=remainder)
+        <= EPSILON
+    )
+    fewer, more = linear_delta(
+        laws.test,
+        laws.release,
+        **scales,
+        release_scale=laws.release_scale,
+        height=HEIGHT,
+        grid=grid,
+    )
+    assert max(fewer, more) <= DELTA
+    exact = furthest(laws, laws.test, remainder=remainder, users=list(divided(grid)))
+    assert exact[0] <= fewer
+    assert exact[1] <= more
+    assert max(exact) > 0  # the cut ends are seen: the comparison is not vacuous
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+def test_a_left_scale_15_percent_too_small_is_rejected(remainder: bool) -> None:
+    """Planted bug: the half that is paid on every level is drawn too narrow."""
+    grid = 2
+    laws = laws_of(grid, remainder)
+    narrow = halves(
+        left=("geometric", 0.85 * laws.left * grid, -laws.test.lowest),
+        right=("geometric", laws.right * grid, laws.test.highest),
+        recentre=False,
+    )
+    fewer, _ = furthest(laws, narrow, remainder=remainder, users=[{"aa": 1, "ba": 1}, {"aa": 2}])
+    assert fewer > 2 * DELTA
+
+
+@pytest.mark.parametrize("remainder", [True, False])
+def test_a_right_scale_20_percent_too_small_is_rejected(remainder: bool) -> None:
+    """Planted bug: the half that is paid once is drawn too narrow."""
+    grid = 2
+    laws = laws_of(grid, remainder)
+    narrow = halves(
+        left=("geometric", laws.left * grid, -laws.test.lowest),
+        right=("geometric", 0.8 * laws.right * grid, laws.test.highest),
+        recentre=False,
+    )
+    _, more = furthest(laws, narrow, remainder=remainder, users=[{"aa": 1, "ba": 1}, {"aa": 2}])
+    assert more > 2 * DELTA
+
+
+def test_a_user_who_weighs_two_is_rejected() -> None:
+    """Planted bug: shares that add up to twice the grid exceed the claim."""
+    laws = laws_of(2, True)
+    exact = furthest(laws, laws.test, remainder=True, users=[{"aa": 2, "ba": 2}])
+    assert max(exact) > 2 * DELTA
+
+
+def test_a_user_of_one_unit_in_every_leaf_adds_exactly_the_grid_to_the_root() -> None:
+    """Law: the neighbours compared here are those of the claim: ``grid`` units in total."""
+    for user in divided(3):
+        assert int(tree_of(user).count[0]) == 3

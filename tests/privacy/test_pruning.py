@@ -1,0 +1,190 @@
+"""Nodes below the band can never be reported, so leaving them out changes nothing.
+
+The band comes from the plan alone. Both runs below get the same noise at the same node, with
+values up to both ends of the tables; the outputs must be identical, not only equal in law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import dpframe as dp
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
+from dpframe.noise import NoiseTable
+from dpframe.plan import Mechanism, Plan, make_plan
+from dpframe.tree import CountTree, NoisyNodes
+
+from .enumerate_outputs import tree_of
+
+
+@cache
+def plan_of(mechanism: Mechanism, user: bool = False, remainder: bool = True) -> Plan:
+    paper = mechanism == "paper"
+    return make_plan(
+        hierarchy=dp.path("p", depth=3),
+        unit=PrivacyUnit(user="u") if user else PrivacyUnit(),
+        budget=Budget(epsilon=2.0, delta=1e-3),
+        mechanism=mechanism,
+        remainder=remainder and not paper,
+        acknowledge=paper,
+    )
+
+
+def pruned(tree: CountTree, band: int) -> CountTree:
+    """What the source returns: nodes at or above the band, and the root always."""
+    kept = np.flatnonzero((tree.count >= band) | (tree.level == 0))
+    return CountTree.from_preorder(
+        level=tree.level[kept],
+        count=tree.count[kept],
+        keys=(tree.keys[0].take(pa.array(kept)),),
+    )
+
+
+class NodeNoise:
+    """In place of a NoiseTable: the noise of a node is fixed by its path, not by its turn."""
+
+    def __init__(self, law: NoiseTable, order: Iterator[list[str]], values: dict[str, int]) -> None:
+        self.law, self.order, self.values = law, order, values
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        paths = next(self.order)
+        assert len(paths) == n
+        drawn = [
+            min(max(self.values.get(p, 0), self.law.lowest), self.law.highest) for p in paths
+        ]
+        return np.array(drawn, dtype=np.int64)
+
+
+def level_by_level(tree: CountTree) -> Iterator[list[str]]:
+    """The nodes in the order of the test draws: deepest level first, preorder within."""
+    paths = tree.keys[0].to_pylist()
+    for level in range(int(tree.level.max(initial=0)), 0, -1):
+        yield [paths[i] for i in tree.at_level(level)]
+
+
+class Stream:
+    """Release noise in order of the reported nodes; equal selections get equal noise."""
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        return np.arange(1, n + 1, dtype=np.int64)
+
+
+def offline(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
+    return offline_hhh.run(
+        tree,
+        test=NodeNoise(plan.test, level_by_level(tree), noise),  # type: ignore[arg-type]
+        release=Stream(),  # type: ignore[arg-type]
+        threshold=plan.threshold * plan.grid,
+        remainder=plan.remainder,
+    )
+
+
+def paper(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
+    gamma = NodeNoise(plan.laws.gamma, iter([["gamma"]]), noise)  # type: ignore[union-attr]
+    laws = replace(
+        plan.laws,  # type: ignore[type-var]
+        gamma=gamma,
+        test=NodeNoise(plan.test, level_by_level(tree), noise),
+        release=Stream(),
+    )
+    return printed_hhh.run(tree, laws=laws, threshold=plan.threshold)  # type: ignore[arg-type]
+
+
+def histograms(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
+    law = NodeNoise(plan.laws.noise, iter([tree.keys[0].to_pylist()]), noise)  # type: ignore[union-attr]
+    return level_histograms.run(
+        tree,
+        noise=law,  # type: ignore[arg-type]
+        shown=plan.laws.threshold,  # type: ignore[union-attr]
+        threshold=plan.threshold,
+        remainder=plan.remainder,
+    )
+
+
+RUNS = {
+    "offline": (plan_of("offline"), offline),
+    "offline without remainder": (plan_of("offline", remainder=False), offline),
+    "shares": (plan_of("offline", user=True), offline),
+    "laplace": (plan_of("laplace"), histograms),
+    "gaussian": (plan_of("gaussian", remainder=False), histograms),
+    "paper": (plan_of("paper"), paper),
+}
+
+
+def same(a: NoisyNodes, b: NoisyNodes) -> bool:
+    return a.keys[0].to_pylist() == b.keys[0].to_pylist() and all(
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for name in ("level", "ancestor", "residual", "count", "terms")
+    )
+
+
+PATHS = [a + b + c for a in "ab" for b in ("", "a", "b") for c in ("", "a", "b") if b or not c]
+
+
+@pytest.mark.parametrize("name", list(RUNS))
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_pruning_below_the_band_never_changes_the_release(name: str, data: st.DataObject) -> None:
+    """Law: run(tree) == run(tree pruned to count >= band), for every noise in the tables."""
+    plan, run = RUNS[name]
+    far = 10**9  # clipped to the ends of the table
+    spread = int(3 * plan.test.sd)
+    table = data.draw(
+        st.dictionaries(
+            st.sampled_from(PATHS),
+            st.one_of(
+                st.integers(0, 2 * plan.threshold * plan.grid),
+                st.integers(max(0, plan.band - 2), plan.band + 2),
+            ),
+        )
+    )
+    values = st.one_of(st.sampled_from([-far, far]), st.integers(-spread, spread))
+    noise = {path: data.draw(values) for path in ["", "gamma", *PATHS]}
+    tree = tree_of(table)
+    assert same(run(tree, plan, noise), run(pruned(tree, plan.band), plan, noise))
+
+
+@pytest.mark.parametrize("name", list(RUNS))
+def test_the_band_is_the_largest_that_is_safe(name: str) -> None:
+    """Law: at the highest noise a node at the band is reported, one below it never.
+
+    Negative control beside it: pruning one above the band does change the release.
+    """
+    plan, run = RUNS[name]
+    highest = dict.fromkeys(["a", "gamma"], 10**9)
+    reported = {}
+    for units in (plan.band - 1, plan.band):
+        tree = tree_of({"a": units})
+        reported[units] = "a" in run(tree, plan, highest).keys[0].to_pylist()
+    assert not reported[plan.band - 1]
+    if plan.mechanism in ("laplace", "gaussian"):
+        assert plan.threshold == plan.laws.threshold  # type: ignore[union-attr]
+    assert reported[plan.band]
+    tree = tree_of({"a": plan.band})
+    assert not same(run(tree, plan, highest), run(pruned(tree, plan.band + 1), plan, highest))
+
+
+@pytest.mark.parametrize("name", list(RUNS))
+def test_the_band_is_above_every_node_that_one_neighbour_may_lack(name: str) -> None:
+    """Law: a node that holds one record, or one user, is below the band of every plan."""
+    plan, _ = RUNS[name]
+    if plan.mechanism != "paper":  # the printed tail bound is paid for in delta instead
+        assert plan.band > plan.grid
+
+
+def test_the_root_is_never_pruned() -> None:
+    """Law: the remainder is released whatever the total, so level 0 is exempt from the band."""
+    plan, run = RUNS["offline"]
+    for table in ({}, {"a": 1}):
+        noisy = run(pruned(tree_of(table), plan.band), plan, {})
+        assert noisy.keys[0].to_pylist() == [""]

@@ -1,0 +1,65 @@
+"""The fast side of a comparison: the SQL rollup with nothing pruned, node by node."""
+
+from __future__ import annotations
+
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.sources import tables
+from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.tree import CountTree
+from tests.naive import Path
+
+RECORDS = PrivacyUnit()
+
+
+def exact_tree(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit = RECORDS, seed: int = 1
+) -> CountTree:
+    """All nodes of a source, as a release would read them with band 1."""
+    wanted = [*hierarchy.source_columns, *([unit.user] if unit.user is not None else [])]
+    with tables._opened(source, wanted) as relation:
+        types = dict(zip(relation.columns, relation.types, strict=True))
+        read = tuple(tables._canonical(types[c]) for c in hierarchy.source_columns)
+        hierarchy.check_types(read)
+        found = relation.query(rollup_sql(hierarchy, unit, band=1, types=read, seed=seed), False)
+    return CountTree.from_preorder(
+        level=tables._numbers(found["level"]),
+        count=tables._numbers(found["n"]),
+        keys=tuple(found[name] for name in found.column_names[2:]),
+    )
+
+
+def tree_paths(tree: CountTree, hierarchy: Hierarchy) -> list[Path]:
+    """The path of every node, read off its ancestors."""
+    texts = list(zip(*(column.to_pylist() for column in tree.keys), strict=True))
+    paths: list[Path] = []
+    for i, (level, parent) in enumerate(
+        zip(tree.level.tolist(), tree.parent.tolist(), strict=True)
+    ):
+        if level == 0:
+            assert (i, parent) == (0, -1)
+            paths.append(())
+            continue
+        assert parent < i
+        assert tree.level[parent] == level - 1
+        if hierarchy.kind == "columns":
+            key = texts[i][level - 1]
+            assert texts[i] == (
+                *texts[parent][: level - 1],
+                key,
+                *[None] * (hierarchy.height - level),
+            )
+        else:
+            key = None if texts[i][0] is None else hierarchy.label(level, texts[i])
+        paths.append((*paths[parent], key))
+    return paths
+
+
+def exact_counts(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit = RECORDS, seed: int = 1
+) -> dict[Path, int]:
+    """Count of every node by path; a node that appears twice is an error."""
+    tree = exact_tree(source, hierarchy, unit, seed)
+    paths = tree_paths(tree, hierarchy)
+    assert len(set(paths)) == len(paths)
+    return dict(zip(paths, tree.count.tolist(), strict=True))

@@ -1,0 +1,254 @@
+"""What people write and the hierarchy that it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe.errors import HierarchyError, ParameterTypeError
+from dpframe.hierarchy import KINDS, Hierarchy, as_hierarchy
+
+NAMES = st.one_of(
+    st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12),
+    st.sampled_from(
+        [" ", " a ", "a,b", "a?b=c&d", "100%", "%2C", "a:b", "a b", 'a"b', "a'b", "+", "日本"]
+    ),
+)
+"""Column names, with everything in them that a specification uses itself."""
+
+
+def lengths(low: int, high: int) -> st.SearchStrategy[tuple[int, ...]]:
+    numbers = st.lists(st.integers(low, high), min_size=1, max_size=8, unique=True)
+    return numbers.map(sorted).map(tuple)
+
+
+INVALID = st.sampled_from(["count", "drop"])
+BOUNDS = st.floats(-1e300, 1e300) | st.integers(-(2**63), 2**63)
+HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
+    st.builds(
+        dp.ip,
+        NAMES,
+        prefixes=lengths(1, 32),
+        prefixes6=lengths(1, 128),
+        version=st.sampled_from([None, 4, 6]),
+        invalid=INVALID,
+    ),
+    st.builds(
+        dp.path,
+        NAMES,
+        separator=NAMES,
+        depth=st.integers(1, 128),
+        invalid=INVALID,
+    ),
+    st.builds(
+        lambda names, invalid: dp.columns(*names, invalid=invalid),
+        st.lists(NAMES, min_size=1, max_size=5, unique=True),
+        INVALID,
+    ),
+    st.builds(dp.domain, NAMES, depth=st.integers(1, 128), invalid=INVALID),
+    st.builds(
+        dp.date,
+        NAMES,
+        levels=st.sets(st.integers(0, 3), min_size=1).map(
+            lambda some: tuple(("year", "month", "day", "hour")[i] for i in sorted(some))
+        ),
+        invalid=INVALID,
+    ),
+    st.builds(dp.code, NAMES, lengths=lengths(1, 10_000), invalid=INVALID),
+    st.builds(
+        lambda name, bounds, depth, invalid: dp.number(
+            name, lower=bounds[0], upper=bounds[1], depth=depth, invalid=invalid
+        ),
+        NAMES,
+        st.tuples(BOUNDS, BOUNDS).map(sorted).filter(lambda b: float(b[0]) < float(b[1])),
+        st.integers(1, 48),
+        INVALID,
+    ),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(HIERARCHIES)
+def test_the_specification_says_everything(hierarchy: Hierarchy) -> None:
+    """Parsing the canonical string gives an equal hierarchy, whatever its columns are called."""
+    again = as_hierarchy(hierarchy.spec)
+    assert again == hierarchy
+    assert hash(again) == hash(hierarchy)
+    assert again.spec == hierarchy.spec
+    assert again.height == hierarchy.height == len(hierarchy.level_names)
+    assert as_hierarchy(hierarchy) is hierarchy
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ip:src", dp.ip("src")),
+        ("ip: src ", dp.ip("src")),
+        ("ip:src?prefixes=8,16&version=4", dp.ip("src", prefixes=(8, 16), version=4)),
+        ("ip:src?prefixes6=32&version=6", dp.ip("src", prefixes6=(32,), version=6)),
+        ("path:category", dp.path("category")),
+        ("path:category?separator= > ", dp.path("category", separator=" > ")),
+        ("path:c?separator=+", dp.path("c", separator="+")),
+        ("path:c?separator=%26&depth=3", dp.path("c", separator="&", depth=3)),
+        ("columns:country, state,city", dp.columns("country", "state", "city")),
+        (["country", "state", "city"], dp.columns("country", "state", "city")),
+        (("a,b", "c"), dp.columns("a,b", "c")),
+        ("columns:a%2Cb,c", dp.columns("a,b", "c")),
+        ("domain:host?depth=2", dp.domain("host", depth=2)),
+        ("date:when", dp.date("when")),
+        ("date:when?levels=year, month", dp.date("when", levels=("year", "month"))),
+        ("code:zip?lengths=1,3,5", dp.code("zip", lengths=(1, 3, 5))),
+        ("number:age?lower=0&upper=100", dp.number("age", lower=0, upper=100)),
+        ("number:t?lower=-1.5&upper=1e3&depth=4", dp.number("t", lower=-1.5, upper=1000, depth=4)),
+        ("ip:a?invalid=drop", dp.ip("a", invalid="drop")),
+    ],
+)
+def test_string_list_and_object_mean_the_same(written: Any, meant: Hierarchy) -> None:
+    """Three ways to write one hierarchy give equal ones, with equal heights."""
+    assert as_hierarchy(written) == meant
+    assert as_hierarchy(written).spec == meant.spec
+
+
+def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
+    """Options that are several values take any ordinary sequence."""
+    assert dp.code("z", lengths=[1, 3]) == dp.code("z", lengths=(1, 3))  # type: ignore[arg-type]
+    assert dp.code("z", lengths=range(1, 4)).height == 3  # type: ignore[arg-type]
+    assert dp.ip("a", prefixes=np.array([8, 16])) == dp.ip("a", prefixes=(8, 16))  # type: ignore[arg-type]
+    assert dp.date("d", levels=["year"]) == dp.date("d", levels=("year",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("", "hierarchy '' names no known kind"),
+        ("src", "hierarchy 'src' names no known kind"),
+        ("ips:src", r"Did you mean 'ip'\?"),
+        ("IP:src", r"Did you mean 'ip'\?"),
+        ("column:a", r"Did you mean 'columns'\?"),
+        ("geo:a", "names no known kind"),
+        ("ip:", "has an empty column name: write ip:COLUMN"),
+        ("columns:a,,b", "has an empty column name"),
+        ("columns:a,a", "columns names 'a' twice"),
+        ("ip:a,b", "ip reads one column; 'ip:a,b' names 2"),
+        (
+            "ip:a?prefix=8",
+            r"ip has no option 'prefix'\. Did you mean 'prefixes'\? It has: prefixes",
+        ),
+        ("path:a?height=3", "path has no option 'height'.*It has: separator, depth, invalid"),
+        ("ip:a?prefixes=8,x", "ip: prefixes must be a whole number; got 'x'"),
+        ("ip:a?prefixes=16,8", r"ip: prefixes must increase, coarse to fine; got \(16, 8\)"),
+        ("ip:a?prefixes=8,8", "ip: prefixes must increase"),
+        ("ip:a?prefixes=0,8", "ip: prefixes must lie in 1 to 32"),
+        ("ip:a?prefixes=33", "ip: prefixes must lie in 1 to 32"),
+        ("ip:a?prefixes6=129", "ip: prefixes6 must lie in 1 to 128"),
+        ("ip:a?version=5", "ip: version must be 4, 6 or absent; got 5"),
+        ("ip:a?invalid=skip", "invalid='skip' is not known: use 'count'"),
+        ("path:a?depth=0", "path: depth must be a whole number in 1 to 128; got 0"),
+        ("path:a?depth=129", "path: depth must be a whole number in 1 to 128; got 129"),
+        ("path:a?depth=", "path: depth must be a whole number; got ''"),
+        ("path:a?separator=", "path: separator must be text of at least one character"),
+        ("domain:a?depth=-1", "domain: depth must be a whole number in 1 to 128"),
+        ("date:a?levels=day,year", "date: levels must go from coarse to fine"),
+        ("date:a?levels=week", "date: levels must be some of year, month, day, hour"),
+        ("code:a", "code needs lengths: write 'code:COLUMN"),
+        ("code:a?lengths=3,1", "code: lengths must increase"),
+        ("number:a", "number needs lower and upper: .*public values"),
+        ("number:a?lower=0", "number needs upper"),
+        ("number:a?lower=x&upper=1", "number: lower must be a number; got 'x'"),
+        ("number:a?lower=0&upper=inf", "number: upper must be finite"),
+        ("number:a?lower=nan&upper=1", "number: lower must be finite"),
+        ("number:a?lower=1&upper=1", "must be less than upper"),
+        ("number:a?lower=0&upper=1&depth=49", "number: depth must be a whole number in 1 to 48"),
+        ([], "columns needs the names of one or more columns"),
+        ([1], "columns needs the names of one or more columns"),
+        (["a", None], "columns needs the names of one or more columns"),
+        (["a", ""], "columns needs the names of one or more columns"),
+        (["a", "a"], "columns names 'a' twice"),
+        ([["a"]], "columns needs the names of one or more columns"),
+    ],
+)
+def test_wrong_specifications_are_answered_by_name(written: Any, said: str) -> None:
+    """The message quotes the mistake, gives the rule, and what to write instead."""
+    with pytest.raises(HierarchyError, match=said):
+        as_hierarchy(written)
+
+
+def test_an_unknown_kind_is_answered_with_all_kinds() -> None:
+    """Every kind and an example of each is named."""
+    with pytest.raises(HierarchyError) as error:
+        as_hierarchy("geo:src")
+    for kind in KINDS:
+        assert f"{kind}:" in str(error.value)
+
+
+@pytest.mark.parametrize("written", [None, 3, 1.5, b"ip:src", {"a"}, object])
+def test_other_types_are_no_hierarchies(written: Any) -> None:
+    """Anything but text, a list or an object is refused by its type."""
+    with pytest.raises(ParameterTypeError, match=r"hierarchy must be text such as .*; got \w+\.$"):
+        as_hierarchy(written)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: dp.ip(""), "ip needs the name of one column"),
+        (lambda: dp.ip(3), "ip needs the name of one column"),  # type: ignore[arg-type]
+        (lambda: dp.path(["a"]), "path needs the name of one column"),  # type: ignore[arg-type]
+        (lambda: dp.ip("a", prefixes=8), "prefixes must be whole numbers; got 8"),  # type: ignore[arg-type]
+        (lambda: dp.ip("a", prefixes=()), "prefixes must be whole numbers"),
+        (lambda: dp.ip("a", prefixes=(True,)), "prefixes must be whole numbers"),
+        (lambda: dp.ip("a", prefixes=(8.0,)), "prefixes must be whole numbers"),  # type: ignore[arg-type]
+        (lambda: dp.ip("a", version=4.0), "version must be 4, 6 or absent"),  # type: ignore[arg-type]
+        (lambda: dp.ip("a", invalid=None), "invalid=None is not known"),  # type: ignore[arg-type]
+        (lambda: dp.path("a", depth=True), "depth must be a whole number"),
+        (lambda: dp.path("a", depth=2.0), "depth must be a whole number"),  # type: ignore[arg-type]
+        (lambda: dp.path("a", separator=b"/"), "separator must be text"),  # type: ignore[arg-type]
+        (lambda: dp.domain("a", depth="2"), "depth must be a whole number"),  # type: ignore[arg-type]
+        (lambda: dp.date("a", levels="year"), "levels must be some of"),  # type: ignore[arg-type]
+        (lambda: dp.date("a", levels=()), "levels must be some of"),
+        (lambda: dp.date("a", levels=3), "levels must be some of"),  # type: ignore[arg-type]
+        (lambda: dp.code("a", lengths=3), "lengths must be whole numbers"),  # type: ignore[arg-type]
+        (
+            lambda: dp.code("a", lengths=tuple(range(1, 200))),
+            "has 199 levels; it must have 1 to 128",
+        ),
+        (lambda: dp.columns(), "columns needs the names"),
+        (lambda: dp.columns(["a", "b"]), "columns needs the names"),  # type: ignore[arg-type]
+        (lambda: dp.columns(*[f"c{i}" for i in range(129)]), "has 129 levels"),
+        (lambda: dp.number("a", lower=True, upper=2), "lower must be a number"),
+        (lambda: dp.number("a", lower="0", upper=2), "lower must be a number"),  # type: ignore[arg-type]
+        (lambda: dp.number("a", lower=0, upper=10**400), "upper must be finite"),
+        (lambda: dp.number("a", lower=0, upper=1, depth=True), "depth must be a whole number"),
+    ],
+)
+def test_wrong_objects_are_answered_by_name(build: Any, said: str) -> None:
+    """Objects obey the rules of strings, with the same errors."""
+    with pytest.raises(HierarchyError, match=said):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "height"),
+    [
+        (dp.ip("a"), 5),
+        (dp.ip("a", version=4), 4),
+        (dp.ip("a", version=6), 5),
+        (dp.ip("a", prefixes=(8,), prefixes6=(32,)), 1),
+        (dp.path("a"), 8),
+        (dp.path("a", depth=128), 128),
+        (dp.columns("a", "b", "c"), 3),
+        (dp.domain("a"), 4),
+        (dp.date("a"), 4),
+        (dp.date("a", levels=("day",)), 1),
+        (dp.code("a", lengths=(1, 3, 5)), 3),
+        (dp.number("a", lower=0, upper=1), 10),
+    ],
+)
+def test_the_height_follows_from_the_specification(hierarchy: Hierarchy, height: int) -> None:
+    """The largest number of levels that any row could have; no data is asked."""
+    assert hierarchy.height == height

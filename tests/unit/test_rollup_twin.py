@@ -1,0 +1,432 @@
+"""The SQL rollup against a dictionary of Python tuples, over nasty values."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe.budget import PrivacyUnit
+from dpframe.errors import ColumnError, ParameterTypeError, SourceError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from tests import strategies as nasty
+from tests.naive import leaf_paths, rollup, shares
+from tests.rollups import exact_counts, exact_tree
+
+few = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def frame_of(values: Sequence[Any]) -> pd.DataFrame:
+    """One column ``x`` of Python objects as they are."""
+    return pd.DataFrame({"x": pd.Series(list(values), dtype=object)})
+
+
+def expect_twins(hierarchy: Hierarchy, values: Sequence[Any], source: object = None) -> None:
+    """The rollup of a column equals the naive one, with invalid values counted and dropped."""
+    found = exact_counts(frame_of(values) if source is None else source, hierarchy)
+    assert found == rollup(leaf_paths(hierarchy, [(v,) for v in values]))
+
+
+# -- every kind ----------------------------------------------------------------------------------
+
+
+@few
+@given(
+    st.lists(nasty.IPS, max_size=60),
+    st.sampled_from(
+        [
+            dp.ip("x"),
+            dp.ip("x", invalid="drop"),
+            dp.ip("x", version=4),
+            dp.ip("x", version=6),
+            dp.ip("x", prefixes=(1, 31), prefixes6=(127,)),
+            dp.ip("x", prefixes=(7, 9, 10), prefixes6=(3, 96, 97), invalid="drop"),
+        ]
+    ),
+)
+def test_addresses_are_counted_as_by_ipaddress(values: list[Any], hierarchy: Hierarchy) -> None:
+    """Every spelling of an address meets its network; everything else is invalid."""
+    expect_twins(hierarchy, values)
+
+
+def test_every_listed_malformed_address_is_invalid() -> None:
+    """No malformed address of the list slips through, one by one."""
+    found = exact_counts(frame_of(nasty.MALFORMED), dp.ip("x"))
+    assert found == {(): len(nasty.MALFORMED), (None,): len(nasty.MALFORMED)}
+
+
+@few
+@given(st.data(), nasty.SEPARATORS, st.integers(1, 9), st.sampled_from(["count", "drop"]))
+def test_paths_are_counted_as_by_split(
+    data: st.DataObject, separator: str, depth: int, invalid: Any
+) -> None:
+    """Ragged paths end at their last part; empty parts do not count; deep parts are cut."""
+    values = data.draw(st.lists(nasty.paths(separator), max_size=40))
+    expect_twins(dp.path("x", separator=separator, depth=depth, invalid=invalid), values)
+
+
+@few
+@given(
+    st.lists(nasty.CODES, max_size=60),
+    st.sampled_from([(1, 3, 5), (2,), (1, 2, 3, 4, 5, 6, 7, 8), (4, 9)]),
+    st.sampled_from(["count", "drop"]),
+)
+def test_codes_are_counted_as_by_slices(
+    values: list[Any], lengths: tuple[int, ...], invalid: Any
+) -> None:
+    """A code has the levels that it fills, in characters and not in bytes."""
+    expect_twins(dp.code("x", lengths=lengths, invalid=invalid), values)
+
+
+@few
+@given(st.lists(nasty.DOMAINS, max_size=60), st.integers(1, 5), st.sampled_from(["count", "drop"]))
+def test_domains_are_counted_from_the_right(values: list[Any], depth: int, invalid: Any) -> None:
+    """Case and one trailing dot do not count; addresses, URLs and empty labels are invalid."""
+    expect_twins(dp.domain("x", depth=depth, invalid=invalid), values)
+
+
+LEVELS = st.sampled_from(
+    [("year", "month", "day", "hour"), ("year",), ("hour",), ("month", "hour"), ("year", "day")]
+)
+
+
+@few
+@given(st.lists(nasty.DATE_TEXTS, max_size=60), LEVELS, st.sampled_from(["count", "drop"]))
+def test_date_texts_are_counted_in_utc(
+    values: list[Any], levels: tuple[str, ...], invalid: Any
+) -> None:
+    """ISO 8601 text is read as Python reads it, with offsets turned into UTC."""
+    expect_twins(dp.date("x", levels=levels, invalid=invalid), values)
+
+
+@few
+@given(st.lists(nasty.DATE_OBJECTS, max_size=40), LEVELS)
+def test_date_objects_are_counted_in_utc(values: list[Any], levels: tuple[str, ...]) -> None:
+    """Dates, datetimes, aware datetimes and text in one column of objects."""
+    expect_twins(dp.date("x", levels=levels), values)
+
+
+NUMBER = dp.number("x", lower=0, upper=100, depth=5)
+
+
+@few
+@given(st.lists(nasty.NUMBERS, max_size=60), st.sampled_from(["count", "drop"]), st.integers(1, 12))
+def test_numbers_are_counted_in_halves(values: list[float], invalid: Any, depth: int) -> None:
+    """Values outside the bounds go to the nearest interval; NaN is invalid."""
+    hierarchy = dp.number("x", lower=-3.7, upper=99.9, depth=depth, invalid=invalid)
+    expect_twins(hierarchy, values, pd.DataFrame({"x": np.array(values, dtype=np.float64)}))
+
+
+@few
+@given(st.lists(nasty.NUMBER_TEXTS, max_size=60))
+def test_number_texts_are_counted_in_halves(values: list[Any]) -> None:
+    """Text that is a number counts as that number; other text is invalid."""
+    expect_twins(NUMBER, values)
+
+
+@few
+@given(st.integers(1, 4).flatmap(nasty.column_rows), st.sampled_from(["count", "drop"]))
+def test_columns_are_counted_by_their_tuples(rows: list[tuple[Any, ...]], invalid: Any) -> None:
+    """The same label under two parents is two nodes; missing values are nodes of their own."""
+    width = len(rows[0]) if rows else 2
+    names = [f"c{i}" for i in range(width)]
+    frame = pd.DataFrame(
+        {n: pd.Series([row[i] for row in rows], dtype=object) for i, n in enumerate(names)}
+    )
+    hierarchy = dp.columns(*names, invalid=invalid)
+    assert exact_counts(frame, hierarchy) == rollup(leaf_paths(hierarchy, rows))
+
+
+@few
+@given(st.lists(nasty.MIXED, max_size=40))
+def test_mixed_objects_read_like_sql(values: list[Any]) -> None:
+    """Whole floats read like integers, booleans like SQL's, missing values of any sort alike."""
+    expect_twins(dp.columns("x"), values)
+
+
+# -- shares --------------------------------------------------------------------------------------
+
+USERS = st.lists(
+    st.tuples(st.sampled_from(["u", "v", "w", "x'", None]), nasty.paths("/")), max_size=40
+)
+
+
+@few
+@given(USERS, st.sampled_from(["count", "drop"]), st.integers(0, 2**63 - 1))
+def test_every_user_weighs_one(rows: list[tuple[Any, Any]], invalid: Any, seed: int) -> None:
+    """Users with a counted row weigh the grid in total; a node is within a unit a user and leaf."""
+    hierarchy = dp.path("x", depth=3, invalid=invalid)
+    unit = PrivacyUnit(user="who")
+    frame = frame_of([v for _, v in rows]).assign(who=pd.Series([u for u, _ in rows], dtype=object))
+    found = exact_counts(frame, hierarchy, unit, seed)
+    paths = leaf_paths(hierarchy, [(v,) for _, v in rows])
+    exact = shares([u for u, _ in rows], paths)
+    assert found[()] == unit.grid * exact[()]
+    assert set(found) <= set(exact)
+    users = {u for (u, _), path in zip(rows, paths, strict=True) if path is not None}
+    for path, weight in exact.items():
+        leaves = {leaf for leaf in paths if leaf is not None and leaf[: len(path)] == path}
+        assert abs(found.get(path, 0) - unit.grid * weight) <= len(users) * max(1, len(leaves))
+
+
+def test_shares_are_unbiased() -> None:
+    """Over many users with the same rows every node gets its exact share, to 5 sigmas."""
+    users, leaves = 4_000, ["a/b", "a/c", "a/c", "a/c", "d", "d", "e/f/g"]
+    frame = pd.DataFrame({"who": np.repeat(np.arange(users), len(leaves)), "x": leaves * users})
+    hierarchy, unit = dp.path("x"), PrivacyUnit(user="who")
+    found = exact_counts(frame, hierarchy, unit)
+    for path, weight in shares(["one"] * 7, leaf_paths(hierarchy, [(v,) for v in leaves])).items():
+        assert abs(found[path] - users * unit.grid * float(weight)) <= 5 * 0.5 * users**0.5 * 3
+    assert len({found[("a",)], found[("d",)], found[("e",)]}) == 3
+
+
+@few
+@given(USERS, st.integers(1, 4), st.integers(0, 2**63 - 1))
+def test_every_user_gives_at_most_their_records(
+    rows: list[tuple[Any, Any]], bound: int, seed: int
+) -> None:
+    """A user counts min(bound, rows) records, none of them more often than it occurs."""
+    hierarchy = dp.path("x", depth=3)
+    unit = PrivacyUnit(user="who", contribution="records", max_contributions=bound)
+    frame = frame_of([v for _, v in rows]).assign(who=pd.Series([u for u, _ in rows], dtype=object))
+    found = exact_counts(frame, hierarchy, unit, seed)
+    whole = rollup(leaf_paths(hierarchy, [(v,) for _, v in rows]))
+    per_user = pd.Series([str(u) for u, _ in rows], dtype=object).value_counts()
+    assert found[()] == int(per_user.clip(upper=bound).sum())
+    assert all(n <= whole[path] for path, n in found.items())
+
+
+def test_the_sample_ignores_the_order_of_rows() -> None:
+    """Shuffled rows give the same counts for the same seed."""
+    generator = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {"who": generator.integers(0, 30, 400), "x": generator.choice(list("abcd"), 400)}
+    )
+    for unit in (
+        PrivacyUnit(user="who"),
+        PrivacyUnit(user="who", contribution="records", max_contributions=3),
+    ):
+        first = exact_counts(frame, dp.columns("x"), unit)
+        assert first == exact_counts(frame.sample(frac=1, random_state=1), dp.columns("x"), unit)
+        assert first != exact_counts(frame, dp.columns("x"), unit, seed=2)
+
+
+# -- how a column is stored ----------------------------------------------------------------------
+
+KINDS_OF_TEXT = ["columns:x", "path:x", "code:x?lengths=1,3", "domain:x", "ip:x", "date:x"]
+TEXTS = ["a/b", "10.0.0.1", "", None, "2013-05-01", "www.example.org", "a/b"]
+
+
+@pytest.mark.parametrize("spec", KINDS_OF_TEXT)
+def test_text_reads_alike_however_it_is_stored(spec: str) -> None:
+    """Objects, pandas strings, categories, Arrow text, dictionaries and ENUM give equal counts."""
+    hierarchy = as_hierarchy(spec)
+    expected = rollup(leaf_paths(hierarchy, [(v,) for v in TEXTS]))
+    enum = pd.api.types.CategoricalDtype(["2013-05-01", "unused", "a/b", "", "10.0.0.1"])
+    con = duckdb.connect()
+    con.register("given", pa.table({"x": TEXTS}))
+    con.execute(
+        "CREATE TYPE word AS ENUM ('www.example.org', 'a/b', '2013-05-01', '', '10.0.0.1', 'no')"
+    )
+    sources: list[object] = [
+        frame_of(TEXTS),
+        pd.DataFrame({"x": pd.Series(TEXTS, dtype="str")}),
+        pd.DataFrame({"x": pd.Series(TEXTS, dtype="string")}),
+        pd.DataFrame({"x": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.large_string()))}),
+        pd.DataFrame({"x": pd.Series(TEXTS, dtype="category")}),
+        pa.table({"x": pa.array(TEXTS, pa.string_view())}),
+        pa.table({"x": pa.chunked_array([TEXTS[:2], TEXTS[2:]])}),
+        pa.table({"x": pa.array(TEXTS).dictionary_encode()}),
+        con.sql("FROM given"),
+        con.sql("SELECT CAST(x AS word) AS x FROM given"),
+    ]
+    for source in sources:
+        assert exact_counts(source, hierarchy) == expected
+    some = pd.DataFrame({"x": pd.Series(["a/b", "", None], dtype=enum)})
+    assert exact_counts(some, hierarchy) == exact_counts(frame_of(["a/b", "", None]), hierarchy)
+
+
+@pytest.mark.parametrize("spec", ["columns:x", "path:x", "code:x?lengths=1,2"])
+def test_whole_numbers_read_alike_with_and_without_missing_values(spec: str) -> None:
+    """A NULL turns integers of pandas into floats; the labels do not change."""
+    hierarchy = as_hierarchy(spec)
+    values = [0, 7, -3, 123456789012, 7]
+    with_gap = [*values, None]
+    expected = rollup(leaf_paths(hierarchy, [(v,) for v in values]))
+    gapped = rollup(leaf_paths(hierarchy, [(v,) for v in with_gap]))
+    for dtype in ("int64", "Int64", "float64", "Float64", object, "category"):
+        assert (
+            exact_counts(pd.DataFrame({"x": pd.Series(values, dtype=dtype)}), hierarchy) == expected
+        )
+    for dtype in ("Int64", "float64", "Float64", object, "category"):
+        assert (
+            exact_counts(pd.DataFrame({"x": pd.Series(with_gap, dtype=dtype)}), hierarchy) == gapped
+        )
+    assert exact_counts(pa.table({"x": with_gap}), hierarchy) == gapped
+
+
+def labels(source: object, spec: str = "columns:x") -> dict[Any, int]:
+    return {
+        path[0]: n for path, n in exact_counts(source, as_hierarchy(spec)).items() if len(path) == 1
+    }
+
+
+def test_other_types_have_the_labels_of_sql() -> None:
+    """Booleans, decimals, times, periods, intervals and bytes."""
+    assert labels(pd.DataFrame({"x": [True, False, True]})) == {"true": 2, "false": 1}
+    nullable = pd.DataFrame({"x": pd.Series([True, None], dtype="boolean")})
+    assert labels(nullable) == {"true": 1, None: 1}
+    assert labels(pa.table({"x": [Decimal("1.50"), Decimal("2.00")]})) == {"1.50": 1, "2.00": 1}
+    assert labels(pd.DataFrame({"x": [Decimal("1.50")]})) == {"1.50": 1}
+    assert labels(pa.table({"x": [dt.date(2013, 5, 1)]})) == {"2013-05-01": 1}
+    assert labels(pd.DataFrame({"x": pd.period_range("2013-01", periods=2, freq="M")})) == {
+        "2013-01": 1,
+        "2013-02": 1,
+    }
+    assert labels(pd.DataFrame({"x": pd.cut([1, 5, 2], [0, 3, 6])})) == {"(0, 3]": 2, "(3, 6]": 1}
+    assert labels(pd.DataFrame({"x": [b"a", b"\xff", "a"]})) == {"a": 2, "\ufffd": 1}
+    assert labels(pd.DataFrame({"x": pd.arrays.SparseArray([1, 0, 0])})) == {"0": 2, "1": 1}
+    assert labels(pd.DataFrame({"x": [2**80, 1, 2**80]})) == {str(2**80): 2, "1": 1}
+    assert labels(pa.table({"x": pa.nulls(3)})) == {None: 3}
+    assert labels(pa.table({"x": pa.nulls(3)}), "date:x") == {None: 3}
+
+
+def test_lone_surrogates_are_replaced_and_counted() -> None:
+    """Text that is no Unicode is counted, never an error that quotes it."""
+    values = ["\ud800x", "b", "\ud800x"]
+    assert labels(frame_of(values)) == {"?x": 2, "b": 1}
+
+
+@pytest.mark.parametrize(
+    "stored", ["datetime64[s]", "datetime64[ns]", "datetime64[us, Asia/Tokyo]"]
+)
+def test_timestamps_read_alike_whatever_their_unit_and_zone(stored: str) -> None:
+    """Days are days in UTC."""
+    utc = pd.Series(pd.to_datetime(["2013-05-01 23:30", "2013-05-02 00:30", None], utc=True))
+    zone = "Asia/Tokyo" in stored
+    column = utc.dt.tz_convert("Asia/Tokyo") if zone else utc.dt.tz_localize(None).astype(stored)
+    hierarchy = dp.date("x", levels=("month", "day"))
+    found = exact_counts(pd.DataFrame({"x": column}), hierarchy)
+    month, days = "2013-05", ("2013-05-01", "2013-05-02")
+    assert found == {(): 3, (None,): 1, (month,): 2, (month, days[0]): 1, (month, days[1]): 1}
+
+
+def test_infinite_times_are_invalid() -> None:
+    """A date without a calendar day is malformed, not an error."""
+    con = duckdb.connect()
+    for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+        source = con.sql(
+            f"SELECT CAST(i AS {kind}) AS x FROM (VALUES ('infinity'), ('-infinity')) t(i)"
+        )
+        assert labels(source, "date:x") == {None: 2}
+
+
+@pytest.mark.parametrize("values", [[1], [True], [1.5], [dt.time(1, 2)], [b"x"], [{"a": 1}]])
+def test_dates_refuse_columns_that_hold_no_times(values: list[Any]) -> None:
+    """By the type of the column, which is public, and never by a value."""
+    with pytest.raises(ColumnError, match=r"column 'x' has type .*; date reads dates"):
+        exact_counts(pa.table({"x": values}), dp.date("x"))
+
+
+# -- shapes of a frame ---------------------------------------------------------------------------
+
+ALL_KINDS = [*KINDS_OF_TEXT, "number:x?lower=0&upper=8&depth=3", "columns:x,x2"]
+
+
+@pytest.mark.parametrize("spec", ALL_KINDS)
+def test_an_empty_frame_is_a_root_of_zero(spec: str) -> None:
+    """No rows: only level 0, with count 0, whatever the dtype of an empty column."""
+    for dtype in (object, "str"):
+        frame = pd.DataFrame({"x": pd.Series([], dtype=dtype), "x2": pd.Series([], dtype=dtype)})
+        assert exact_counts(frame, as_hierarchy(spec)) == {(): 0}
+        assert exact_counts(frame.assign(u=[]), as_hierarchy(spec), PrivacyUnit(user="u")) == {
+            (): 0
+        }
+
+
+@pytest.mark.parametrize("spec", ALL_KINDS)
+@pytest.mark.parametrize("value", ["7", None, "2013-05-01", "10.0.0.1"])
+def test_one_row_is_one_path(spec: str, value: Any) -> None:
+    """A single row is counted once at each of its levels."""
+    hierarchy = as_hierarchy(spec)
+    frame = pd.DataFrame({"x": [value], "x2": [value]}, dtype=object)
+    row = (value,) * len(hierarchy.source_columns)
+    assert exact_counts(frame, hierarchy) == rollup(leaf_paths(hierarchy, [row]))
+
+
+def test_columns_that_nobody_asked_for_do_not_matter() -> None:
+    """Duplicate, numbered, nested or unreadable other columns are never touched."""
+    frame = pd.DataFrame([["a", 1, 2, 3, object()]], columns=["x", "y", "y", 0, ("t", 1)])
+    assert labels(frame) == {"a": 1}
+    frame = pd.DataFrame({"x": ["a"], "X": ["b"]})
+    assert labels(frame) == {"a": 1}
+    assert labels(frame, "columns:X") == {"b": 1}
+
+
+def test_ambiguous_columns_are_refused_by_name() -> None:
+    """A name that stands twice, or twice but for its case, cannot be read."""
+    twice = pd.DataFrame([["a", "b"]], columns=["x", "x"])
+    with pytest.raises(ColumnError, match="column 'x' appears 2 times"):
+        exact_counts(twice, dp.columns("x"))
+    cases = pd.DataFrame({"x": ["a"], "X": ["b"]})
+    with pytest.raises(ColumnError, match="differ in case only"):
+        exact_counts(cases, dp.columns("x", "X"))
+
+
+def test_names_that_are_not_text_are_not_found() -> None:
+    """A column named 0 has no name to write; the message lists what there is."""
+    with pytest.raises(ColumnError, match=r"column 'a' does not exist\. Columns: 0, 1"):
+        exact_counts(pd.DataFrame({0: ["a"], 1: ["b"]}), dp.columns("a"))
+    pairs = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
+    with pytest.raises(ColumnError, match="column 'a' does not exist"):
+        exact_counts(pd.DataFrame([[1, 2]], columns=pairs), dp.columns("a"))
+
+
+@pytest.mark.parametrize(
+    "name", ['a"b', "a'b", "a;--", "sélect", " a ", "a.b", "c0", "k1", "n", "u", "level"]
+)
+def test_names_of_columns_are_quoted(name: str) -> None:
+    """Quotes, spaces, dots and the names used inside of the statement are ordinary names."""
+    frame = pd.DataFrame({name: ["a", "b", "a"], "other": ["z"] * 3})
+    assert exact_counts(frame, dp.columns(name)) == {(): 3, ("a",): 2, ("b",): 1}
+    found = exact_counts(frame, dp.path("other"), PrivacyUnit(user=name))
+    assert found == {(): 512, ("z",): 512}
+
+
+def test_unreadable_arrow_types_and_sources_raise_our_errors() -> None:
+    """What DuckDB cannot read, and what is no table, say so without a foreign exception."""
+    half = pa.table({"x": pa.array(np.array([1], dtype=np.float16))})
+    with pytest.raises(SourceError, match="reading the pyarrow Table failed"):
+        exact_counts(half, dp.columns("x"))
+    for thing in (pd.Series([1], name="x"), duckdb.connect(), 3, None, {"x": [1]}, [1]):
+        with pytest.raises(ParameterTypeError, match="source must be a pandas or Polars frame"):
+            exact_counts(thing, dp.columns("x"))
+
+
+def test_the_tree_shows_nothing() -> None:
+    """A CountTree keeps its counts to itself."""
+    tree = exact_tree(frame_of(["secret"]), dp.columns("x"))
+    assert repr(tree) == str(tree) == "CountTree(<private>)"
+
+
+@pytest.mark.parametrize(
+    "spec", ["columns:x,y", "path:x", "domain:x", "ip:x", "code:x?lengths=1,2"]
+)
+def test_preorder_does_not_depend_on_settings_of_a_connection(spec: str) -> None:
+    """Other default directions and null orders on the caller's connection change nothing."""
+    con = duckdb.connect()
+    rows = "('b/c', '1'), ('a', NULL), (NULL, '1'), ('b', '2'), ('10.0.0.1', '3'), ('::1', '3')"
+    relation = con.sql(f"SELECT * FROM (VALUES {rows}) t(x, y)")
+    expected = exact_counts(relation, as_hierarchy(spec))
+    con.execute("SET default_order = 'DESC'; SET default_null_order = 'NULLS_LAST'")
+    assert exact_counts(relation, as_hierarchy(spec)) == expected
