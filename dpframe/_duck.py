@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
+from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+from dpframe._sql import literal
 from dpframe.errors import SourceError
+
+__all__ = [
+    "VIEW",
+    "DuckDBPyRelation",
+    "GivenRelation",
+    "OwnRelation",
+    "Relation",
+    "register",
+    "scan",
+]
 
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
+
+T = TypeVar("T")
 
 
 class Relation(Protocol):
@@ -27,107 +46,132 @@ class Relation(Protocol):
 
     def query(self, statement: str, progress: bool) -> pa.Table: ...
 
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
 
 class OwnRelation:
-    """A table function or registered Arrow table on a connection of our own."""
+    """A table function or registered Arrow table on a connection of our own; close after use."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, from_sql: str) -> None:
-        self._cursor = cursor
-        self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {from_sql}")
-        described = cursor.execute(f"DESCRIBE {VIEW}").fetchall()
-        self.columns = tuple(row[0] for row in described)
+    def __init__(self, cursor: DuckDBPyConnection, from_sql: str, what: str) -> None:
+        self._cursor, self._what = cursor, what
+
+        def describe() -> list[tuple[object, ...]]:
+            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {from_sql}")
+            return cursor.execute(f"DESCRIBE {VIEW}").fetchall()
+
+        described = _withheld(what, describe)
+        self.columns = tuple(str(row[0]) for row in described)
         self.types = tuple(str(row[1]) for row in described)
 
     def query(self, statement: str, progress: bool) -> pa.Table:
-        with _progress_shown(self._cursor, progress):
-            result = self._cursor.sql(statement)
-            assert result is not None  # a SELECT
-            return result.to_arrow_table()
+        def run() -> pa.Table:
+            with _progress_shown(self._cursor, progress):
+                return _rows(self._cursor.sql(statement))
+
+        return _withheld(self._what, run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cursor.close()
 
 
 class GivenRelation:
     """A relation of the caller, run on the caller's own connection, leaving nothing behind."""
 
-    def __init__(self, relation: duckdb.DuckDBPyRelation) -> None:
+    def __init__(self, relation: DuckDBPyRelation) -> None:
         self._relation = relation
         self.columns = tuple(relation.columns)
         self.types = tuple(str(t) for t in relation.types)
 
     def query(self, statement: str, progress: bool) -> pa.Table:
-        result = self._relation.query(VIEW, statement)
-        assert result is not None  # a SELECT
-        return result.to_arrow_table()
+        what = "the DuckDB relation"
+        setting = "SELECT current_setting('default_collation') AS name"
+        collation = _withheld(what, lambda: _rows(self._relation.query(VIEW, setting)))
+        if collation["name"][0].as_py() not in ("", "binary", "C", "c"):
+            raise SourceError(
+                "the connection of the DuckDB relation has a default collation, under which "
+                "texts that differ count as one: RESET default_collation first."
+            )
+        return _withheld(what, lambda: _rows(self._relation.query(VIEW, statement)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """The connection is the caller's."""
 
 
-def is_relation(source: object) -> bool:
-    return isinstance(source, duckdb.DuckDBPyRelation)
+def register(table: pa.Table, what: str) -> OwnRelation:
+    """An Arrow table as a relation; ``what`` names it in errors."""
+    cursor = _connect(os.getpid()).cursor()
+    cursor.register("dpframe_arrow", table)
+    return OwnRelation(cursor, "dpframe_arrow", what)
 
 
-@contextmanager
-def guarded(what: str) -> Iterator[None]:
-    """Turn DuckDB's errors into one that names the source and quotes nothing."""
-    failed: str | None = None
+def scan(from_sql: str, what: str) -> OwnRelation:
+    """A table function such as read_parquet(...) as a relation."""
+    return OwnRelation(_connect(os.getpid()).cursor(), from_sql, what)
+
+
+def _rows(result: DuckDBPyRelation | None) -> pa.Table:
+    assert result is not None  # every statement is a SELECT
+    return result.to_arrow_table()
+
+
+def _withheld(what: str, call: Callable[[], T]) -> T:
+    """Run a call; DuckDB's errors become one that names the source and quotes nothing."""
     try:
-        yield
+        return call()
     except duckdb.InterruptException:
         failed = "was interrupted"
     except duckdb.OutOfMemoryException:
         failed = "ran out of memory: set a larger memory limit or give it disk space"
     except duckdb.Error as error:
         failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
-    if failed is not None:  # outside of the handler, so that no context holds the original
-        raise SourceError(f"reading {what} {failed}.")
-
-
-@contextmanager
-def arrow_relation(table: pa.Table) -> Iterator[OwnRelation]:
-    """An Arrow table as a relation."""
-    cursor = _own().cursor()
-    try:
-        cursor.register("dpframe_arrow", table)
-        yield OwnRelation(cursor, "dpframe_arrow")
-    finally:
-        cursor.close()
-
-
-@contextmanager
-def scanned_relation(from_sql: str) -> Iterator[OwnRelation]:
-    """A table function such as read_parquet(...) as a relation."""
-    cursor = _own().cursor()
-    try:
-        yield OwnRelation(cursor, from_sql)
-    finally:
-        cursor.close()
-
-
-def _own() -> duckdb.DuckDBPyConnection:
-    return _connect(os.getpid())
+    # outside of every handler: no traceback or context holds the original
+    raise SourceError(f"reading {what} {failed}.")
 
 
 @lru_cache(maxsize=1)
-def _connect(pid: int) -> duckdb.DuckDBPyConnection:
+def _connect(process: int) -> DuckDBPyConnection:
     """One in-memory database a process; a forked child makes its own."""
     connection = duckdb.connect(":memory:")
     connection.execute("SET preserve_insertion_order = false")  # every statement sorts
+    spill = tempfile.mkdtemp(prefix="dpframe-")  # raw keys: not in the working directory
+    atexit.register(shutil.rmtree, spill, ignore_errors=True)
+    connection.execute(f"SET temp_directory = {literal(spill)}")
     return connection
 
 
 @contextmanager
-def _progress_shown(cursor: duckdb.DuckDBPyConnection, wanted: bool) -> Iterator[None]:
+def _progress_shown(cursor: DuckDBPyConnection, wanted: bool) -> Iterator[None]:
     """Percent done on stderr while a statement runs, from the second second on."""
     if not wanted or not sys.stderr.isatty():
         yield
         return
+    cursor.execute("SET enable_progress_bar = true")  # without it nothing is measured
+    cursor.execute("SET enable_progress_bar_print = false")
     done = threading.Event()
+    start = time.monotonic()
 
     def show() -> None:
         shown = False
         while not done.wait(0.5 if shown else 1.5):
-            percent = max(0.0, cursor.query_progress())
-            print(f"\rcounting ... {percent:3.0f} %", end="", file=sys.stderr, flush=True)
+            percent, seconds = max(0.0, cursor.query_progress()), time.monotonic() - start
+            line = f"\rcounting ... {percent:3.0f} %, {seconds:.0f} s "
+            print(line, end="", file=sys.stderr, flush=True)
             shown = True
         if shown:
-            print("\r" + " " * 24 + "\r", end="", file=sys.stderr, flush=True)
+            print("\r" + " " * 36 + "\r", end="", file=sys.stderr, flush=True)
 
     watcher = threading.Thread(target=show, daemon=True)
     watcher.start()

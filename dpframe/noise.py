@@ -11,10 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpframe.errors import BudgetError
 
 TOTAL = 2**64
 """Sum of the weights of every table."""
@@ -27,18 +30,17 @@ def operating_system_bits(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
 
-_bits: Bits = operating_system_bits
+_bits: ContextVar[Bits] = ContextVar("bits", default=operating_system_bits)
 
 
 @contextmanager
 def replaced_bits(bits: Bits) -> Iterator[None]:
-    """Swap the source of randomness; only :mod:`dpframe.testing` may call this."""
-    global _bits
-    before, _bits = _bits, bits
+    """Swap the source of randomness here, not in other threads; for :mod:`dpframe.testing` only."""
+    before = _bits.set(bits)
     try:
         yield
     finally:
-        _bits = before
+        _bits.reset(before)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,14 +91,20 @@ class NoiseTable:
     def draw(self, n: int) -> NDArray[np.int64]:
         """n independent draws."""
         last_of_each = np.cumsum(self.weights, dtype=np.uint64)[:-1]
-        return self.lowest + np.searchsorted(last_of_each, _bits(n), side="right")
+        return self.lowest + np.searchsorted(last_of_each, _bits.get()(n), side="right")
 
 
 def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
     """Round a positive density to integer weights; what rounding leaves over goes to the mode."""
-    weights = np.rint(density / density.sum() * float(TOTAL)).astype(np.uint64)
+    scaled = np.rint(density / density.sum() * float(TOTAL))
+    weights = np.minimum(scaled, float(2**64 - 2**11)).astype(np.uint64)
     mode = int(np.argmax(density))
     rest = TOTAL - int(weights.sum(dtype=object)) if len(weights) < 2 else _rest(weights)
+    if int(weights[mode]) + rest >= TOTAL:
+        raise BudgetError(
+            "the noise would be a constant in a 64-bit table: lower epsilon, or move "
+            "release_share towards the middle."
+        )
     weights[mode] = np.uint64(int(weights[mode]) + rest)
     inside = np.flatnonzero(weights)
     return NoiseTable(family, lowest + int(inside[0]), weights[inside[0] : inside[-1] + 1].copy())
@@ -151,4 +159,4 @@ def gaussian(scale: float, bound: int) -> NoiseTable:
 
 def random_seed() -> int:
     """63 secret bits for hashes that sample or round a user's records."""
-    return int(_bits(1)[0] >> np.uint64(1))
+    return int(_bits.get()(1)[0] >> np.uint64(1))

@@ -105,6 +105,8 @@ class Plan:
     @cached_property
     def chance_at_threshold(self) -> float:
         """P(a residual equal to the threshold is selected)."""
+        if isinstance(self.laws, PrintedLaws):
+            return printed_hhh.chance_at_threshold(self.laws)
         test = self.test
         return float(test.at_least()[max(0, -test.lowest)])
 

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from dpframe._version import __version__
+from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
 from dpframe.plan import Plan
 
@@ -79,13 +80,26 @@ def quantities(plan: Plan) -> list[Quantity]:
         ),
         Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
         Quantity(
-            "computed delta", plan.delta_spent, "upper bound from the tables that are drawn from"
+            "computed delta",
+            _rounded_up(plan.delta_spent),
+            "upper bound from the tables that are drawn from",
         ),
     ]
+    if isinstance(plan.laws, PrintedLaws):
+        shared = Quantity("shared noise", _noise(plan.laws.gamma, 1), "one gamma for all tests")
+        out.insert(8, shared)
     if plan.mechanism in ("laplace", "gaussian"):
         dropped = {"chance at threshold", "certainly reported", "never reported"}
         out = [q for q in out if q.name not in dropped]
     return out
+
+
+def _rounded_up(x: float) -> str:
+    """Four digits, never below ``x``."""
+    mantissa, exponent = f"{x:.3e}".split("e")
+    if float(f"{mantissa}e{exponent}") < x:
+        mantissa = f"{float(mantissa) + 0.001:.3f}"
+    return f"{mantissa}e{exponent}"
 
 
 def _few(plan: Plan) -> str:

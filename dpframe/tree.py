@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe.errors import SourceError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CountTree:
@@ -37,13 +39,24 @@ class CountTree:
     def from_preorder(
         cls, level: NDArray[np.int64], count: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...]
     ) -> CountTree:
-        """In preorder the parent is the last node before that is one level higher."""
+        """In preorder the parent is the last node before that is one level higher.
+
+        Raises SourceError if these are no counts of a tree: an accounting by paths would not
+        hold for them.
+        """
         parent = np.full(len(level), -1, dtype=np.int64)
         position = np.arange(len(level))
         for depth in range(1, int(level.max(initial=0)) + 1):
             latest = np.maximum.accumulate(np.where(level == depth - 1, position, -1))
             here = level == depth
             parent[here] = latest[here]
+        below = np.zeros(len(level), dtype=np.int64)
+        np.add.at(below, parent[1:], count[1:])
+        if level[0] != 0 or (parent[1:] < 0).any() or (below > count).any():
+            raise SourceError(
+                "the rollup is no tree: the source changed while it was read, or the database "
+                "compares values in a way that dpframe does not know."
+            )
         return cls(level=level, parent=parent, count=count, keys=keys)
 
     def at_level(self, depth: int) -> NDArray[np.int64]:

@@ -107,6 +107,8 @@ def code_path(value: Any, *, lengths: Sequence[int]) -> Path:
 
 
 def number_path(value: Any, *, lower: float, upper: float, depth: int) -> Path:
+    if isinstance(value, str) and not value.isascii():
+        return (None,)
     try:
         x = float(value)
     except (TypeError, ValueError):

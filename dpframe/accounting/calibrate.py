@@ -78,11 +78,8 @@ def _options(
     ):
         shapes.append("gaussian")
     for shape in shapes:
-        yield gaussian(
-            shape,
-            base=base,
-            height=height,
-            epsilon=epsilon,
-            delta=delta,
-            remainder=remainder,
+        laws = gaussian(
+            shape, base=base, height=height, epsilon=epsilon, delta=delta, remainder=remainder
         )
+        if laws is not None:
+            yield laws

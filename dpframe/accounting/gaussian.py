@@ -13,7 +13,7 @@ from typing import Literal
 
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.path import one_direction
-from dpframe.accounting.search import least_bound, least_scale, out_of_reach
+from dpframe.accounting.search import least_bound, least_scale
 from dpframe.noise import NoiseTable, halves
 
 
@@ -26,8 +26,11 @@ def gaussian(
     epsilon: float,
     delta: float,
     remainder: bool,
-) -> Laws:
-    """The least Gaussian left half, beside the right half of ``base`` or a Gaussian one."""
+) -> Laws | None:
+    """The least Gaussian left half, beside the right half of ``base`` or a Gaussian one.
+
+    None where none is found near ``base``, at large delta for instance; ``base`` serves then.
+    """
     both = shape == "gaussian"
 
     def test_law(scale: float, right_bound: int | None) -> NoiseTable:
@@ -57,7 +60,7 @@ def gaussian(
     scale = least_scale(scale_cost, base.left * (0.5 if both else 0.8), delta)
     widest = test_law(scale, None).highest if both else base.test.highest + 2
     bound = least_bound(lambda b: cost(test_law(scale, b), True), widest, delta, 1)
-    for _ in range(200):
+    for _ in range(12):
         test = test_law(scale, bound)
         fewer, more = cost(test, False), cost(test, True)
         if max(fewer, more) <= delta:
@@ -71,6 +74,6 @@ def gaussian(
                 release_scale=base.release_scale,
                 delta=max(fewer, more),
             )
-        scale *= 1.002 if fewer > delta or both else 1.0
+        scale *= 1.005 if fewer > delta or both else 1.0
         bound += 1 if more > delta else 0
-    raise out_of_reach(epsilon, delta, height)
+    return None

@@ -27,7 +27,7 @@ WIDEN = 1 + 1e-7
 LONGEST_TABLE = 5_000
 """Entries beyond which the recursion gives way to the linear bound."""
 
-LARGEST_TABLE = 30_000_000
+LARGEST_TABLE = 8_000_000
 """Entries beyond which a table would not fit comfortably in memory."""
 
 
@@ -45,16 +45,19 @@ def geometric(
     if pure > epsilon:
         raise out_of_reach(epsilon, delta, height)
 
-    # a sixth of delta for the release: P(|V| = bound) is about tanh(1/2b2) exp(-bound/b2)
-    release = laplace(release_scale * grid, math.ceil(release_scale * grid * math.log(6 / delta)))
+    # a sixth of delta for the release: what one record moves past the bound is about
+    # exp((1 - bound)/b2)/2, in records
+    release_bound = math.ceil(release_scale * grid * math.log(6 / delta)) + grid
     tail = math.log(2 * height / delta)
-    right_bound, left_bound = (math.ceil(b * grid * tail) for b in (right, left))
-    if right_bound + left_bound > LARGEST_TABLE:
+    right_bound, left_bound = (math.ceil(b * grid * tail) + grid for b in (right, left))
+    entries = right_bound + left_bound + 2 * release_bound
+    if entries > LARGEST_TABLE:
         raise BudgetError(
-            f"epsilon ({epsilon:g}) is too small for height {height}"
-            f"{' and shares of users' if grid > 1 else ''}: the noise would need a table of "
-            f"{right_bound + left_bound:.0e} entries. Raise epsilon or lower the height."
+            f"epsilon ({epsilon:g}{' per record' if grid == 1 else ''}) is too small for height "
+            f"{height}{' and shares of users' if grid > 1 else ''}: the noise would need tables of "
+            f"{entries:.0e} entries. Raise epsilon or lower the height."
         )
+    release = laplace(release_scale * grid, release_bound)
     exact = grid == 1 and right_bound + left_bound < LONGEST_TABLE
 
     def test_law(right_bound: int, left_bound: int) -> NoiseTable:
@@ -90,7 +93,7 @@ def geometric(
     wide_step = max(step, left_bound // 64)
     right_bound = least_bound(lambda b: cost(b, left_bound, True), right_bound, delta, step)
     left_bound = least_bound(lambda b: cost(right_bound, b, False), left_bound, delta, wide_step)
-    for _ in range(100):
+    for _ in range(12):
         fewer, more = (cost(right_bound, left_bound, more_first) for more_first in (False, True))
         if max(fewer, more) <= delta:
             return Laws(

@@ -45,17 +45,18 @@ class Laws:
         Two records above the reach of the noise, so that neither an empty node nor a node of
         one record can be selected.
         """
-        reach = self.test.highest + max(0, self.shift_for(chance))
+        reach = self.test.highest + self.shift_for(chance)
         return math.ceil(reach / self.grid) + 2
 
     def centred(self, threshold: int) -> NoiseTable:
-        """The test law moved so that a residual equal to the threshold is a coin flip.
+        """The test law moved to its median: a residual equal to the threshold is a coin flip.
 
-        The move stops where the noise could reach a node of fewer than two records; every shift
-        has the same cost, so it may depend on the threshold freely.
+        As near to 1/2 from above as integers allow. The move stops where the noise could reach a
+        node of fewer than two records; every shift has the same cost, so it may depend on the
+        threshold freely.
         """
         room = (threshold - 2) * self.grid - self.test.highest
-        shift = min(max(0, self.shift_for(0.5)), room)
+        shift = min(self.shift_for(0.5), room)
         return NoiseTable(self.test.family, self.test.lowest + shift, self.test.weights)
 
     def chance_at(self, threshold: int) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpframe.accounting.path import FLOAT_SLACK
 from dpframe.noise import NoiseTable
@@ -39,8 +40,11 @@ def linear_delta(
     grid: int,
 ) -> tuple[float, float]:
     """Upper bounds on delta, ``(D from D', D' from D)``; tables count units of 1/grid record."""
-    slip_top = _whole_record(_slip(test.at_least(), 1 / (right * grid)), 1 / right, grid)
-    slip_bot = _whole_record(_slip(test.below()[::-1], 1 / (left * grid)), 1 / left, grid)
+    weights = test.pmf
+    slip_top = _slip(weights, test.at_least()[1:], 1 / (right * grid))
+    slip_bot = _slip(weights, test.below()[:-1], 1 / (left * grid))
+    slip_top = _whole_record(slip_top, 1 / right, grid)
+    slip_bot = _whole_record(slip_bot, 1 / left, grid)
     atoms = np.concatenate([[0.0], release.pmf, [0.0]])
     rate = math.exp(1 / (release_scale * grid))
     apart = max(
@@ -48,18 +52,19 @@ def linear_delta(
         float(np.maximum(atoms[:-1] - rate * atoms[1:], 0).sum()),
     )
     slip_release = _whole_record(apart, 1 / release_scale, grid)
-    slack = (height + 1) * FLOAT_SLACK
+    slack = (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
     fewer = height * slip_bot + slip_release + slack
     more = height * slip_top + slip_release + slack
     return min(1.0, fewer * (1 + 1e-9)), min(1.0, more * (1 + 1e-9))
 
 
-def _slip(tail: np.ndarray, rate: float) -> float:
-    """max over x of P(tail one step further out) - e^rate P(tail), zero for the exact law.
+def _slip(atom: NDArray[np.float64], beyond: NDArray[np.float64], rate: float) -> float:
+    """max over x of (atom(x) + beyond(x)) - e^rate beyond(x), zero for the exact law.
 
-    ``tail`` falls from 1 to 0; moving by one unit turns tail[i + 1] into tail[i].
+    A tail that takes in one unit more gains an atom. Written with expm1, so that rounding stays
+    far below one unit's slip.
     """
-    return float(np.max(np.maximum(tail[:-1] - math.exp(rate) * tail[1:], 0.0)))
+    return float(np.max(np.maximum(atom - math.expm1(rate) * beyond, 0.0)))
 
 
 def _whole_record(slip: float, rate: float, grid: int) -> float:

@@ -17,6 +17,7 @@ Two facts make it cheap and keep it rigorous.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -122,8 +123,8 @@ def _at(
     if ratio <= 0:
         return np.ones(n)
     shift = math.log(ratio) / step
-    whole = math.floor(shift + 1e-9)
-    weight = math.expm1(max(shift - whole, 0.0) * step) / math.expm1(step)  # of the right end
+    whole = math.floor(shift)
+    weight = math.expm1((shift - whole) * step) / math.expm1(step)  # of the right end
     out = np.empty(n)
     if whole >= 0:
         inside = max(0, n - whole - 1)
@@ -207,18 +208,24 @@ def _hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain(points)[:-1] + chain(points[::-1])[:-1]
 
 
+def _summed(weights: list[int], order: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Prefix sums in exact integers, each rounded once."""
+    sums = itertools.accumulate((weights[i] for i in order.tolist()), initial=0)
+    return np.array([total / TOTAL for total in sums])
+
+
 class ReleaseCurve:
     """Exact hockey-stick curve of ``V`` against ``V + 1`` as a function of t = e^eps."""
 
     def __init__(self, release: NoiseTable) -> None:
-        p = np.concatenate([release.pmf, [0.0]])
-        shifted = np.concatenate([[0.0], release.pmf])
-        with np.errstate(divide="ignore"):
-            kinks = np.where(shifted > 0, p / np.where(shifted > 0, shifted, 1.0), np.inf)
+        if not np.array_equal(release.weights, release.weights[::-1]):
+            raise ValueError("the release law must be symmetric: one curve serves both directions")
+        p = [*release.weights.tolist(), 0]
+        shifted = [0, *release.weights.tolist()]
+        kinks = np.array([a / b if b else math.inf for a, b in zip(p, shifted, strict=True)])
         order = np.argsort(kinks)[::-1]
         self._kinks = kinks[order][::-1]  # ascending
-        self._p = np.concatenate([[0.0], np.cumsum(p[order])])
-        self._shifted = np.concatenate([[0.0], np.cumsum(shifted[order])])
+        self._p, self._shifted = _summed(p, order), _summed(shifted, order)
 
     def __call__(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         above = len(self._kinks) - np.searchsorted(self._kinks, t, side="right")

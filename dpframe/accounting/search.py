@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 from dpframe.errors import BudgetError
 
+SMALLEST_SCALE = 0.5
+"""Below half a record a scale stops mattering: the law is nearly all mode."""
+
 
 def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int) -> int:
     """Least bound, within ``step``, whose cost stays within delta (cost falls with the bound)."""
@@ -32,6 +35,8 @@ def least_scale(cost: Callable[[float], float], start: float, delta: float) -> f
         low, at_low, high = high, at_high, high * 1.5
         at_high = excess(high)
     while at_low <= 0:
+        if low < SMALLEST_SCALE:
+            return low
         low, at_low, high, at_high = low / 1.5, excess(low / 1.5), low, at_low
     while high / low > 1.005:
         guess = low + (high - low) * min(max(at_low / (at_low - at_high), 0.1), 0.9)

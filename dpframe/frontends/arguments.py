@@ -14,7 +14,7 @@ from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.plan import MECHANISMS, Mechanism, Plan, make_plan
 
-EPSILON = (1e-4, 100.0)
+EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
 """Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
 

@@ -45,7 +45,7 @@ def hhh(
         ``"ip:src"``, a list of columns from coarse to fine, or an object such as
         ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
     epsilon, delta
-        The privacy budget of this release: 1e-4 to 100 and 1e-12 to 0.1. No defaults.
+        The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
     threshold
         Residual count from which a node is reported. By default the smallest private one.
     user
@@ -74,7 +74,8 @@ def hhh(
     -------
     pandas.DataFrame
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
-        text column a level, ``residual``, ``count`` (int64, unbiased, may be negative),
+        text column a level, ``residual``, ``count`` (int64, may be negative; unbiased
+        given what is reported, except for the baselines),
         ``lower`` and ``upper`` (interval for the true count). Sorted by level and label. The
         receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
 

@@ -159,7 +159,7 @@ def text_of(column: str, duckdb_type: str) -> str:
     if duckdb_type in ("DOUBLE", "FLOAT"):
         return (
             f"CASE WHEN isnan({column}) THEN NULL "
-            f"WHEN {column} = trunc({column}) AND abs({column}) < 1e15 "
+            f"WHEN {column} = trunc({column}) AND abs({column}) <= {2**53} "
             f"THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE CAST({column} AS VARCHAR) END"
         )
     return f"CAST({column} AS VARCHAR)"

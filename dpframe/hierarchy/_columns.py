@@ -105,11 +105,13 @@ class Columns(Hierarchy):
         return name
 
 
+ONE_TEXT_A_VALUE = ("BOOLEAN", "DATE", "TIMESTAMP", "UUID", "DECIMAL")
+"""Types, beside the integers, in which different values have different texts and no two texts
+mean the same value; columns of other types are grouped by their text."""
+
+
 def _value(column: str, duckdb_type: str) -> str:
-    if duckdb_type in ("VARCHAR", "TEXT"):
-        return f"nullif({column}, '')"
-    if duckdb_type == "ENUM":
-        return f"nullif({text_of(column, duckdb_type)}, '')"
-    if duckdb_type in ("DOUBLE", "FLOAT"):
-        return text_of(column, duckdb_type)
-    return column
+    whole = duckdb_type.endswith("INT") or duckdb_type == "INTEGER" or duckdb_type == "UINTEGER"
+    if whole or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE:
+        return column
+    return f"nullif({text_of(column, duckdb_type)}, '')"

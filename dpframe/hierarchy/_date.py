@@ -15,6 +15,9 @@ FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d 
 OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*$"
 """End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
 
+YEARS = "moment BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+"""Times outside these years, infinite ones too, are invalid: SQL cannot cut them."""
+
 
 @dataclass(frozen=True)
 class Date(Hierarchy):
@@ -93,7 +96,7 @@ class Date(Hierarchy):
             time = f"TRY_CAST({column} AS TIMESTAMP)"
         return (
             {"moment": time},
-            {"k1": f"CASE WHEN isfinite(moment) THEN {_cut(self.levels[-1], 'moment')} END"},
+            {"k1": f"CASE WHEN {YEARS} THEN {_cut(self.levels[-1], 'moment')} END"},
         )
 
     def depth(self, keys: tuple[str, ...]) -> str | None:

@@ -59,6 +59,14 @@ def cost(laws: PrintedLaws, *, height: int, epsilon: float, threshold: int) -> f
     )
 
 
+def chance_at_threshold(laws: PrintedLaws) -> float:
+    """P(w + gamma >= 0)."""
+    at_least = laws.test.at_least()
+    first = np.arange(laws.gamma.lowest, laws.gamma.highest + 1) * -1 - laws.test.lowest
+    inside = np.clip(first, 0, len(at_least) - 1)
+    return float(laws.gamma.pmf @ at_least[inside])
+
+
 def run(tree: CountTree, *, laws: PrintedLaws, threshold: int) -> NoisyNodes:
     gamma = int(laws.gamma.draw(1)[0])  # line 2
     selected = np.zeros(len(tree.level), dtype=bool)  # line 3

@@ -26,11 +26,13 @@ def rollup_sql(
     band: int,
     types: tuple[str, ...],
     seed: int,
+    user_type: str | None = None,
     view: str = VIEW,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
-    user = [f"{identifier(unit.user)} AS u"] if unit.user is not None else []
-    chosen = [f"{identifier(c)} AS c{i}" for i, c in enumerate(hierarchy.source_columns)]
+    named = list(zip(hierarchy.source_columns, types, strict=True))
+    chosen = [f"{_exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
+    user = [f"{_exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     parts = [
         f"source AS (SELECT {', '.join(chosen + user)} FROM {view})",
         *(
@@ -46,6 +48,11 @@ def rollup_sql(
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
         f"ORDER BY level >= 1 ASC, {hierarchy.order_by()}"
     )
+
+
+def _exact(column: str, duckdb_type: str | None) -> str:
+    """A column whose texts are equal only if they are the same bytes, whatever its collation."""
+    return identifier(column) + (" COLLATE C" if duckdb_type == "VARCHAR" else "")
 
 
 def _range(n: int) -> range:

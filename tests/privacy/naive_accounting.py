@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -20,7 +21,8 @@ def tail(law: NoiseTable, x: int) -> tuple[float, float]:
 def release_divergence(release: NoiseTable, t: float, *, more_first: bool) -> float:
     """D(V || V + 1), or D(V + 1 || V), at t = e^epsilon: the sum of the definition."""
     p = [0.0, *release.pmf.tolist(), 0.0]
-    pairs = zip(p[:-1], p[1:], strict=True) if more_first else zip(p[1:], p[:-1], strict=True)
+    moved_and_not = itertools.pairwise(p)  # P(V + 1 = v), P(V = v)
+    pairs = moved_and_not if more_first else ((b, a) for a, b in moved_and_not)
     return math.fsum(max(a - t * b, 0.0) for a, b in pairs)
 
 

@@ -7,7 +7,6 @@ compared in both directions with what ``path_delta`` claims. No sampling and no 
 
 from __future__ import annotations
 
-import itertools
 import math
 from functools import cache
 
@@ -170,8 +169,9 @@ def test_the_rest_of_the_output_is_a_function_of_the_released_residuals() -> Non
     """Law: levels, ancestors, counts and terms add nothing to (path, released residual)."""
     seen: dict[object, object] = {}
     for table in ({"ab": 3, "a": 1}, {"ab": 2, "a": 3}, {"ab": 3, "a": 1, "c": 9}):
+        tree = tree_of(table)
         for _, noisy in every_script(
-            lambda script, tree=tree_of(table): offline_hhh.run(
+            lambda script, tree=tree: offline_hhh.run(
                 tree,
                 test=ScriptedCoins(LAWS["skewed"], script),
                 release=ScriptedValues(FEW, script),

@@ -247,9 +247,7 @@ def test_a_test_drawn_at_the_scale_of_the_release_is_rejected() -> None:
     """Planted bug: the test noise does not pay for being asked once a level."""
     shipped = calibrated()
     narrow = shipped.laws.release
-    exact = chain_delta(
-        test=narrow, release=shipped.laws.release, threshold=narrow.highest + 2
-    )
+    exact = chain_delta(test=narrow, release=shipped.laws.release, threshold=narrow.highest + 2)
     assert exact > 10 * DELTA
 
 
@@ -258,9 +256,7 @@ def test_a_left_tail_for_one_level_only_is_rejected() -> None:
     low = calibrated(height=1)
     exact = chain_delta(test=low.test, release=low.laws.release, threshold=low.threshold)
     assert exact > 10 * DELTA
-    right = chain_delta(
-        test=low.test, release=low.laws.release, threshold=low.threshold, height=1
-    )
+    right = chain_delta(test=low.test, release=low.laws.release, threshold=low.threshold, height=1)
     assert right <= DELTA
 
 
@@ -354,9 +350,7 @@ def test_a_level_left_out_of_the_composition_is_rejected(family: str) -> None:
     assert composed_delta(laws.noise, levels=3, epsilon=1.0) > 5e-4
 
 
-def histogram_law(
-    table: Table, noise: NoiseTable, *, remainder: bool, shown: int
-) -> Distribution:
+def histogram_law(table: Table, noise: NoiseTable, *, remainder: bool, shown: int) -> Distribution:
     """Every output of ``level_histograms.run``: (path, residual, count) of the reported nodes."""
     tree, law = tree_of(table), Distribution()
     for script, noisy in every_script(

@@ -59,9 +59,7 @@ class NodeNoise:
     def draw(self, n: int) -> NDArray[np.int64]:
         paths = next(self.order)
         assert len(paths) == n
-        drawn = [
-            min(max(self.values.get(p, 0), self.law.lowest), self.law.highest) for p in paths
-        ]
+        drawn = [min(max(self.values.get(p, 0), self.law.lowest), self.law.highest) for p in paths]
         return np.array(drawn, dtype=np.int64)
 
 

@@ -1,0 +1,39 @@
+"""Finding columns by name; names are public, values never appear in a message."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from dpframe.errors import ColumnError
+
+
+def require(
+    wanted: Sequence[str], present: Sequence[object], *, listed: bool = True, alone: bool = False
+) -> None:
+    """Raise ColumnError unless every wanted column is there, once, under no other spelling.
+
+    ``alone`` says that SQL will see the wanted columns only. ``listed=False`` keeps the present
+    names out of the message: the first line of a text file without a header is a record.
+    """
+    names = [column for column in present if isinstance(column, str)]
+    for name in wanted:
+        if name not in names:
+            raise ColumnError(f"column {name!r} does not exist.{_help(name, names, listed)}")
+        if names.count(name) > 1:
+            raise ColumnError(f"column {name!r} appears {names.count(name)} times; rename one.")
+        seen = wanted if alone else names
+        twins = {other for other in seen if other.lower() == name.lower()} - {name}
+        if twins:  # SQL does not tell them apart, and could read the other one
+            raise ColumnError(
+                f"columns {name!r} and {min(twins)!r} differ in case only; rename one."
+            )
+
+
+def _help(name: str, names: list[str], listed: bool) -> str:
+    if not listed:
+        return " The first line of the file must hold the names of the columns."
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    some = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    return f"{hint} Columns: {some or 'none'}."

@@ -1,0 +1,82 @@
+"""Frames in memory as Arrow tables, without guessing a type from values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.errors import ParameterTypeError, SourceError
+from dpframe.sources.columns import require
+
+
+def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns of a pandas, Polars or Arrow frame."""
+    columns = list(dict.fromkeys(wanted))
+    kind = type(source).__module__.split(".")[0]
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        require(columns, source.column_names, alone=True)
+        return source.select(columns)
+    if kind == "pandas" and hasattr(source, "columns"):
+        require(columns, list(source.columns), alone=True)
+        return pa.table({name: _series(source[name]) for name in columns})
+    if kind == "polars" and hasattr(source, "collect_schema"):
+        return _from_polars(source, columns)
+    raise ParameterTypeError(
+        "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
+        f"of a parquet or CSV file; got {type(source).__name__}."
+    )
+
+
+def _from_polars(source: Any, columns: list[str]) -> pa.Table:
+    """From a frame or a lazy frame; what Polars says about a failing row is dropped."""
+    import polars
+
+    error: str | None = None
+    try:
+        require(columns, source.collect_schema().names(), alone=True)
+        return source.lazy().select(columns).collect().to_arrow()
+    except polars.exceptions.PolarsError as raised:
+        error = type(raised).__name__
+    raise SourceError(
+        f"reading the Polars frame failed ({error}; its text is withheld, it can quote the data)."
+    )
+
+
+def _series(series: Any) -> pa.Array:
+    """A pandas column: what has a type keeps it, objects become text."""
+    wanted = pa.string() if series.dtype == object else None
+    try:
+        array = pa.Array.from_pandas(series, type=wanted)
+        if not _is_extension(array.type):
+            return array
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # mixed objects, or text that is no unicode
+    return pa.array([_as_text(value) for value in series], type=pa.string())
+
+
+def _is_extension(kind: pa.DataType) -> bool:
+    """Periods and intervals, which SQL would show as their storage, also as categories."""
+    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return isinstance(stored, pa.BaseExtensionType)
+
+
+def _as_text(value: Any) -> str | None:
+    """One object as text, the way SQL would write it."""
+    if value is None or type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return str(int(number)) if number.is_integer() and abs(number) <= 2**53 else repr(number)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value).encode("utf-8", "replace").decode()

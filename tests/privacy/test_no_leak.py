@@ -1,0 +1,408 @@
+"""Nothing but the release leaves: not by repr, error, receipt, log, stream or row order."""
+
+from __future__ import annotations
+
+import ast
+import io
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe as dp
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.noise import replaced_bits
+from dpframe.plan import Plan, make_plan
+from dpframe.receipt import receipt
+from dpframe.sources.tables import count
+from dpframe.testing import seeded_noise
+
+from .enumerate_outputs import tree_of
+
+SECRET = "SECRETVALUE"
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def plan_of(unit: PrivacyUnit | None = None) -> Plan:
+    return make_plan(
+        hierarchy=dp.columns("a", "b"),
+        unit=unit or PrivacyUnit(),
+        budget=Budget(**BUDGET),
+    )
+
+
+def visits(extra: list[tuple[str, str]] | None = None) -> pd.DataFrame:
+    rows = [("x", "p")] * 90 + [("x", "q")] * 40 + [("y", "p")] * 200 + [("z", "r")] * 6
+    return pd.DataFrame(rows + (extra or []), columns=["a", "b"]).assign(
+        u=lambda f: [f"user {i}" for i in range(len(f))]
+    )
+
+
+def everything_said(error: BaseException) -> str:
+    """An exception as any log would print it, with all that hangs on it."""
+    said, waiting, seen = [], [error], set()
+    while waiting:
+        here = waiting.pop()
+        if here is None or id(here) in seen:
+            continue
+        seen.add(id(here))
+        said += [str(here), repr(here), repr(here.args), repr(vars(here))]
+        said += ["".join(traceback.format_exception(here))]
+        waiting += [here.__cause__, here.__context__]  # type: ignore[list-item]
+    return "\n".join(said)
+
+
+# -- what a private object says about itself ---------------------------------------------------
+
+
+def test_a_count_tree_says_nothing() -> None:
+    """Law: repr, str and format of true counts are one constant."""
+    for tree in (tree_of({}), tree_of({SECRET: 12345}), count(visits(), plan_of())):
+        for said in (repr(tree), str(tree), f"{tree}", f"{tree!r}", repr([tree])):
+            assert "<private>" in said
+            assert SECRET not in said
+            assert "12345" not in said
+        assert repr(tree) == "CountTree(<private>)"
+
+
+# -- errors ------------------------------------------------------------------------------------
+
+Broken = Callable[[Path], tuple[object, object]]
+"""Makes a source that fails while it is read, and the hierarchy to read it with."""
+
+
+def csv_with_a_broken_quote(tmp: Path) -> tuple[object, object]:
+    path = tmp / "rows.csv"
+    path.write_text('a,b\nx,y\nx,"' + SECRET + "\nx,y\n" + "x,y\n" * 5000 + f'{SECRET}"x,y\n')
+    return path, ["a", "b"]
+
+
+def csv_with_too_many_values(tmp: Path) -> tuple[object, object]:
+    path = tmp / "rows.csv"
+    path.write_text("a,b\n" + "x,y\n" * 50_000 + f"{SECRET},{SECRET},{SECRET}\n")
+    return path, ["a", "b"]
+
+
+def csv_that_is_not_unicode(tmp: Path) -> tuple[object, object]:
+    path = tmp / "rows.csv"
+    path.write_bytes(b"a,b\n" + b"x,y\n" * 50_000 + SECRET.encode() + b"\xff\xfe,y\n")
+    return path, ["a", "b"]
+
+
+def parquet_that_is_cut(tmp: Path) -> tuple[object, object]:
+    path = tmp / "rows.parquet"
+    pq.write_table(pa.table({"a": [SECRET] * 500}), path, compression="none")
+    path.write_bytes(path.read_bytes()[:-20])
+    return path, ["a"]
+
+
+def parquet_with_a_damaged_page(tmp: Path) -> tuple[object, object]:
+    path = tmp / "rows.parquet"
+    values = [f"{SECRET}{i}" for i in range(2000)]
+    pq.write_table(pa.table({"a": values}), path, compression="snappy")
+    data = bytearray(path.read_bytes())
+    data[100:400] = b"\xff" * 300
+    path.write_bytes(bytes(data))
+    return path, ["a"]
+
+
+def relation_with_a_failing_cast(tmp: Path) -> tuple[object, object]:
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS raw FROM range(10)")
+    return con.sql("SELECT raw::INTEGER AS a FROM t"), ["a"]
+
+
+def relation_with_an_error_function(tmp: Path) -> tuple[object, object]:
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS raw")
+    return con.sql("SELECT error('row ' || raw)::VARCHAR AS a FROM t"), ["a"]
+
+
+def relation_with_a_failing_python_function(tmp: Path) -> tuple[object, object]:
+    def fails(x: str) -> str:
+        raise ValueError(f"cannot read {x}")
+
+    con = duckdb.connect()
+    con.create_function("fails", fails, ["VARCHAR"], "VARCHAR")
+    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS raw")
+    return con.sql("SELECT fails(raw) AS a FROM t"), ["a"]
+
+
+def relation_of_a_dropped_table(tmp: Path) -> tuple[object, object]:
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS a")
+    relation = con.sql("SELECT a FROM t")
+    con.execute("DROP TABLE t")
+    return relation, ["a"]
+
+
+def lazy_frame_with_a_failing_cast(tmp: Path) -> tuple[object, object]:
+    frame = pl.DataFrame({"a": [SECRET, "1"]}).lazy()
+    return frame.with_columns(pl.col("a").cast(pl.Int64)), ["a"]
+
+
+def categories_inside_of_a_type_that_dates_refuse(tmp: Path) -> tuple[object, object]:
+    con = duckdb.connect()
+    con.execute(f"CREATE TYPE secret AS ENUM ('{SECRET}', 'b')")
+    return con.sql("SELECT {'x': 'b'::secret} AS a"), "date:a"
+
+
+FAILING: list[Broken] = [
+    csv_with_a_broken_quote,
+    csv_with_too_many_values,
+    csv_that_is_not_unicode,
+    parquet_that_is_cut,
+    parquet_with_a_damaged_page,
+    relation_with_a_failing_cast,
+    relation_with_an_error_function,
+    relation_with_a_failing_python_function,
+    relation_of_a_dropped_table,
+    lazy_frame_with_a_failing_cast,
+    categories_inside_of_a_type_that_dates_refuse,
+]
+
+
+@pytest.mark.parametrize("broken", FAILING, ids=lambda f: f.__name__)
+def test_an_error_never_quotes_the_data(
+    broken: Broken, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Law: message, arguments, cause, context and printed traceback hold no value of the data."""
+    source, hierarchy = broken(tmp_path)
+    with pytest.raises(dp.DpframeError) as caught:
+        dp.hhh(source, hierarchy, **BUDGET)  # type: ignore[arg-type]
+    assert SECRET not in everything_said(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    printed = capfd.readouterr()
+    assert SECRET not in printed.out + printed.err
+
+
+def text_that_is_not_unicode() -> pa.Table:
+    raw = pa.array([SECRET.encode() + b"\xff\xfe"] * 3, type=pa.binary())
+    return pa.table({"a": pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())})
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        pd.DataFrame({"a": [SECRET, 1, 2.5, None, b"\xff", (1, SECRET), "\ud800"]}, dtype=object),
+        pd.DataFrame({"a": pd.Categorical([SECRET, "b"])}),
+        pl.DataFrame({"a": [SECRET, None]}),
+        text_that_is_not_unicode(),
+    ],
+    ids=["mixed objects", "categories", "polars", "no unicode"],
+)
+def test_odd_values_are_counted_without_a_word(
+    harmless: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Law: a column of odd values is no error and no warning; few records never show."""
+    result = dp.hhh(harmless, ["a"], **BUDGET)
+    assert SECRET not in result.to_string()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_check_for_leaks_can_fail(tmp_path: Path) -> None:
+    """Negative control: what DuckDB and Polars say themselves does quote the data."""
+    relation, _ = relation_with_a_failing_cast(tmp_path)
+    with pytest.raises(duckdb.Error) as caught:
+        relation.fetchall()  # type: ignore[attr-defined]
+    assert SECRET in everything_said(caught.value)
+    frame, _ = lazy_frame_with_a_failing_cast(tmp_path)
+    with pytest.raises(pl.exceptions.PolarsError) as raised:
+        frame.collect()  # type: ignore[attr-defined]
+    assert SECRET in everything_said(raised.value)
+    with pytest.raises(RuntimeError) as hidden:
+        quotes_in_its_context()
+    assert SECRET in everything_said(hidden.value)
+
+
+def quotes_in_its_context() -> None:
+    """``from None`` hides the original when printed; the context still holds it."""
+    try:
+        raise ValueError(SECRET)
+    except ValueError:
+        raise RuntimeError("hidden") from None
+
+
+# -- receipts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
+    """Law: receipts of releases of different tables differ in id and time only."""
+    facts = []
+    for frame in (visits(), visits([(SECRET, SECRET)] * 500), visits().head(0)):
+        given = dp.hhh(frame, ["a", "b"], user=user, **BUDGET).attrs["dp"]
+        facts.append({k: v for k, v in given.items() if k not in ("release_id", "time")})
+    assert facts[0] == facts[1] == facts[2]
+    planned = receipt(plan_of(PrivacyUnit(user=user)))
+    assert facts[0].keys() == planned.keys() - {"release_id", "time"}
+
+
+def test_a_frame_carries_nothing_but_the_release_and_its_receipt() -> None:
+    """Law: a pickled result, attributes included, holds no key that was not reported."""
+    frame = visits([(SECRET, SECRET)] * 3)
+    result = dp.hhh(frame, ["a", "b"], **BUDGET)
+    assert list(result.attrs) == ["dp"]
+    assert SECRET.encode() not in pickle.dumps(result)
+
+
+# -- order of rows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"user": "u"}, {"mechanism": "laplace"}], ids=str)
+def test_the_order_of_the_input_changes_nothing(options: dict[str, str]) -> None:
+    """Law: shuffled rows under the same noise give the identical frame, rows in equal order."""
+    frames = [visits(), visits().sample(frac=1, random_state=3), visits().iloc[::-1]]
+    results = []
+    for frame in frames:
+        with seeded_noise(11):
+            results.append(dp.hhh(frame, ["a", "b"], **BUDGET, **options))  # type: ignore[arg-type]
+    for other in results[1:]:
+        pd.testing.assert_frame_equal(results[0], other)
+
+
+def test_rows_are_in_order_of_level_and_label() -> None:
+    """Law: the order of a result is a function of what is reported, not of the counts."""
+    for seed in range(5):
+        with seeded_noise(seed):
+            result = dp.hhh(visits(), ["a", "b"], **BUDGET)
+        assert len(result) > 3
+        rows = list(zip(result["level"], result["prefix"], strict=True))
+        assert rows == sorted(rows)
+
+
+@pytest.mark.parametrize(
+    "record", [("z", "r"), ("new", "new"), ("", "")], ids=["rare", "new", "invalid"]
+)
+def test_one_record_below_the_band_moves_the_remainder_by_one_and_nothing_else(
+    record: tuple[str, str],
+) -> None:
+    """Law: neighbours under the same noise differ where the record is, here in the remainder."""
+    results = []
+    for frame in (visits(), visits([record])):
+        with seeded_noise(11):
+            results.append(dp.hhh(frame, ["a", "b"], **BUDGET))
+    before, after = results
+    for column in ("residual", "count", "lower", "upper"):
+        after.loc[0, column] -= 1
+    pd.testing.assert_frame_equal(before, after)
+
+
+# -- logs and streams --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_release_is_silent(
+    progress: bool,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Law: nothing is logged, printed or warned about, also on files, also with progress on."""
+    caplog.set_level(logging.DEBUG)
+    path = tmp_path / "rows.parquet"
+    visits().to_parquet(path)
+    for source in (visits(), path, pl.from_pandas(visits()), duckdb.read_parquet(str(path))):
+        dp.hhh(source, ["a", "b"], progress=progress, **BUDGET)
+        dp.hhh(source, ["a", "b"], user="u", progress=progress, **BUDGET)
+    assert capfd.readouterr() == ("", "")
+    ours = [r for r in caplog.records if r.name.split(".")[0] in ("dpframe", "root", "duckdb")]
+    assert not ours
+
+
+def reachable(module: str) -> set[str]:
+    """Everything that a module of dpframe imports, directly or through other modules of it."""
+    root, seen, waiting = Path(dp.__file__).parent.parent, set(), [module]
+    while waiting:
+        name = waiting.pop()
+        file = root.joinpath(*name.split("."))
+        path = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+        if name in seen or not path.exists():
+            seen.add(name)
+            continue
+        seen.add(name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+    return seen
+
+
+def test_a_plan_cannot_reach_data() -> None:
+    """Law: nothing that ``dpframe.plan`` imports can read a table or a file.
+
+    Negative control: the same closure of ``dpframe.release`` can.
+    """
+    readers = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
+    readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.tables"}
+    assert not reachable("dpframe.plan") & readers
+    assert {"duckdb", "dpframe.sources.tables"} <= reachable("dpframe.release")
+
+
+def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: explain never opens a connection nor counts, and draws no noise."""
+
+    def forbidden(*args: object, **kwargs: object) -> None:
+        raise AssertionError("explain reached for data or noise")
+
+    monkeypatch.setattr("dpframe._duck._own", forbidden)
+    monkeypatch.setattr("dpframe.release.count", forbidden)
+    with replaced_bits(forbidden):  # type: ignore[arg-type]
+        assert "threshold" in str(dp.explain(["a", "b"], user="u", **BUDGET))
+        with pytest.raises(AssertionError):
+            dp.hhh(visits(), ["a", "b"], **BUDGET)
+
+
+def test_equal_plans_have_equal_cards_whatever_was_released_before() -> None:
+    """Law: no state of earlier releases shows in a plan: caches hold public numbers only."""
+    before = str(dp.explain(["a", "b"], **BUDGET))
+    dp.hhh(visits([(SECRET, SECRET)] * 500), ["a", "b"], **BUDGET)
+    assert str(dp.explain(["a", "b"], **BUDGET)) == before
+
+
+def test_nothing_is_left_on_the_callers_connection() -> None:
+    """Law: a release from a relation leaves no view, table or setting behind."""
+
+    def state() -> tuple[object, ...]:
+        views = con.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+        tables = con.sql("SELECT table_name FROM duckdb_tables()").fetchall()
+        settings = con.sql("SELECT name, value FROM duckdb_settings() ORDER BY name").fetchall()
+        return views, tables, settings
+
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT 'x' AS a FROM range(500)")
+    before = state()
+    assert len(dp.hhh(con.sql("FROM t"), ["a"], **BUDGET)) == 2
+    assert state() == before
+
+
+def test_intervals_of_neighbours_have_the_same_width() -> None:
+    """Law: the width of an interval comes from the plan and the public shape of the result."""
+    widths = []
+    for extra in ([], [("x", "p")] * 40):
+        with seeded_noise(11):
+            result = dp.hhh(visits(extra), ["a", "b"], **BUDGET)
+        widths.append((result["upper"] - result["lower"]).tolist())
+    assert widths[0] == widths[1]
+    assert np.all(np.array(widths[0]) > 0)
+
+
+def test_printing_a_result_shows_the_release_only() -> None:
+    """Law: repr and html of a result hold no key that was not reported."""
+    result = dp.hhh(visits([(SECRET, SECRET)] * 3), ["a", "b"], **BUDGET)
+    buffer = io.StringIO()
+    result.info(buf=buffer)
+    card = result.dp.receipt
+    for said in (repr(result), result.to_html(), buffer.getvalue(), str(card), card._repr_html_()):
+        assert SECRET not in said

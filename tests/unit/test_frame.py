@@ -1,0 +1,322 @@
+"""What a result looks like, what it carries, and how wide its intervals are."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe as dp
+from dpframe.frontends.arguments import plan_from
+from dpframe.noise import NoiseTable, gaussian, halves, laplace
+from dpframe.postprocess.intervals import half_width
+from dpframe.receipt import Receipt, guarantee
+from dpframe.release import Release, receipt_of, release
+from dpframe.testing import seeded_noise
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+SALES = pd.DataFrame(
+    {
+        "country": ["France"] * 400 + ["Texas"] * 400 + [None] * 400 + ["Chile"] * 400,
+        "city": ["Paris"] * 300 + ["Lyon"] * 100 + ["Paris"] * 800 + [f"c{i}" for i in range(400)],
+        "who": np.arange(1600),
+    }
+)
+
+
+def released(
+    source: object = SALES, hierarchy: Any = ("country", "city"), **arguments: Any
+) -> Release:
+    asked: dict[str, Any] = {
+        "threshold": None,
+        "user": None,
+        "contribution": None,
+        "max_contributions": None,
+        "mechanism": "offline",
+        "remainder": True,
+        "release_share": None,
+        "confidence": 0.95,
+        "acknowledge": False,
+        **BUDGET,
+    }
+    return release(source, plan_from(hierarchy, **{**asked, **arguments}))
+
+
+def result(**arguments: Any) -> pd.DataFrame:
+    with seeded_noise(7):
+        return released(**arguments).to_frame()
+
+
+# -- the frame -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian"])
+@pytest.mark.parametrize("remainder", [True, False])
+def test_columns_and_types_never_change(mechanism: str, remainder: bool) -> None:
+    """level, prefix, one a level, residual, count, lower, upper: same order, same types."""
+    found = result(mechanism=mechanism, remainder=remainder)
+    assert list(found.columns) == [
+        *("level", "prefix", "country", "city", "residual", "count", "lower", "upper")
+    ]
+    kinds = ["int64", "str", "str", "str", "int64", "int64", "int64", "int64"]
+    assert [str(t) for t in found.dtypes] == kinds
+    assert isinstance(found.index, pd.RangeIndex)
+    assert (0 in found["level"].to_list()) is remainder
+
+
+def test_rows_are_sorted_by_level_and_label() -> None:
+    """The order tells nothing that the rows do not tell."""
+    found = result()
+    assert found["level"].nunique() == 3
+    rows = list(zip(found["level"], found["prefix"], strict=True))
+    assert rows == sorted(rows)
+    assert rows[0] == (0, "*")
+
+
+def test_labels_and_level_columns_agree() -> None:
+    """A level that a node does not have is missing, a missing value reads <invalid>."""
+    found = result()
+    for row in found[found["level"] > 0].to_dict("records"):
+        cells = [row["country"], row["city"]]
+        assert " / ".join(cells[: row["level"]]) == row["prefix"]
+        assert all(pd.isna(cell) for cell in cells[row["level"] :])
+    assert "<invalid> / Paris" in set(found["prefix"])
+    assert found.loc[0, ["country", "city"]].isna().all()
+
+
+def test_intervals_hold_their_counts() -> None:
+    """lower <= count <= upper, as wide for a sum of more released residuals."""
+    for arguments in ({}, {"user": "who"}, {"mechanism": "laplace"}):
+        found = result(**arguments)
+        assert ((found["lower"] <= found["count"]) & (found["count"] <= found["upper"])).all()
+    found = result()
+    width = (found["upper"] - found["lower"]).groupby(found["level"]).max()
+    assert width[0] > width[2]
+
+
+def test_counts_are_sums_of_residuals() -> None:
+    """The root is the sum of all residuals; a node sums those at and below it."""
+    found = result()
+    assert found.loc[0, "count"] == found["residual"].sum()
+    below = found["prefix"].str.startswith("France")
+    if (found["prefix"] == "France").any():
+        france = found.loc[found["prefix"] == "France", "count"].item()
+        assert france == found.loc[below, "residual"].sum()
+
+
+def test_a_higher_confidence_is_a_wider_interval() -> None:
+    narrow, wide = (result(confidence=c) for c in (0.6, 0.999))
+    assert (wide["upper"] - wide["lower"] > narrow["upper"] - narrow["lower"]).all()
+    assert wide["count"].equals(narrow["count"])
+
+
+def test_levels_never_overwrite_columns_of_the_result() -> None:
+    """A level called count gets a suffix that is free."""
+    frame = pd.DataFrame({"count": ["a"] * 500, "count_": ["b"] * 500, "level": ["c"] * 500})
+    found = result(source=frame, hierarchy=["count", "count_", "level"])
+    assert list(found.columns)[2:5] == ["count__", "count_", "level_"]
+    assert found.columns.is_unique
+    assert found["count"].dtype == "int64"
+
+
+@pytest.mark.parametrize("spec", ["path:country", "columns:country,city", "date:city", "ip:city"])
+def test_an_empty_frame_gives_an_ordinary_result(spec: str) -> None:
+    """A noisy root and a receipt; without remainder no rows, but all columns and types."""
+    empty = SALES.iloc[:0]
+    with_root = result(source=empty, hierarchy=spec)
+    assert with_root["prefix"].to_list() == ["*"]
+    drawn = {released(empty, spec).frame["count"].item() for _ in range(20)}
+    assert len(drawn) > 1
+    without = result(source=empty, hierarchy=spec, remainder=False)
+    assert len(without) == 0
+    assert without.dtypes.to_dict() == with_root.dtypes.to_dict()
+    assert with_root.dp.receipt["epsilon"] == without.dp.receipt["epsilon"] == 1.0
+
+
+# -- the receipt ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"user": "who"},
+        {"user": "who", "contribution": "records", "max_contributions": 3},
+        {"mechanism": "gaussian"},
+        {"mechanism": "paper", "remainder": False, "acknowledge": True},
+    ],
+)
+def test_the_receipt_is_plain_json(arguments: dict[str, Any]) -> None:
+    """It survives JSON unchanged and says what was promised."""
+    found = result(**arguments)
+    facts = found.attrs["dp"]
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["guarantee"] == guarantee(plan_of(**arguments))
+    assert facts["computed_delta"] <= facts["delta"] == 1e-6
+    assert facts["height"] == 2
+    assert facts["hierarchy"] == "columns:country,city"
+    assert dict(found.dp.receipt) == facts
+
+
+def plan_of(**arguments: Any) -> Any:
+    return dp.explain(["country", "city"], **{**BUDGET, **arguments}).plan
+
+
+def test_the_receipt_does_not_depend_on_the_data() -> None:
+    """But for its id and time, any two frames with the same arguments have the same receipt."""
+    one, other = (dict(released(source=s).receipt) for s in (SALES, SALES.iloc[:1]))
+    for facts in (one, other):
+        del facts["release_id"], facts["time"]
+    assert one == other
+
+
+def test_every_release_has_its_own_id() -> None:
+    assert released().receipt["release_id"] != released().receipt["release_id"]
+
+
+def test_a_written_result_keeps_its_receipt(tmp_path: Path) -> None:
+    """pandas writes attrs to Parquet and reads them back."""
+    found = result()
+    found.to_parquet(tmp_path / "r.parquet")
+    again = pd.read_parquet(tmp_path / "r.parquet")
+    pd.testing.assert_frame_equal(again, found)
+    assert again.dp.receipt["release_id"] == found.attrs["dp"]["release_id"]
+
+
+def test_arrow_carries_the_receipt_in_its_schema() -> None:
+    """Schema metadata ``dpframe`` of the table, also through Parquet."""
+    made = released()
+    table = made.to_arrow()
+    assert table.column_names == list(made.frame.columns)
+    assert receipt_of(table.schema.metadata) is not None
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    read = receipt_of(pq.read_schema(pa.BufferReader(file.getvalue())).metadata)
+    assert read is not None
+    assert dict(read) == dict(made.receipt)
+    assert receipt_of(None) is None
+    assert receipt_of({b"pandas": b"{}"}) is None
+
+
+def test_a_frame_without_receipt_says_so() -> None:
+    """Lost attrs are an error with advice, never an empty card."""
+    found = result()
+    found.attrs = {}
+    for frame in (found, SALES):
+        with pytest.raises(dp.ParameterError, match="this frame carries no receipt"):
+            _ = frame.dp.receipt
+    found.attrs = {"dp": "not ours"}
+    with pytest.raises(dp.ParameterError, match="this frame carries no receipt"):
+        _ = found.dp.receipt
+
+
+def test_changing_a_copy_of_the_receipt_changes_nothing() -> None:
+    """What a result carries is a copy of its own."""
+    made = released()
+    made.to_frame().attrs["dp"]["epsilon"] = 99
+    made.receipt.to_dict()["card"].clear()
+    assert made.to_frame().attrs["dp"]["epsilon"] == 1.0
+    assert made.receipt["card"]
+    with pytest.raises(TypeError):
+        made.receipt["epsilon"] = 2  # type: ignore[index]
+
+
+def test_the_card_prints_for_people() -> None:
+    """One line a fact, with the guarantee; the same in HTML."""
+    receipt = result().dp.receipt
+    assert str(receipt).startswith("Privacy card\n")
+    assert receipt["guarantee"] in str(receipt)
+    assert html.escape(receipt["guarantee"]) in receipt._repr_html_()
+
+
+def test_html_escapes_what_users_wrote() -> None:
+    """A column name is text and no markup, in the card and in the plan."""
+    name = "<script>alert('x')</script>&"
+    explained = dp.explain([name], **BUDGET, user=name)
+    frame = pd.DataFrame({name: ["a"]})
+    card = dp.hhh(frame, [name], **BUDGET, user=name).dp.receipt
+    for shown in (explained._repr_html_(), card._repr_html_()):
+        assert "<script>" not in shown
+        assert "&lt;script&gt;" in shown
+        tags = re.findall(r"</?(\w+)", shown)
+        assert set(tags) == {"table", "caption", "b", "tr", "th", "td"}
+    assert Receipt(json.loads(card.to_json()))._repr_html_() == card._repr_html_()
+
+
+def test_an_explanation_is_a_frame_of_text() -> None:
+    """quantity, value, meaning; the numbers are those of the plan."""
+    explained = dp.explain("ip:src", **BUDGET)
+    frame = explained.to_frame()
+    assert list(frame.columns) == ["quantity", "value", "meaning"]
+    assert {str(t) for t in frame.dtypes} == {"str"}
+    values = frame.set_index("quantity")["value"]
+    assert values["threshold"] == str(explained.plan.threshold)
+    assert values["guarantee"] == guarantee(explained.plan)
+    assert values["hierarchy"] == "ip:src"
+    assert values["remainder"] == "yes"
+    assert str(explained) == repr(explained)
+    assert str(explained).startswith("Plan (nothing spent)\n")
+
+
+def test_the_accessor_explains_without_data() -> None:
+    """The plan of the accessor is that of the function."""
+    one = SALES.dp.explain(["country", "city"], **BUDGET).to_frame()
+    pd.testing.assert_frame_equal(one, dp.explain(["country", "city"], **BUDGET).to_frame())
+    assert "hhh" in repr(SALES.dp)
+
+
+# -- intervals -----------------------------------------------------------------------------------
+
+
+def width_by_convolution(noise: NoiseTable, terms: int, confidence: float) -> int:
+    """The definition: convolve, then take the least half width that holds enough."""
+    law = noise.pmf
+    for _ in range(terms - 1):
+        law = np.convolve(law, noise.pmf)
+    middle = len(law) // 2
+    return next(
+        w for w in range(middle + 1) if law[middle - w : middle + w + 1].sum() >= confidence - 1e-12
+    )
+
+
+LAWS = {
+    "laplace": laplace(3.0, 60),
+    "wide laplace": laplace(40.0, 500),
+    "gaussian": gaussian(5.0, 40),
+    "tight": laplace(0.3, 2),
+    "flat": NoiseTable("flat", -2, np.array([2**62, 2**61, 2**62, 2**61, 2**62], dtype=np.uint64)),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("terms", [1, 2, 3, 10, 25])
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95, 0.999999])
+def test_half_widths_are_those_of_the_convolution(law: str, terms: int, confidence: float) -> None:
+    """The transform gives the least half width of the sum, as summing up does."""
+    expected = width_by_convolution(LAWS[law], terms, confidence)
+    assert half_width(LAWS[law], terms, confidence) == expected
+
+
+def test_half_widths_of_many_terms_follow_the_normal_law() -> None:
+    """Thousands of residuals: within 1 % of the normal quantile, and it returns at once."""
+    noise = laplace(4.0, 80)
+    assert half_width(noise, 5_000, 0.95) == pytest.approx(1.96 * noise.sd * 5_000**0.5, rel=0.01)
+
+
+def test_only_a_centred_law_has_a_symmetric_interval() -> None:
+    """The release laws of plans are symmetric, which the half width relies on."""
+    for arguments in ({}, {"user": "who"}, {"mechanism": "laplace"}, {"mechanism": "gaussian"}):
+        law = plan_of(**arguments).release
+        assert law.lowest == -law.highest
+        assert np.array_equal(law.weights[: law.highest], law.weights[: law.highest : -1])
+    skewed = halves(left=("geometric", 9.0, 50), right=("geometric", 2.0, 20), recentre=True)
+    assert skewed.lowest != -skewed.highest

@@ -1,0 +1,75 @@
+"""The mechanism on flat arrays against dictionaries, with the noise of every node given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe.mechanisms import offline_hhh
+from dpframe.noise import NoiseTable
+from tests.naive import heavy_hitters
+from tests.rollups import exact_tree, tree_paths
+
+
+class Given:
+    """A law whose draws are known beforehand."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        self.values = list(values)
+
+    def draw(self, n: int) -> Any:
+        taken, self.values = self.values[:n], self.values[n:]
+        assert len(taken) == n
+        return np.array(taken, dtype=np.int64)
+
+
+def as_law(values: Sequence[int]) -> NoiseTable:
+    return cast(NoiseTable, Given(values))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text("ab/", max_size=9), max_size=60),
+    st.integers(1, 8),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_selection_and_sums_are_those_of_the_definition(
+    values: list[str], threshold: int, remainder: bool, seed: int
+) -> None:
+    """Bottom up, a node is reported where what no reported node below covers is large enough."""
+    hierarchy = dp.path("p")
+    tree = exact_tree(pd.DataFrame({"p": pd.Series(values, dtype=object)}), hierarchy)
+    paths = tree_paths(tree, hierarchy)
+    generator = np.random.default_rng(seed)
+    test, release = (
+        dict(zip(paths, generator.integers(-4, 5, len(paths)).tolist(), strict=True))
+        for _ in range(2)
+    )
+    counts = dict(zip(paths, tree.count.tolist(), strict=True))
+    expected = heavy_hitters(
+        counts, test=test, release=release, threshold=threshold, remainder=remainder
+    )
+    in_draw_order = sorted((p for p in paths if p), key=len, reverse=True)  # stable: preorder
+    noisy = offline_hhh.run(
+        tree,
+        test=as_law([test[p] for p in in_draw_order]),
+        release=as_law([release[p] for p in paths if p in expected]),
+        threshold=threshold,
+        remainder=remainder,
+    )
+    reported = [p for p in paths if p in expected]
+    assert noisy.level.tolist() == [len(p) for p in reported]
+    found = zip(noisy.residual.tolist(), noisy.count.tolist(), strict=True)
+    assert dict(zip(reported, found, strict=True)) == expected
+    for i, ancestor in enumerate(noisy.ancestor.tolist()):
+        above = [j for j, p in enumerate(reported) if reported[i][: len(p)] == p and j != i]
+        assert ancestor == (max(above) if above else -1)
+    terms = [sum(q[: len(p)] == p for q in reported) for p in reported]
+    assert noisy.terms.tolist() == terms
