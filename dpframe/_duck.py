@@ -35,6 +35,8 @@ __all__ = [
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
 
+RELATION = "the DuckDB relation"
+
 T = TypeVar("T")
 
 
@@ -89,19 +91,20 @@ class GivenRelation:
 
     def __init__(self, relation: DuckDBPyRelation) -> None:
         self._relation = relation
-        self.columns = tuple(relation.columns)
-        self.types = tuple(str(t) for t in relation.types)
+        self.columns: tuple[str, ...] = _withheld(RELATION, lambda: tuple(relation.columns))
+        self.types: tuple[str, ...] = _withheld(
+            RELATION, lambda: tuple(str(t) for t in relation.types)
+        )
 
     def query(self, statement: str, progress: bool) -> pa.Table:
-        what = "the DuckDB relation"
         setting = "SELECT current_setting('default_collation') AS name"
-        collation = _withheld(what, lambda: _rows(self._relation.query(VIEW, setting)))
+        collation = _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
         if collation["name"][0].as_py() not in ("", "binary", "C", "c"):
             raise SourceError(
                 "the connection of the DuckDB relation has a default collation, under which "
                 "texts that differ count as one: RESET default_collation first."
             )
-        return _withheld(what, lambda: _rows(self._relation.query(VIEW, statement)))
+        return _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, statement)))
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +116,7 @@ class GivenRelation:
 def register(table: pa.Table, what: str) -> OwnRelation:
     """An Arrow table as a relation; ``what`` names it in errors."""
     cursor = _connect(os.getpid()).cursor()
-    cursor.register("dpframe_arrow", table)
+    _withheld(what, lambda: cursor.register("dpframe_arrow", table))
     return OwnRelation(cursor, "dpframe_arrow", what)
 
 

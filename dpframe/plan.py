@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from dpframe.accounting.calibrate import choose_laws
+from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.accounting.printed import printed_lower_bound
@@ -140,7 +140,7 @@ def make_plan(
     record = per_record(budget, unit.moves)
     laws: Laws | LevelLaws | PrintedLaws
     if mechanism == "offline":
-        laws, threshold = choose_laws(
+        options = law_options(
             height=hierarchy.height,
             epsilon=record.epsilon,
             delta=record.delta,
@@ -149,6 +149,9 @@ def make_plan(
             grid=unit.grid,
             threshold=threshold,
         )
+        smallest = smallest_threshold(options)
+        threshold = _at_least(threshold, smallest, budget, hierarchy.height)
+        laws = choose_laws(options, threshold)
     elif unit.grid > 1:
         raise ParameterError(
             f"mechanism={mechanism!r} counts records, not shares of users: pass "

@@ -48,7 +48,8 @@ def quantities(plan: Plan) -> list[Quantity]:
     """Everything about a release that is known before the data are read."""
     what = "users" if plan.grid > 1 else "records"
     release_sd = plan.release.sd / plan.grid
-    bound = -(-plan.release.highest // plan.grid)
+    # shares are rounded to whole users after the noise: up to half a user more
+    bound = -(-(plan.release.highest + plan.grid // 2) // plan.grid)
     wide = -(-plan.half_width(1) // plan.grid)
     out = [
         Quantity(

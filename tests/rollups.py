@@ -18,10 +18,14 @@ def exact_tree(
     """All nodes of a source, as a release would read them with band 1."""
     wanted = [*hierarchy.source_columns, *([unit.user] if unit.user is not None else [])]
     with tables._opened(source, wanted) as relation:
-        types = dict(zip(relation.columns, relation.types, strict=True))
-        read = tuple(tables._canonical(types[c]) for c in hierarchy.source_columns)
+        found_types = map(tables._canonical, relation.types)
+        types: dict[str | None, str] = dict(zip(relation.columns, found_types, strict=True))
+        read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)
-        found = relation.query(rollup_sql(hierarchy, unit, band=1, types=read, seed=seed), False)
+        statement = rollup_sql(
+            hierarchy, unit, band=1, types=read, user_type=types.get(unit.user), seed=seed
+        )
+        found = relation.query(statement, False)
     return CountTree.from_preorder(
         level=tables._numbers(found["level"]),
         count=tables._numbers(found["n"]),

@@ -7,13 +7,12 @@ accountant that reads the very tables that the sampler draws from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from dpframe.accounting.gaussian import gaussian
 from dpframe.accounting.geometric import LONGEST_TABLE, geometric
 from dpframe.accounting.laws import SELECTED_AT_THRESHOLD, Laws
-from dpframe.errors import ThresholdError
 
 CURVED_FROM = 7
 """Height from which a Gaussian left half can beat a geometric one."""
@@ -22,7 +21,21 @@ SYMMETRIC_FROM = 12
 """Height from which a symmetric Gaussian test can beat both, at high thresholds."""
 
 
-def choose_laws(
+def choose_laws(options: Sequence[Laws], threshold: int) -> Laws:
+    """The law of least spread that is balanced at the threshold, else the likeliest to report."""
+    balanced = [o for o in options if o.smallest_threshold(0.5) <= threshold]
+    if balanced:
+        return min(balanced, key=lambda o: o.test.sd)
+    able = [o for o in options if o.smallest_threshold(SELECTED_AT_THRESHOLD) <= threshold]
+    return max(able, key=lambda o: o.chance_at(threshold))
+
+
+def smallest_threshold(options: Sequence[Laws]) -> int:
+    """Smallest threshold that any of the laws serves with the chance that we insist on."""
+    return min(o.smallest_threshold(SELECTED_AT_THRESHOLD) for o in options)
+
+
+def law_options(
     *,
     height: int,
     epsilon: float,
@@ -31,23 +44,9 @@ def choose_laws(
     release_share: float,
     grid: int,
     threshold: int | None,
-) -> tuple[Laws, int]:
-    """The laws and the threshold: least spread at a given threshold, least threshold if None."""
-    options = list(_options(height, epsilon, delta, remainder, release_share, grid, threshold))
-    smallest = min(o.smallest_threshold(SELECTED_AT_THRESHOLD) for o in options)
-    if threshold is None:
-        threshold = smallest
-    if threshold < smallest:
-        raise ThresholdError(
-            f"threshold ({threshold}) is below the smallest private threshold {smallest} for "
-            f"epsilon={epsilon:g}, delta={delta:g}, height={height}: "
-            "raise threshold, epsilon or delta."
-        )
-    balanced = [o for o in options if o.smallest_threshold(0.5) <= threshold]
-    if balanced:
-        return min(balanced, key=lambda o: o.test.sd), threshold
-    able = [o for o in options if o.smallest_threshold(SELECTED_AT_THRESHOLD) <= threshold]
-    return max(able, key=lambda o: o.chance_at(threshold)), threshold
+) -> list[Laws]:
+    """Every law within the budget that may serve; all of them sound."""
+    return list(_options(height, epsilon, delta, remainder, release_share, grid, threshold))
 
 
 def _options(

@@ -27,6 +27,9 @@ WIDEN = 1 + 1e-7
 LONGEST_TABLE = 5_000
 """Entries beyond which the recursion gives way to the linear bound."""
 
+RELEASE_PART = 1 / 30
+"""Part of delta left to the cut ends of the release noise; the test noise has the rest."""
+
 LARGEST_TABLE = 8_000_000
 """Entries beyond which a table would not fit comfortably in memory."""
 
@@ -45,9 +48,11 @@ def geometric(
     if pure > epsilon:
         raise out_of_reach(epsilon, delta, height)
 
-    # a sixth of delta for the release: what one record moves past the bound is about
-    # exp((1 - bound)/b2)/2, in records
-    release_bound = math.ceil(release_scale * grid * math.log(6 / delta)) + grid
+    # what one record moves past the bound is (1 - exp(-1/b2))/2 exp((1 - bound)/b2), in records
+    spill = -math.expm1(-1 / release_scale) / 2
+    release_bound = math.ceil(
+        grid * (1 + release_scale * max(1.0, math.log(spill / (RELEASE_PART * delta))))
+    )
     tail = math.log(2 * height / delta)
     right_bound, left_bound = (math.ceil(b * grid * tail) + grid for b in (right, left))
     entries = right_bound + left_bound + 2 * release_bound
@@ -89,6 +94,8 @@ def geometric(
         )
         return both[more_first]
 
+    if not exact and max(cost(right_bound, left_bound, m) for m in (False, True)) > delta:
+        raise out_of_reach(epsilon, delta, height)  # the rounding of so long a table is too coarse
     step = max(1, right_bound // 64) if not exact else 1
     wide_step = max(step, left_bound // 64)
     right_bound = least_bound(lambda b: cost(b, left_bound, True), right_bound, delta, step)

@@ -51,5 +51,5 @@ def least_scale(cost: Callable[[float], float], start: float, delta: float) -> f
 def out_of_reach(epsilon: float, delta: float, height: int) -> BudgetError:
     return BudgetError(
         f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g}, height={height}: "
-        "raise delta, or lower epsilon."
+        "raise delta, or move epsilon towards 1."
     )

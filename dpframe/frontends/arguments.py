@@ -44,12 +44,12 @@ def plan_from(
         ),
         mechanism=cast(Mechanism, _choice("mechanism", mechanism, MECHANISMS)),
         threshold=None if threshold is None else _whole("threshold", threshold, 1, 2**53),
-        remainder=_flag("remainder", remainder),
+        remainder=flag("remainder", remainder),
         release_share=(
             None if release_share is None else _number("release_share", release_share, 0.01, 0.99)
         ),
         confidence=_number("confidence", confidence, 0.5, 0.999999),
-        acknowledge=_flag("acknowledge", acknowledge),
+        acknowledge=flag("acknowledge", acknowledge),
     )
 
 
@@ -120,7 +120,7 @@ def _whole(name: str, value: object, low: int, high: int) -> int:
     return int(whole)
 
 
-def _flag(name: str, value: object) -> bool:
+def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ParameterTypeError(f"{name} must be True or False; got {value!r}.")
     return value

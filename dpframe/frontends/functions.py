@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.frontends.arguments import plan_from
+from dpframe.frontends.arguments import flag, plan_from
 from dpframe.receipt import Explanation
 from dpframe.release import release
 
@@ -119,7 +119,7 @@ def hhh(
         confidence=confidence,
         acknowledge=acknowledge,
     )
-    return release(source, plan, progress=progress).to_frame()
+    return release(source, plan, progress=flag("progress", progress)).to_frame()
 
 
 def explain(

@@ -190,7 +190,8 @@ def increasing(kind: str, name: str, values: object, low: int, high: int) -> Non
 
 
 def refuse_type(kind: str, column: str, duckdb_type: str, readable: str) -> None:
+    outer = duckdb_type.split("(")[0]  # what is inside can list values of an ENUM
     raise ColumnError(
-        f"column {column!r} has type {duckdb_type}; {kind} reads {readable}. "
+        f"column {column!r} has type {outer}; {kind} reads {readable}. "
         "Cast the column, or choose another kind of hierarchy."
     )

@@ -114,4 +114,6 @@ def _value(column: str, duckdb_type: str) -> str:
     whole = duckdb_type.endswith("INT") or duckdb_type == "INTEGER" or duckdb_type == "UINTEGER"
     if whole or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE:
         return column
+    if duckdb_type == "TIMESTAMP WITH TIME ZONE":  # as text it follows the session's time zone
+        return f"make_timestamp(epoch_us(CASE WHEN isfinite({column}) THEN {column} END))"
     return f"nullif({text_of(column, duckdb_type)}, '')"

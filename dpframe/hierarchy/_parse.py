@@ -112,7 +112,10 @@ def _from_string(text: str) -> Hierarchy:
         )
     cls, known = KINDS[kind]
     fields: dict[str, object] = {"columns": names} if kind == "columns" else {"column": names[0]}
-    for name, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
+    given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+    for name, value in given:
+        if sum(other == name for other, _ in given) > 1:
+            raise HierarchyError(f"{kind}: option {name!r} appears twice in {text!r}; keep one.")
         if name == "invalid":
             fields["invalid"] = value
         elif name in known:

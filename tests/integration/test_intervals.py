@@ -59,7 +59,7 @@ def tree_of(case: str) -> CountTree:
 def misses(case: str, plan: Plan, runs: int) -> list[tuple[int, int]]:
     """(terms, |noise| in units) of every count of every run, from the mechanism itself."""
     tree = tree_of(case)
-    true = {key: n for key, n in zip(named(tree), tree.count.tolist(), strict=True)}
+    true = dict(zip(named(tree), tree.count.tolist(), strict=True))
     out = []
     for run in range(runs):
         with seeded_noise(run):
@@ -78,22 +78,13 @@ def named(nodes: Any) -> list[tuple[Any, ...]]:
 
 @lru_cache(maxsize=1024)
 def inside(weights: bytes, terms: int) -> NDArray[np.float64]:
-    """P(|V_1 + ... + V_terms| <= w) for w = 0, 1, ...; convolved by squaring."""
+    """P(|V_1 + ... + V_terms| <= w) for w = 0, 1, ...; on the whole support, nothing wraps."""
     pmf = np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
-    law = np.ones(1)
-    for bit in bin(terms)[2:]:
-        law = cut(np.convolve(law, law))
-        if bit == "1":
-            law = cut(np.convolve(law, pmf))
-    middle = len(law) // 2
+    support = terms * (len(pmf) - 1) + 1
+    size = 1 << support.bit_length()
+    law = np.fft.irfft(np.fft.rfft(pmf, size) ** terms, size)[:support]
+    middle = support // 2
     return np.cumsum(np.concatenate([law[middle : middle + 1], 2 * law[middle + 1 :]]))
-
-
-def cut(law: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The law without its ends of less than 1e-13."""
-    middle = len(law) // 2
-    keep = int(np.searchsorted(np.cumsum(law), 1e-13))
-    return law[min(keep, middle) : len(law) - min(keep, middle)]
 
 
 def covered(found: list[tuple[int, int]], release: NoiseTable, widths: Any) -> tuple[float, float]:

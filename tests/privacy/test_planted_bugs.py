@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpframe.accounting.calibrate import choose_laws
+from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import composed_delta, level_laws
 from dpframe.accounting.printed import printed_delta, printed_lower_bound
@@ -173,7 +173,7 @@ class Setting:
 
 @cache
 def calibrated(height: int = HEIGHT, remainder: bool = True) -> Setting:
-    laws, threshold = choose_laws(
+    options = law_options(
         height=height,
         epsilon=EPSILON,
         delta=DELTA,
@@ -182,7 +182,8 @@ def calibrated(height: int = HEIGHT, remainder: bool = True) -> Setting:
         grid=1,
         threshold=None,
     )
-    return Setting(laws, threshold)
+    threshold = smallest_threshold(options)
+    return Setting(choose_laws(options, threshold), threshold)
 
 
 def chain_delta(

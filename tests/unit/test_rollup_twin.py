@@ -384,8 +384,8 @@ def test_ambiguous_columns_are_refused_by_name() -> None:
 
 
 def test_names_that_are_not_text_are_not_found() -> None:
-    """A column named 0 has no name to write; the message lists what there is."""
-    with pytest.raises(ColumnError, match=r"column 'a' does not exist\. Columns: 0, 1"):
+    """A column named 0 has no name to write."""
+    with pytest.raises(ColumnError, match="column 'a' does not exist"):
         exact_counts(pd.DataFrame({0: ["a"], 1: ["b"]}), dp.columns("a"))
     pairs = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
     with pytest.raises(ColumnError, match="column 'a' does not exist"):
@@ -403,11 +403,14 @@ def test_names_of_columns_are_quoted(name: str) -> None:
     assert found == {(): 512, ("z",): 512}
 
 
-def test_unreadable_arrow_types_and_sources_raise_our_errors() -> None:
-    """What DuckDB cannot read, and what is no table, say so without a foreign exception."""
+def test_an_unreadable_arrow_type_raises_our_error() -> None:
+    """What DuckDB cannot read says so without a foreign exception."""
     half = pa.table({"x": pa.array(np.array([1], dtype=np.float16))})
     with pytest.raises(SourceError, match="reading the pyarrow Table failed"):
         exact_counts(half, dp.columns("x"))
+
+
+def test_what_is_no_table_is_refused_by_its_type() -> None:
     for thing in (pd.Series([1], name="x"), duckdb.connect(), 3, None, {"x": [1]}, [1]):
         with pytest.raises(ParameterTypeError, match="source must be a pandas or Polars frame"):
             exact_counts(thing, dp.columns("x"))
