@@ -11,9 +11,14 @@ A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed value
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpframe.errors import ColumnError, HierarchyError
 
@@ -136,6 +141,12 @@ class Hierarchy:
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:
         """What people read for a node of ``level`` >= 1."""
         return INVALID if texts[0] is None else texts[0]
+
+    def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
+        """Labels of many released nodes, those of level 0 included; ``keys`` are text columns."""
+        texts = zip(*(column.to_pylist() for column in keys), strict=True)
+        pairs = zip(level.tolist(), texts, strict=True)
+        return pa.array([self.label(n, t) if n else ROOT for n, t in pairs], type=pa.string())
 
     @property
     def label_columns(self) -> tuple[str, ...]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import INVALID, Hierarchy, OnInvalid, text_of
+from dpframe.hierarchy._base import INVALID, ROOT, Hierarchy, OnInvalid, text_of
 
 RESERVED = ("level", "prefix", "residual", "count", "lower", "upper")
 """Columns that every result has."""
@@ -93,6 +99,15 @@ class Columns(Hierarchy):
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:
         return " / ".join(INVALID if t is None else t for t in texts[:level])
+
+    def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
+        """As ``label``, a column at a time."""
+        joined = pc.fill_null(keys[0], INVALID)
+        out = pc.if_else(pa.array(level == 0), ROOT, joined)
+        for depth, key in enumerate(keys[1:], 2):
+            joined = pc.binary_join_element_wise(joined, pc.fill_null(key, INVALID), " / ")
+            out = pc.if_else(pa.array(level >= depth), joined, out)
+        return out.combine_chunks() if isinstance(out, pa.ChunkedArray) else out
 
     @property
     def label_columns(self) -> tuple[str, ...]:

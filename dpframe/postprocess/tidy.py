@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.hierarchy import INVALID, ROOT
+from dpframe.hierarchy import INVALID
 from dpframe.plan import Plan
 from dpframe.tree import NoisyNodes
 
@@ -17,33 +19,39 @@ TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 def tidy(noisy: NoisyNodes, plan: Plan) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; by level and label."""
     hierarchy, grid = plan.hierarchy, plan.grid
-    texts = list(zip(*(column.to_pylist() for column in noisy.keys), strict=True))
-    levels = noisy.level.tolist()
-    labels = [
-        hierarchy.label(level, text) if level else ROOT
-        for level, text in zip(levels, texts, strict=True)
-    ]
-    order = sorted(range(len(labels)), key=lambda i: (levels[i], labels[i], str(texts[i])))
-    half = np.array([plan.half_width(int(k)) for k in noisy.terms], dtype=np.int64)
-    columns: dict[str, object] = {
-        "level": noisy.level[order],
-        "prefix": pd.Series([labels[i] for i in order], dtype=TEXT),
-    }
+    labels = hierarchy.labels(noisy.level, noisy.keys)
+    order = _order(noisy, labels)
+    level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
+    half = _half_widths(plan, noisy.terms[order])
+    columns: dict[str, object] = {"level": level, "prefix": _text(labels.take(order))}
     for depth, name in enumerate(hierarchy.label_columns, 1):
-        columns[name] = pd.Series(
-            [_cell(texts[i][depth - 1], levels[i] >= depth) for i in order], dtype=TEXT
-        )
-    columns["residual"] = _rounded(noisy.residual[order], grid)
-    columns["count"] = _rounded(noisy.count[order], grid)
-    columns["lower"] = (noisy.count - half)[order] // grid
-    columns["upper"] = -(-(noisy.count + half)[order] // grid)
+        values = pc.fill_null(noisy.keys[depth - 1].take(order), INVALID)
+        columns[name] = _text(pc.if_else(pa.array(level >= depth), values, None))
+    columns["residual"] = _rounded(residual, grid)
+    columns["count"] = _rounded(count, grid)
+    columns["lower"] = (count - half) // grid
+    columns["upper"] = -(-(count + half) // grid)
     return pd.DataFrame(columns)
 
 
-def _cell(text: str | None, there: bool) -> str | None:
-    if not there:
-        return None
-    return INVALID if text is None else text
+def _order(noisy: NoisyNodes, labels: pa.Array) -> NDArray[np.int64]:
+    """By level, then label in code point order; nodes of one label by their keys."""
+    names = ["level", "label", *(f"k{i}" for i in range(len(noisy.keys)))]
+    table = pa.table([pa.array(noisy.level), labels, *noisy.keys], names=names)
+    order: NDArray[np.int64] = pc.sort_indices(
+        table, sort_keys=[(name, "ascending") for name in names]
+    ).to_numpy()
+    return order.astype(np.int64)
+
+
+def _text(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
+    text: pd.Series[str] = values.to_pandas().astype(TEXT).rename(None)
+    return text
+
+
+def _half_widths(plan: Plan, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+    different, where = np.unique(terms, return_inverse=True)
+    return np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
 
 
 def _rounded(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
