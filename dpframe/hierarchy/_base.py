@@ -176,6 +176,20 @@ def text_of(column: str, duckdb_type: str) -> str:
     return f"CAST({column} AS VARCHAR)"
 
 
+def has_zone(duckdb_type: str) -> bool:
+    """Whether this is a timestamp with a time zone, of any precision."""
+    return duckdb_type.startswith("TIMESTAMP") and ("ZONE" in duckdb_type or "TZ" in duckdb_type)
+
+
+def in_utc(column: str) -> str:
+    """SQL of a timestamp with a time zone as one without, in UTC; a cast would follow the session.
+
+    NULL for infinite times.
+    """
+    zoned = f"CAST({column} AS TIMESTAMP WITH TIME ZONE)"
+    return f"make_timestamp(epoch_us(CASE WHEN isfinite({zoned}) THEN {zoned} END))"
+
+
 def one_column(kind: str, column: object) -> None:
     if not isinstance(column, str) or not column:
         raise HierarchyError(f"{kind} needs the name of one column, as text; got {column!r}.")

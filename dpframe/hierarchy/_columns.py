@@ -12,7 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import INVALID, ROOT, Hierarchy, OnInvalid, text_of
+from dpframe.hierarchy._base import (
+    INVALID,
+    ROOT,
+    Hierarchy,
+    OnInvalid,
+    has_zone,
+    in_utc,
+    text_of,
+)
 
 RESERVED = ("level", "prefix", "residual", "count", "lower", "upper")
 """Columns that every result has."""
@@ -129,6 +137,6 @@ def _value(column: str, duckdb_type: str) -> str:
     whole = duckdb_type.endswith("INT") or duckdb_type == "INTEGER" or duckdb_type == "UINTEGER"
     if whole or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE:
         return column
-    if duckdb_type == "TIMESTAMP WITH TIME ZONE":  # as text it follows the session's time zone
-        return f"make_timestamp(epoch_us(CASE WHEN isfinite({column}) THEN {column} END))"
+    if has_zone(duckdb_type):
+        return in_utc(column)
     return f"nullif({text_of(column, duckdb_type)}, '')"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import Hierarchy, OnInvalid, one_column, refuse_type
+from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column, refuse_type
 
 FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
 """Levels, coarse to fine, and how people read them."""
@@ -81,10 +81,8 @@ class Date(Hierarchy):
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
         column = columns[0]
-        if types[0] == "TIMESTAMP WITH TIME ZONE":
-            # the cast would follow the session's time zone
-            finite = f"CASE WHEN isfinite({column}) THEN {column} END"
-            time = f"make_timestamp(epoch_us({finite}))"
+        if has_zone(types[0]):
+            time = in_utc(column)
         elif types[0] in ("VARCHAR", "ENUM"):
             text = f"CAST({column} AS VARCHAR)"
             utc = f"make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)))"

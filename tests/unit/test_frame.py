@@ -19,6 +19,7 @@ import dpframe as dp
 from dpframe.frontends.arguments import plan_from
 from dpframe.noise import NoiseTable, gaussian, halves, laplace
 from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.tidy import TEXT
 from dpframe.receipt import Receipt, guarantee
 from dpframe.release import Release, receipt_of, release
 from dpframe.testing import seeded_noise
@@ -67,7 +68,7 @@ def test_columns_and_types_never_change(mechanism: str, remainder: bool) -> None
     assert list(found.columns) == [
         *("level", "prefix", "country", "city", "residual", "count", "lower", "upper")
     ]
-    kinds = ["int64", "str", "str", "str", "int64", "int64", "int64", "int64"]
+    kinds = ["int64", TEXT, TEXT, TEXT, "int64", "int64", "int64", "int64"]
     assert [str(t) for t in found.dtypes] == kinds
     assert isinstance(found.index, pd.RangeIndex)
     assert (0 in found["level"].to_list()) is remainder
@@ -257,7 +258,7 @@ def test_an_explanation_is_a_frame_of_text() -> None:
     explained = dp.explain("ip:src", **BUDGET)
     frame = explained.to_frame()
     assert list(frame.columns) == ["quantity", "value", "meaning"]
-    assert {str(t) for t in frame.dtypes} == {"str"}
+    assert {str(t) for t in frame.dtypes} == {TEXT}
     values = frame.set_index("quantity")["value"]
     assert values["threshold"] == str(explained.plan.threshold)
     assert values["guarantee"] == guarantee(explained.plan)
