@@ -18,14 +18,13 @@ from dpframe.errors import (
     ThresholdError,
 )
 from dpframe.frontends.functions import explain, hhh
-from dpframe.frontends.pandas_accessor import DpAccessor
+from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.receipt import Explanation, Receipt
 
 __all__ = [
     "BudgetError",
     "ColumnError",
-    "DpAccessor",
     "DpframeError",
     "Explanation",
     "HierarchyError",
@@ -45,3 +44,5 @@ __all__ = [
     "number",
     "path",
 ]
+
+register_accessor()

@@ -148,7 +148,6 @@ def _withheld(what: str, call: Callable[[], T]) -> T:
 def _connect(process: int) -> DuckDBPyConnection:
     """One in-memory database a process; a forked child makes its own."""
     connection = duckdb.connect(":memory:")
-    connection.execute("SET preserve_insertion_order = false")  # every statement sorts
     spill = tempfile.mkdtemp(prefix="dpframe-")  # raw keys: not in the working directory
     atexit.register(shutil.rmtree, spill, ignore_errors=True)
     connection.execute(f"SET temp_directory = {literal(spill)}")

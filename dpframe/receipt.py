@@ -8,14 +8,15 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from dpframe._version import __version__
 from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
 from dpframe.plan import Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAPERS = {
     "offline": "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected",
@@ -121,6 +122,8 @@ class Explanation:
 
     def to_frame(self) -> pd.DataFrame:
         """Columns ``quantity``, ``value`` and ``meaning``, all text."""
+        import pandas as pd
+
         rows = quantities(self.plan)
         return pd.DataFrame(
             {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from dpframe.plan import Plan
-from dpframe.postprocess.tidy import tidy
 from dpframe.receipt import Receipt, receipt
 from dpframe.sources.tables import count
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +38,8 @@ class Release:
 
 def release(source: object, plan: Plan, *, progress: bool = False) -> Release:
     """Run a plan, made without data, on a source."""
+    from dpframe.postprocess.tidy import tidy  # loads pandas, which `import dpframe` does not
+
     charged = receipt(plan)  # what is spent is fixed before the data are read
     tree = count(source, plan, progress=progress)  # bounded, above the band, private
     noisy = plan.run(tree)  # the only noisy step

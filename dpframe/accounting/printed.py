@@ -20,7 +20,7 @@ def printed_lower_bound(epsilon: float, height: int) -> float:
     """A delta that the printed algorithm certainly exceeds: no node of the path selected.
 
     ``max over F of E_gamma[((1 - q)^h - e^eps (1 - q')^h)_+]``, in the limit of many unrelated
-    nodes, by quadrature over gamma and a scan of F. Zero up to h = 4.
+    nodes, by quadrature over gamma and a scan of F. Zero, up to rounding, for h <= 4.
     """
     gamma = np.linspace(-40 / epsilon, 40 / epsilon, 8_001)
     density = epsilon / 4 * np.exp(-np.abs(gamma) * epsilon / 2)

@@ -11,7 +11,7 @@ from dpframe.noise import NoiseTable
 
 
 def half_width(noise: NoiseTable, terms: int, confidence: float) -> int:
-    """Least w with P(|V_1 + ... + V_terms| <= w) >= confidence, for symmetric V.
+    """Least w with P(|V_1 + ... + V_terms| <= w) >= confidence (to 1e-12), for symmetric V.
 
     The law of the sum is inverted from its characteristic function on a lattice of 24 standard
     deviations, or all of its support where that is shorter; what wraps around is below 1e-15.

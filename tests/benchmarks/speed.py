@@ -3,7 +3,7 @@
 Run with ``python -m tests.benchmarks.speed [--rows 3e7] [--pairs 5]``. Every measurement is a
 fresh process (its peak memory is the operating system's figure), the two kinds take turns, and
 ratios are taken pair by pair. Both read the same file, both return only what reaches the
-threshold, both are timed after their imports and a call on a tiny file.
+threshold, as a pandas frame, and both are timed after their imports and a call on a tiny file.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def measure_rollup(file: str, hierarchy: str, threshold: int | None, tiny: str) 
         )
 
     connection = duckdb.connect()
-    connection.sql(query(tiny)).to_arrow_table()
+    connection.sql(query(tiny)).df()
     start = time.perf_counter()
-    result = connection.sql(query(file)).to_arrow_table()
-    _print(time.perf_counter() - start, result.num_rows)
+    result = connection.sql(query(file)).df()
+    _print(time.perf_counter() - start, len(result))
 
 
 def _print(seconds: float, rows: int) -> None:

@@ -1,0 +1,43 @@
+"""``import dpframe`` is light, and ``df.dp`` is there whichever import comes first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def said(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_dpframe_loads_neither_pandas_nor_the_accountants_libraries() -> None:
+    """Heavy libraries load when they are first used."""
+    code = "import sys, dpframe; print([m for m in {} if m in sys.modules])"
+    heavy = ["pandas", "scipy", "dp_accounting", "polars", "plotly"]
+    assert said(code.format(heavy)) == "[]"
+
+
+@pytest.mark.parametrize(
+    "imports", ["import dpframe, pandas as pd", "import pandas as pd, dpframe"]
+)
+def test_the_accessor_is_there_whichever_import_comes_first(imports: str) -> None:
+    """The order of two imports means nothing."""
+    frame = "pd.DataFrame({'a': ['x']})"
+    code = f"{imports}; print({frame}.dp.explain(['a'], epsilon=1, delta=1e-6).plan.height)"
+    assert said(code) == "1"
+
+
+def test_pandas_is_loaded_as_if_nobody_had_watched() -> None:
+    """Nothing of dpframe stays in the import machinery."""
+    code = (
+        "import sys, dpframe, pandas; "
+        "print(type(pandas.__loader__).__name__, type(pandas.__spec__.loader).__name__, "
+        "[f for f in sys.meta_path if 'dpframe' in type(f).__module__])"
+    )
+    assert said(code) == "SourceFileLoader SourceFileLoader []"
