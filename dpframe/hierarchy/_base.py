@@ -11,6 +11,7 @@ A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed value
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -34,7 +35,7 @@ OnInvalid = Literal["count", "drop"]
 
 
 @dataclass(frozen=True)
-class Hierarchy:
+class Hierarchy(ABC):
     """Base of the kinds. ``invalid`` is "count" (an ``<invalid>`` node) or "drop"."""
 
     kind: ClassVar[str]
@@ -54,28 +55,29 @@ class Hierarchy:
     # -- the specification -------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def on_invalid(self) -> OnInvalid:
-        raise NotImplementedError
+        """What happens to NULL, empty and malformed values."""
 
     @property
+    @abstractmethod
     def height(self) -> int:
         """Levels below the root; from the specification alone."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def source_columns(self) -> tuple[str, ...]:
         """Columns that the hierarchy reads."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def level_names(self) -> tuple[str, ...]:
         """A short name a level, for people."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def options(self) -> dict[str, str]:
         """Options as text, only those that differ from the default."""
-        raise NotImplementedError
 
     @property
     def spec(self) -> str:
@@ -85,11 +87,13 @@ class Hierarchy:
         query = "&".join(f"{k}={quote(v, safe=',-: ')}" for k, v in options.items())
         return f"{self.kind}:{columns}" + (f"?{query}" if query else "")
 
+    @abstractmethod
     def validate(self) -> None:
         """Raise HierarchyError if the specification breaks a rule of its kind."""
 
     def check_types(self, types: tuple[str, ...]) -> None:
-        """Raise ColumnError if the DuckDB types of the columns cannot be read."""
+        """Raise ColumnError if the DuckDB types of the columns cannot be read; text always can."""
+        return
 
     # -- SQL ---------------------------------------------------------------------------------
 
@@ -103,6 +107,7 @@ class Hierarchy:
         """Key columns of the finest level."""
         return 1
 
+    @abstractmethod
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
@@ -110,19 +115,18 @@ class Hierarchy:
 
         ``columns`` is the SQL of the source columns and ``types`` their DuckDB types.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def depth(self, keys: tuple[str, ...]) -> str | None:
         """SQL of the number of levels of a row; None if every row has all of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         """SQL of the key at ``level`` from the key one level down; unchanged for shorter rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         """SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
-        raise NotImplementedError
 
     def order_by(self) -> str:
         """ORDER BY that puts every node right after its ancestors and before their siblings.
@@ -132,9 +136,9 @@ class Hierarchy:
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
         return ", ".join([*(f"s{i} ASC NULLS FIRST" for i in range(1, sorts + 1)), "level ASC"])
 
+    @abstractmethod
     def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         """SQL of the key as VARCHAR columns, NULL for what the level does not have."""
-        raise NotImplementedError
 
     # -- people ------------------------------------------------------------------------------
 

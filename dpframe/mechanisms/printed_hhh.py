@@ -25,7 +25,7 @@ TABLE_TAIL = 41.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedLaws:
-    """The three laws of the printed algorithm and an upper bound on their delta at the threshold."""
+    """The three laws of the printed algorithm; their delta is an upper bound."""
 
     gamma: NoiseTable
     test: NoiseTable
