@@ -24,7 +24,7 @@ class CountTree:
     count
         int64, shape (n,); units of the plan's grid under the node.
     keys
-        Columns of length n that name a node together with its level, as text.
+        Columns of length n that name a node together with its level, text or integers.
     """
 
     level: NDArray[np.int64]
@@ -45,11 +45,13 @@ class CountTree:
         hold for them.
         """
         parent = np.full(len(level), -1, dtype=np.int64)
-        position = np.arange(len(level))
+        above = level == 0
         for depth in range(1, int(level.max(initial=0)) + 1):
-            latest = np.maximum.accumulate(np.where(level == depth - 1, position, -1))
             here = level == depth
-            parent[here] = latest[here]
+            before = np.cumsum(above)[here]  # nodes one level higher, up to each node here
+            positions = np.append(np.flatnonzero(above), -1)  # none before: the -1 at the end
+            parent[here] = positions[before - 1]
+            above = here
         below = np.zeros(len(level), dtype=np.int64)
         np.add.at(below, parent[1:], count[1:])
         if level[0] != 0 or (parent[1:] < 0).any() or (below > count).any():
@@ -82,16 +84,10 @@ class NoisyNodes:
 
 
 def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For every node the position of its nearest strict ancestor that was chosen, or -1."""
-    nearest = np.full(len(tree.level), -1, dtype=np.int64)
-    for depth in range(1, int(tree.level.max(initial=0)) + 1):
-        here = tree.at_level(depth)
-        parent = tree.parent[here]
-        nearest[here] = np.where(chosen[parent], parent, nearest[parent])
-    return nearest
-
-
-def renumbered(positions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Positions among all nodes turned into positions among the chosen ones; -1 stays."""
+    """For every chosen node its nearest strict ancestor that is chosen, as a position among the
+    chosen ones; -1 if there is none."""
+    nearest = tree.parent[chosen]
+    while (passed := (nearest >= 0) & ~chosen[nearest]).any():
+        nearest[passed] = tree.parent[nearest[passed]]
     rank = np.cumsum(chosen) - 1
-    return np.where(positions >= 0, rank[positions], -1)
+    return np.where(nearest >= 0, rank[nearest], -1)

@@ -35,7 +35,8 @@ def exact_tree(
 
 def tree_paths(tree: CountTree, hierarchy: Hierarchy) -> list[Path]:
     """The path of every node, read off its ancestors."""
-    texts = list(zip(*(column.to_pylist() for column in tree.keys), strict=True))
+    as_text = [column.cast("string").to_pylist() for column in tree.keys]
+    texts = list(zip(*as_text, strict=True))
     paths: list[Path] = []
     for i, (level, parent) in enumerate(
         zip(tree.level.tolist(), tree.parent.tolist(), strict=True)

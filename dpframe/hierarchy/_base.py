@@ -137,8 +137,9 @@ class Hierarchy(ABC):
         return ", ".join([*(f"s{i} ASC NULLS FIRST" for i in range(1, sorts + 1)), "level ASC"])
 
     @abstractmethod
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """SQL of the key as VARCHAR columns, NULL for what the level does not have."""
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
+        """SQL of the key, NULL for what the level does not have: VARCHAR, or integers that people
+        read as they are. ``types`` are those of ``key_steps``."""
 
     # -- people ------------------------------------------------------------------------------
 

@@ -69,5 +69,5 @@ class Code(Hierarchy):
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return keys
 
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return keys

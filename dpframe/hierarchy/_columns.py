@@ -96,13 +96,13 @@ class Columns(Hierarchy):
         return ()
 
     def order_by(self) -> str:
-        # a level that a node has, also with a NULL key, sorts after one that it has not
-        finer = range(2, self.height + 1)
-        later = (f", level >= {i} ASC, t{i} ASC NULLS FIRST" for i in finer)
-        return "t1 ASC NULLS FIRST" + "".join(later)
+        # a NULL key sorts with the levels that a node does not have; the level then decides
+        keys = (f"t{i} ASC NULLS FIRST" for i in range(1, self.height + 1))
+        return ", ".join([*keys, "level ASC"])
 
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        here = [f"CAST({k} AS VARCHAR)" for k in keys[:level]]
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
+        pairs = zip(keys[:level], types, strict=False)
+        here = [k if _is_whole(t) else f"CAST({k} AS VARCHAR)" for k, t in pairs]
         return (*here, *["NULL"] * (self.height - level))
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:
@@ -128,14 +128,18 @@ class Columns(Hierarchy):
         return name
 
 
-ONE_TEXT_A_VALUE = ("BOOLEAN", "DATE", "TIMESTAMP", "UUID", "DECIMAL")
+ONE_TEXT_A_VALUE = ("BOOLEAN", "DATE", "TIMESTAMP", "UUID", "DECIMAL", "HUGEINT", "UHUGEINT")
 """Types, beside the integers, in which different values have different texts and no two texts
 mean the same value; columns of other types are grouped by their text."""
 
 
+def _is_whole(duckdb_type: str) -> bool:
+    """Whether values are integers of at most 64 bits, which sort faster than their texts."""
+    return duckdb_type.removeprefix("U") in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+
+
 def _value(column: str, duckdb_type: str) -> str:
-    whole = duckdb_type.endswith("INT") or duckdb_type == "INTEGER" or duckdb_type == "UINTEGER"
-    if whole or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE:
+    if _is_whole(duckdb_type) or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE:
         return column
     if has_zone(duckdb_type):
         return in_utc(column)

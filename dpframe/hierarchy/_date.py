@@ -106,7 +106,7 @@ class Date(Hierarchy):
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return keys
 
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return (f"strftime({keys[0]}, '{FORMATS[self.levels[level - 1]]}')",)
 
 

@@ -77,5 +77,5 @@ class Domain(Hierarchy):
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return (f"list_reverse(string_split({keys[0]}, '.'))",)
 
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return keys

@@ -115,7 +115,7 @@ class Ip(Hierarchy):
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return (f"CASE WHEN {_is_ipv4(keys[0])} THEN 0 ELSE 1 END", keys[0])
 
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return (f"{keys[0]}::VARCHAR",)
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:

@@ -92,7 +92,7 @@ class Number(Hierarchy):
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return (f"{keys[0]} << {self.height - level}",)
 
-    def texts(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return (f"{keys[0]}::VARCHAR",)
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:

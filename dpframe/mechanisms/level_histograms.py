@@ -15,7 +15,7 @@ import numpy as np
 from dpframe.accounting.levels import LevelLaws, composed_delta
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.conditional import topmost_subtracted
-from dpframe.tree import CountTree, NoisyNodes, nearest_chosen, renumbered
+from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 
 
 def cost(laws: LevelLaws, *, height: int, epsilon: float, remainder: bool) -> float:
@@ -35,7 +35,7 @@ def run(
     selected[0] = remainder
     return NoisyNodes(
         level=tree.level[selected],
-        ancestor=renumbered(nearest_chosen(tree, selected)[selected], selected),
+        ancestor=nearest_chosen(tree, selected),
         residual=residual[selected],
         count=noisy[selected],
         terms=np.zeros(int(selected.sum()), dtype=np.int64),

@@ -23,7 +23,7 @@ from dpframe.accounting.laws import Laws
 from dpframe.accounting.linear import linear_delta
 from dpframe.accounting.path import path_delta
 from dpframe.noise import NoiseTable
-from dpframe.tree import CountTree, NoisyNodes, nearest_chosen, renumbered
+from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 
 
 def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
@@ -64,7 +64,7 @@ def run(
 
 def summed_up(tree: CountTree, selected: np.ndarray, residual: np.ndarray) -> NoisyNodes:
     """Unconditional counts: released residuals at or below each selected node (post-processing)."""
-    ancestor = renumbered(nearest_chosen(tree, selected)[selected], selected)
+    ancestor = nearest_chosen(tree, selected)
     count, terms = residual.copy(), np.ones(len(residual), dtype=np.int64)
     level = tree.level[selected]
     for depth in range(int(level.max(initial=0)), 0, -1):

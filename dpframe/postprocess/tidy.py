@@ -19,13 +19,14 @@ TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 def tidy(noisy: NoisyNodes, plan: Plan) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; by level and label."""
     hierarchy, grid = plan.hierarchy, plan.grid
-    labels = hierarchy.labels(noisy.level, noisy.keys)
-    order = _order(noisy, labels)
+    keys = tuple(pc.cast(key, pa.string()) for key in noisy.keys)
+    labels = hierarchy.labels(noisy.level, keys)
+    order = _order(noisy.level, labels, keys)
     level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
     half = _half_widths(plan, noisy.terms[order])
     columns: dict[str, object] = {"level": level, "prefix": _text(labels.take(order))}
     for depth, name in enumerate(hierarchy.label_columns, 1):
-        values = pc.fill_null(noisy.keys[depth - 1].take(order), INVALID)
+        values = pc.fill_null(keys[depth - 1].take(order), INVALID)
         columns[name] = _text(pc.if_else(pa.array(level >= depth), values, None))
     columns["residual"] = _rounded(residual, grid)
     columns["count"] = _rounded(count, grid)
@@ -34,10 +35,12 @@ def tidy(noisy: NoisyNodes, plan: Plan) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _order(noisy: NoisyNodes, labels: pa.Array) -> NDArray[np.int64]:
+def _order(
+    level: NDArray[np.int64], labels: pa.Array, keys: tuple[pa.ChunkedArray, ...]
+) -> NDArray[np.int64]:
     """By level, then label in code point order; nodes of one label by their keys."""
-    names = ["level", "label", *(f"k{i}" for i in range(len(noisy.keys)))]
-    table = pa.table([pa.array(noisy.level), labels, *noisy.keys], names=names)
+    names = ["level", "label", *(f"k{i}" for i in range(len(keys)))]
+    table = pa.table([pa.array(level), labels, *keys], names=names)
     order: NDArray[np.int64] = pc.sort_indices(
         table, sort_keys=[(name, "ascending") for name in names]
     ).to_numpy()

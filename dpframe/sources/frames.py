@@ -21,7 +21,7 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         require(columns, source.column_names, alone=True)
-        return source.select(columns)
+        return _all_unicode(source.select(columns))
     if kind == "pandas" and hasattr(source, "columns"):
         require(columns, list(source.columns), alone=True)
         return pa.table({name: _series(source[name]) for name in columns})
@@ -58,6 +58,32 @@ def _series(series: Any) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass  # mixed objects, or text that is no unicode
     return pa.array([_as_text(value) for value in series], type=pa.string())
+
+
+def _all_unicode(table: pa.Table) -> pa.Table:
+    """Text that is no UTF-8, which Arrow does not look at and a sort would misread, repaired."""
+    for i, name in enumerate(table.column_names):
+        column = table.column(i)
+        if pa.types.is_dictionary(column.type):
+            text = [chunk.dictionary for chunk in column.chunks]
+        else:
+            text = column.chunks
+        if any(_is_text(chunk.type) and not _is_unicode(chunk) for chunk in text):
+            raw = column.cast(pa.large_binary()).to_pylist()
+            table = table.set_column(i, name, pa.array(map(_as_text, raw), type=pa.large_string()))
+    return table
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_unicode(text: pa.Array) -> bool:
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_extension(kind: pa.DataType) -> bool:

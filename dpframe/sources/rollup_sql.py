@@ -41,12 +41,12 @@ def rollup_sql(
             else _user_leaves(hierarchy, unit, types, seed)
         ),
         *_levels(hierarchy),
-        f"candidates AS ({_candidates(hierarchy, band)})",
+        f"candidates AS ({_candidates(hierarchy, types, band)})",
     ]
     texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
-        f"ORDER BY level >= 1 ASC, {hierarchy.order_by()}"
+        f"ORDER BY {hierarchy.order_by()}"
     )
 
 
@@ -164,14 +164,14 @@ def _levels(hierarchy: Hierarchy) -> list[str]:
     return parts
 
 
-def _candidates(hierarchy: Hierarchy, band: int) -> str:
+def _candidates(hierarchy: Hierarchy, types: tuple[str, ...], band: int) -> str:
     width = hierarchy.key_width
     keys = _names(hierarchy)
     ragged = hierarchy.depth(keys) is not None
     sorts = len(hierarchy.preorder(1, keys))
     selects = []
     for level in _range(hierarchy.height):
-        texts = hierarchy.texts(level, keys)
+        texts = hierarchy.texts(level, keys, types)
         columns = [f"{level} AS level", "n"]
         columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
         columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]

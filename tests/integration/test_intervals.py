@@ -72,7 +72,7 @@ def misses(case: str, plan: Plan, runs: int) -> list[tuple[int, int]]:
 
 
 def named(nodes: Any) -> list[tuple[Any, ...]]:
-    texts = zip(*(column.to_pylist() for column in nodes.keys), strict=True)
+    texts = zip(*(column.cast("string").to_pylist() for column in nodes.keys), strict=True)
     return [(level, *text) for level, text in zip(nodes.level.tolist(), texts, strict=True)]
 
 

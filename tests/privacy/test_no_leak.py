@@ -228,6 +228,19 @@ def without_a_band(plan: Plan) -> Plan:
     return SimpleNamespace(hierarchy=plan.hierarchy, unit=plan.unit, band=1)  # type: ignore
 
 
+@pytest.mark.parametrize("encoded", [False, True], ids=["plain", "dictionary"])
+def test_text_that_is_not_unicode_moves_no_other_value(encoded: bool) -> None:
+    """Law: such a value is repaired on its own; a sort that misread it would move the next key."""
+    bad = text_that_is_not_unicode().column("a")
+    bad = bad.dictionary_encode() if encoded else bad
+    table = pa.table({"a": bad, "b": ["x", "y", "y"]})
+    tree = count(table, without_a_band(plan_of()))
+    labels = list(zip(*(column.to_pylist() for column in tree.keys), tree.count, strict=True))
+    repaired = SECRET + "\ufffd\ufffd"
+    leaves = [(repaired, "x", 1), (repaired, "y", 2)]
+    assert labels == [(None, None, 3), (repaired, None, 3), *leaves]
+
+
 def test_the_check_for_leaks_can_fail(tmp_path: Path) -> None:
     """Negative control: what DuckDB and Polars say themselves does quote the data."""
     relation, _ = relation_with_a_failing_cast(tmp_path)
