@@ -12,14 +12,18 @@ from dpframe.errors import (
     ColumnError,
     DpframeError,
     HierarchyError,
+    LedgerError,
+    OverBudgetError,
     ParameterError,
     ParameterTypeError,
+    ReleaseNameError,
     SourceError,
     ThresholdError,
 )
 from dpframe.frontends.functions import explain, hhh
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
+from dpframe.ledger import Ledger, Spending, use_ledger
 from dpframe.receipt import Explanation, Receipt
 
 __all__ = [
@@ -28,10 +32,15 @@ __all__ = [
     "DpframeError",
     "Explanation",
     "HierarchyError",
+    "Ledger",
+    "LedgerError",
+    "OverBudgetError",
     "ParameterError",
     "ParameterTypeError",
     "Receipt",
+    "ReleaseNameError",
     "SourceError",
+    "Spending",
     "ThresholdError",
     "__version__",
     "code",
@@ -43,6 +52,7 @@ __all__ = [
     "ip",
     "number",
     "path",
+    "use_ledger",
 ]
 
 register_accessor()

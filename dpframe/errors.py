@@ -10,6 +10,9 @@
     |   +-- ColumnError                 a column that does not exist or does not fit
     +-- ParameterTypeError (TypeError)  an argument has a wrong type
     +-- SourceError      (RuntimeError) the data cannot be read; never quotes the data
+    +-- LedgerError      (RuntimeError) the ledger's file cannot be used; nothing was drawn
+        +-- OverBudgetError             the release would cost more than is left
+        +-- ReleaseNameError            the name is stored with other arguments
 
 Messages say what was given, the rule, and the next step. No message contains a value from the
 data: what a database says about a failing row is dropped, not forwarded.
@@ -48,3 +51,15 @@ class ParameterTypeError(DpframeError, TypeError):
 
 class SourceError(DpframeError, RuntimeError):
     """The data could not be read. Details are withheld because they can quote the data."""
+
+
+class LedgerError(DpframeError, RuntimeError):
+    """The ledger cannot be used: missing, locked, full, damaged, or made with other totals."""
+
+
+class OverBudgetError(LedgerError):
+    """A release would cost more than the ledger has left. Nothing was charged or drawn."""
+
+
+class ReleaseNameError(LedgerError, ValueError):
+    """A release is stored under this name and answered another request."""

@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
+from dpframe.accounting.compose import Profile, group_profile
 from dpframe.accounting.laws import Laws
-from dpframe.accounting.levels import LevelLaws, level_laws
+from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
 from dpframe.accounting.printed import printed_lower_bound
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ParameterError, ThresholdError
@@ -24,6 +25,9 @@ from dpframe.tree import CountTree, NoisyNodes
 
 Mechanism = Literal["offline", "laplace", "gaussian", "paper"]
 MECHANISMS: tuple[str, ...] = get_args(Mechanism)
+
+PROFILE_POINTS = 40
+"""Steps of the privacy profile, from epsilon 0 to that of one record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,24 @@ class Plan:
     remainder: bool
     confidence: float
     laws: Laws | LevelLaws | PrintedLaws
+    asked: dict[str, float | None]
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that this plan answers, as plain JSON types; what was left to dpframe is
+        None, so that a later version of dpframe recognises them."""
+        return {
+            "hierarchy": self.hierarchy.spec,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "user": self.unit.user,
+            "contribution": self.unit.contribution if self.unit.user is not None else None,
+            "max_contributions": self.unit.moves,
+            "mechanism": self.mechanism,
+            "remainder": self.remainder,
+            "confidence": self.confidence,
+            **self.asked,
+        }
 
     @property
     def height(self) -> int:
@@ -76,6 +98,33 @@ class Plan:
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         record = per_record(self.budget, self.unit.moves)
         return self.budget.delta * min(1.0, self.laws.delta / record.delta)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What the release keeps at smaller epsilons too, for composing it with others.
+
+        Exact curves for one histogram a level and for records; shares and tables that are too
+        long for the recursion have the single point of the budget.
+        """
+        whole: Profile = ((self.budget.epsilon, self.budget.delta),)
+        record = per_record(self.budget, self.unit.moves)
+        epsilons = [record.epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS + 1)]
+        if isinstance(self.laws, LevelLaws):
+            levels = self.height + self.remainder
+            points = level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
+        elif isinstance(self.laws, Laws) and offline_hhh.has_profile(self.laws):
+            points = tuple(
+                (
+                    e,
+                    offline_hhh.cost(
+                        self.laws, height=self.height, epsilon=e, remainder=self.remainder
+                    ),
+                )
+                for e in epsilons
+            )
+        else:
+            return whole
+        return (*group_profile(points[:-1], self.unit.moves), *whole)
 
     def run(self, tree: CountTree) -> NoisyNodes:
         """The only noisy step."""
@@ -137,6 +186,7 @@ def make_plan(
     acknowledge: bool = False,
 ) -> Plan:
     """Choose the noise for one release of heavy hitters. Pure: no data, no randomness."""
+    asked = {"threshold": threshold, "release_share": release_share}
     record = per_record(budget, unit.moves)
     laws: Laws | LevelLaws | PrintedLaws
     if mechanism == "offline":
@@ -176,6 +226,7 @@ def make_plan(
         remainder=remainder,
         confidence=confidence,
         laws=laws,
+        asked=asked,
     )
 
 

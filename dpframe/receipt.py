@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from dpframe._version import __version__
+from dpframe.ledger import Ledger, Spending
 from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
 from dpframe.plan import Plan
@@ -165,13 +166,34 @@ class Receipt(Mapping[str, Any]):
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)
 
+    def paid(self, ledger: Ledger | None, left: Spending | None) -> Receipt:
+        """With what the ledger holds after this release."""
+        if ledger is None or left is None:
+            return self
+        remains = f"({left.epsilon:.6g}, {left.delta:.6g})"
+        if ledger.accountant == "pld":
+            remains = f"epsilon {left.epsilon:.6g}, composed at that delta,"
+        text = (
+            f"of ({ledger.epsilon:g}, {ledger.delta:g}) in the ledger, "
+            f"{remains} was left after this release"
+        )
+        held = {
+            "id": ledger.ledger_id,
+            "accountant": ledger.accountant,
+            "epsilon": ledger.epsilon,
+            "delta": ledger.delta,
+            "left_epsilon": left.epsilon,
+            "left_delta": left.delta,
+        }
+        return Receipt({**self._facts, "budget": text, "ledger": held})
+
     @property
     def _lines(self) -> list[Quantity]:
         card = [Quantity(*line) for line in self["card"]]
-        card.append(Quantity("budget", "untracked", self["budget"]))
-        card.append(
-            Quantity("release", self["release_id"], f"{self['time']}, dpframe {self['version']}")
-        )
+        tracked = "untracked" if self["ledger"] is None else "tracked"
+        card.append(Quantity("budget", tracked, self["budget"]))
+        name = self["release"] or self["release_id"]
+        card.append(Quantity("release", name, f"{self['time']}, dpframe {self['version']}"))
         return card
 
     def __str__(self) -> str:
@@ -183,10 +205,11 @@ class Receipt(Mapping[str, Any]):
         return _html_card("Privacy card", self._lines)
 
 
-def receipt(plan: Plan) -> Receipt:
+def receipt(plan: Plan, *, name: str | None = None) -> Receipt:
     """The receipt of a release of this plan; holds nothing that depends on the data."""
     return Receipt(
         {
+            "release": name,
             "release_id": uuid.uuid4().hex,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "version": __version__,
@@ -210,6 +233,7 @@ def receipt(plan: Plan) -> Receipt:
             "noise": {"test": _law(plan.test, plan.grid), "release": _law(plan.release, plan.grid)},
             "intervals": _intervals(plan),
             "budget": UNTRACKED,
+            "ledger": None,
             "card": [[q.name, q.value, q.meaning] for q in quantities(plan)],
         }
     )

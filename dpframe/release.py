@@ -1,16 +1,20 @@
-"""A release, in five verbs: plan, charge, count, perturb, tidy."""
+"""A release, in five verbs: plan, count, charge, perturb, tidy."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpframe.errors import ParameterError
+from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.plan import Plan
 from dpframe.receipt import Receipt, receipt
-from dpframe.sources.tables import count
+from dpframe.sources.tables import count, describe
+from dpframe.tree import CountTree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,14 +40,102 @@ class Release:
         return table.replace_schema_metadata(metadata)
 
 
-def release(source: object, plan: Plan, *, progress: bool = False) -> Release:
-    """Run a plan, made without data, on a source."""
+def release(
+    source: object,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    name: str | None = None,
+    progress: bool = False,
+) -> Release:
+    """Run a plan, made without data, on a source; or replay what its name already answered."""
+    return released(
+        lambda: count(source, plan, progress=progress),
+        plan,
+        source=describe(source),
+        ledger=ledger,
+        name=name,
+    )
+
+
+def released(
+    counted: Callable[[], CountTree],
+    plan: Plan,
+    *,
+    source: str,
+    ledger: Ledger | None,
+    name: str | None,
+) -> Release:
+    """As :func:`release`, for true counts that are fetched when they are needed."""
+    if name is None:
+        return _drawn(counted, plan, source, ledger, None)
+    if ledger is None:
+        raise ParameterError(
+            f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
+            "call dp.use_ledger first."
+        )
+    request = {**plan.request, "source": source}
+    stored = ledger.find(name, request)
+    if stored is not None:
+        return replayed(stored)
+    with ledger.drawing():  # whoever comes second replays
+        stored = ledger.find(name, request)
+        if stored is not None:
+            return replayed(stored)
+        new = _drawn(counted, plan, source, ledger, name)
+        ledger.keep(_stored(new, name, request))
+        return new
+
+
+def _drawn(
+    counted: Callable[[], CountTree],
+    plan: Plan,
+    source: str,
+    ledger: Ledger | None,
+    name: str | None,
+) -> Release:
     from dpframe.postprocess.tidy import tidy  # loads pandas, which `import dpframe` does not
 
-    charged = receipt(plan)  # what is spent is fixed before the data are read
-    tree = count(source, plan, progress=progress)  # bounded, above the band, private
+    facts = receipt(plan, name=name)  # what is spent is fixed before the data are read
+    cost = _charge(plan, facts, source, name)
+    if ledger is not None:
+        ledger.check(cost)  # nothing is read for a release that cannot be paid
+    tree = counted()  # bounded, above the band, private
+    left = ledger.charge(cost) if ledger is not None else None  # on disk before the draw
     noisy = plan.run(tree)  # the only noisy step
-    return Release(tidy(noisy, plan), charged)  # public from here on
+    return Release(tidy(noisy, plan), facts.paid(ledger, left))  # public from here on
+
+
+def _charge(plan: Plan, facts: Receipt, source: str, name: str | None) -> Charge:
+    return Charge(
+        release_id=facts["release_id"],
+        time=facts["time"],
+        epsilon=plan.budget.epsilon,
+        delta=plan.budget.delta,
+        profile=lambda: plan.profile,
+        source=source,
+        receipt=facts.to_json(),
+        name=name,
+    )
+
+
+def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:
+    table = release.to_arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Stored(
+        name=name,
+        release_id=release.receipt["release_id"],
+        request=request,
+        receipt=release.receipt.to_json(),
+        frame=sink.getvalue().to_pybytes(),
+    )
+
+
+def replayed(stored: Stored) -> Release:
+    """A stored result as it was released."""
+    return Release(stored.to_arrow().to_pandas(), Receipt(json.loads(stored.receipt)))
 
 
 def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:

@@ -16,7 +16,7 @@ LAYERS = [
     {"accounting"},
     {"postprocess.intervals", "postprocess.conditional"},
     {"mechanisms"},
-    {"plan"},
+    {"plan", "ledger"},
     {"receipt", "sources", "postprocess.tidy"},
     {"release"},
     {"frontends"},

@@ -8,6 +8,7 @@ discretisation rounds every loss up.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -37,6 +38,13 @@ class LevelLaws:
 
 def composed_delta(noise: NoiseTable, *, levels: int, epsilon: float) -> float:
     """Delta at ``epsilon`` of ``levels`` independent counts that all move by one."""
+    return level_profile(noise, levels=levels, epsilons=(epsilon,))[0][1]
+
+
+def level_profile(
+    noise: NoiseTable, *, levels: int, epsilons: Sequence[float]
+) -> tuple[tuple[float, float], ...]:
+    """Delta at every one of ``epsilons``, as points (epsilon, delta)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     values = range(noise.lowest, noise.highest + 1)
@@ -48,7 +56,8 @@ def composed_delta(noise: NoiseTable, *, levels: int, epsilon: float) -> float:
         here, moved, pessimistic_estimate=True, value_discretization_interval=LOSS_STEP
     )
     composed = loss.self_compose(levels) if levels > 1 else loss
-    return float(composed.get_delta_for_epsilon(epsilon)) * (1 + 1e-9)
+    deltas = np.atleast_1d(composed.get_delta_for_epsilon(list(epsilons))) * (1 + 1e-9)
+    return tuple(zip(epsilons, np.minimum(deltas, 1.0).tolist(), strict=True))
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ import numpy as np
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
+from dpframe.ledger import Ledger, as_ledger, current_ledger
 from dpframe.plan import MECHANISMS, Mechanism, Plan, make_plan
 
 EPSILON = (1e-4, 50.0)
@@ -51,6 +52,25 @@ def plan_from(
         confidence=_number("confidence", confidence, 0.5, 0.999999),
         acknowledge=flag("acknowledge", acknowledge),
     )
+
+
+def release_name(value: object) -> str | None:
+    """The name of a release: text that people and file systems can read."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ParameterTypeError(f"release must be a name, as text; got {value!r}.")
+    if not value.strip() or len(value) > 200 or not value.isprintable():
+        raise ParameterError(
+            f"release ({value[:200]!r}) must be a name of 1 to 200 printable characters, for "
+            "example 'ips-2026-11'."
+        )
+    return value
+
+
+def chosen_ledger(value: object) -> Ledger | None:
+    """The ledger of the call, or of ``use_ledger``."""
+    return current_ledger() if value is None else as_ledger(value)
 
 
 def _unit(user: object, contribution: object, max_contributions: object) -> PrivacyUnit:

@@ -1,4 +1,4 @@
-"""The command line: ``dpframe hhh``, ``dpframe explain``, ``dpframe demo``."""
+"""The command line: ``dpframe hhh``, ``explain``, ``ledger``, ``demo``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from dpframe._version import __version__
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.frontends.arguments import plan_from
+from dpframe.frontends.arguments import chosen_ledger, plan_from, release_name
+from dpframe.ledger import Ledger
 from dpframe.plan import MECHANISMS, Plan
 from dpframe.receipt import Explanation
 from dpframe.release import Release, release
@@ -46,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("hhh", help="hierarchical heavy hitters of a file")
     run.add_argument("file", help="a parquet or CSV file")
     _budget_arguments(run)
+    run.add_argument("--ledger", help="charge the release to this ledger before drawing")
+    run.add_argument("--release", help="store the result in the ledger under this name, or replay")
     run.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     run.set_defaults(run=_hhh)
@@ -55,6 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     _budget_arguments(explain)
     explain.set_defaults(run=_explain)
+
+    ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
+    ledger.add_argument("path", help="the ledger's file")
+    ledger.add_argument("--epsilon", type=float, help="total, to make a new one")
+    ledger.add_argument("--delta", type=float, help="total, to make a new one")
+    ledger.add_argument("--accountant", choices=("sum", "pld"), help="how releases compose")
+    ledger.set_defaults(run=_ledger)
 
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
@@ -96,7 +106,13 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 def _hhh(options: argparse.Namespace) -> int:
     _check_output(options.output)  # before anything is spent
-    result = release(options.file, _plan(options), progress=not options.quiet)
+    result = release(
+        options.file,
+        _plan(options),
+        ledger=chosen_ledger(options.ledger),
+        name=release_name(options.release),
+        progress=not options.quiet,
+    )
     if options.output:
         _write(result, options.output)
     if not options.quiet:
@@ -106,6 +122,21 @@ def _hhh(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     print(Explanation(_plan(options)))
+    return 0
+
+
+def _ledger(options: argparse.Namespace) -> int:
+    book = Ledger(
+        options.path,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        accountant=options.accountant,
+    )
+    print(book.summary().T.to_string(header=False))
+    releases = book.releases()
+    if len(releases):
+        print()
+        print(releases.drop(columns=["receipt", "neighbours"]).to_string(index=False, na_rep=""))
     return 0
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.frontends.arguments import flag, plan_from
+from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name
 from dpframe.receipt import Explanation
-from dpframe.release import release
+from dpframe.release import release as run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from dpframe.hierarchy import Hierarchy
+    from dpframe.ledger import Ledger
 
 
 def hhh(
@@ -30,6 +33,8 @@ def hhh(
     release_share: float | None = None,
     confidence: float = 0.95,
     acknowledge: bool = False,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Hierarchical heavy hitters, differentially private.
@@ -67,6 +72,13 @@ def hhh(
         Of the intervals, 0.5 to 0.999999.
     acknowledge
         Must be True for ``mechanism="paper"``.
+    ledger
+        A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
+        Default: the one of :class:`use_ledger`, else none.
+    release
+        A name. The first call draws, charges and stores the result in the ledger; later calls
+        with the same arguments and source replay it, identical and free, without reading data.
+        In-memory frames of one kind count as one source: name a release after its data.
     progress
         Show progress on a terminal while files are counted.
 
@@ -85,12 +97,15 @@ def hhh(
         An argument breaks its rule (BudgetError, ThresholdError, HierarchyError, ColumnError).
     SourceError
         The data cannot be read.
+    LedgerError
+        The ledger cannot be used (OverBudgetError, ReleaseNameError). Nothing was drawn.
 
     Privacy
     -------
     (epsilon, delta)-differential privacy for adding or removing one record, or one user with
     all their records. Assumed public: every argument, the names and types of the columns, the
-    path or name of the source. Not covered: running time, and repeated releases, which add up.
+    path or name of the source. Not covered: running time, and repeated releases without a ledger,
+    which add up.
 
     References
     ----------
@@ -119,7 +134,13 @@ def hhh(
         confidence=confidence,
         acknowledge=acknowledge,
     )
-    return release(source, plan, progress=flag("progress", progress)).to_frame()
+    return run(
+        source,
+        plan,
+        ledger=chosen_ledger(ledger),
+        name=release_name(release),
+        progress=flag("progress", progress),
+    ).to_frame()
 
 
 def explain(

@@ -28,7 +28,7 @@ from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 
 def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
     """Delta of one release at ``epsilon``, an upper bound computed from the tables drawn from."""
-    if laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE:
+    if has_profile(laws):
         return path_delta(
             laws.test, laws.release, height=height, epsilon=epsilon, remainder=remainder
         )
@@ -43,6 +43,11 @@ def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
             grid=laws.grid,
         )
     )
+
+
+def has_profile(laws: Laws) -> bool:
+    """Whether ``cost`` is computed at its ``epsilon``, or is one bound for the calibrated one."""
+    return laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +42,15 @@ def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree:
         count=_numbers(table["n"]),
         keys=tuple(table[name] for name in table.column_names[2:]),
     )
+
+
+def describe(source: object) -> str:
+    """What a source is, publicly: the path of a file, otherwise the kind of object."""
+    if isinstance(source, str | Path):
+        return f"file {os.path.abspath(source)}"
+    if isinstance(source, _duck.DuckDBPyRelation):
+        return "DuckDB relation"
+    return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"
 
 
 def check_columns(source: object, wanted: Sequence[str]) -> None:

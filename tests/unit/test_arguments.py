@@ -174,10 +174,10 @@ def test_the_hierarchy_is_required(door: Callable[..., object]) -> None:
 
 
 def test_front_doors_have_the_same_arguments() -> None:
-    """``explain`` takes what ``hhh`` takes, but for the source and the progress shown."""
+    """``explain`` takes what ``hhh`` takes, but for the source and what is spent and shown."""
     hhh = inspect.signature(dp.hhh).parameters
     explain = inspect.signature(dp.explain).parameters
-    assert [n for n in hhh if n not in ("source", "progress")] == list(explain)
+    assert [n for n in hhh if n not in ("source", "ledger", "release", "progress")] == list(explain)
     assert all(explain[n].default == hhh[n].default for n in explain)
 
 

@@ -1,0 +1,92 @@
+"""Several releases together: privacy profiles, and their composition by privacy loss distributions.
+
+A profile is a list of points (epsilon, delta) that a release keeps at once, delta being an upper
+bound on its hockey-stick divergence in either direction. The exact curve D, as a function of
+t = e^epsilon, is convex with D(0) = 1, and D(1/t) t + 1 - t on the other side of 1, so the lower
+convex hull of points above D is still above D (a chord of D lies below the same chord of the
+points). From the hull "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022,
+Algorithm 1) builds a privacy loss distribution that dominates the release, and those compose, also
+when a release is chosen after looking at earlier ones with a budget fixed beforehand (Zhu, Dong,
+Wang 2022, Theorem 10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Profile = tuple[tuple[float, float], ...]
+"""Points (epsilon >= 0, delta), epsilon increasing."""
+
+LOSS_STEP = 1e-3
+"""Grid of the composed privacy loss; rounding is upwards and of second order in the step."""
+
+FLOAT_MARGIN = 1e-9
+"""Relative margin on a composed epsilon and delta, above the rounding of the convolutions."""
+
+
+def group_profile(profile: Profile, moves: int) -> Profile:
+    """The profile for groups of ``moves`` records (Vadhan, Lemma 2.2, at every point)."""
+    if moves == 1:
+        return profile
+    return tuple(
+        (moves * e, min(1.0, d * (math.expm1(moves * e) / math.expm1(e) if e else moves)))
+        for e, d in profile
+    )
+
+
+def composed_epsilon(profiles: Iterable[tuple[Profile, int]], delta: float) -> float:
+    """Smallest epsilon, rounded up, that all releases keep together at ``delta``.
+
+    ``profiles`` pairs a profile with the number of releases that have it; infinite if their masses
+    at infinity alone exceed ``delta``.
+    """
+    losses = [_composed(profile, times) for profile, times in profiles]
+    if not losses:
+        return 0.0
+    total = reduce(lambda a, b: a.compose(b), losses)
+    usable = delta - max(FLOAT_MARGIN * delta, 1e-15)
+    return float(total.get_epsilon_for_delta(usable)) * (1 + FLOAT_MARGIN)
+
+
+@lru_cache(maxsize=256)
+def _composed(profile: Profile, times: int) -> Any:
+    loss = loss_distribution(profile)
+    return loss.self_compose(times) if times > 1 else loss
+
+
+@lru_cache(maxsize=256)
+def loss_distribution(profile: Profile) -> Any:
+    """A privacy loss distribution that dominates every mechanism with this profile."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    steps = math.ceil(profile[-1][0] / LOSS_STEP)
+    losses = np.arange(-steps, steps + 1)
+    deltas = upper_curve(profile, np.exp(losses * LOSS_STEP))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(LOSS_STEP, losses, deltas)
+    return PrivacyLossDistribution(pmf)
+
+
+def upper_curve(profile: Profile, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Upper bounds on D at ``t`` = e^epsilon: the convex hull of the points on both sides of 1."""
+    right = [(math.exp(e), d) for e, d in profile]
+    left = [(1 / x, 1 - 1 / x + d / x) for x, d in reversed(right) if x > 1]
+    hull: list[tuple[float, float]] = []
+    for point in [(0.0, 1.0), *left, *right]:
+        while len(hull) >= 2 and _above(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    x, y = np.array(hull).T
+    curve: NDArray[np.float64] = np.interp(t, x, y)  # beyond the last point D only falls
+    return np.minimum(1.0, np.minimum.accumulate(curve * (1 + 1e-12) + 1e-15))
+
+
+def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether b lies on or above the chord from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
