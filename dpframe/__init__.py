@@ -20,6 +20,7 @@ from dpframe.errors import (
     SourceError,
     ThresholdError,
 )
+from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
@@ -52,6 +53,7 @@ __all__ = [
     "ip",
     "number",
     "path",
+    "register",
     "use_ledger",
 ]
 

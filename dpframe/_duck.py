@@ -18,17 +18,24 @@ from typing import Protocol, Self, TypeVar
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
+from duckdb.func import ARROW, SPECIAL
 
 from dpframe._sql import literal
 from dpframe.errors import SourceError
 
 __all__ = [
     "VIEW",
+    "DuckDBPyConnection",
     "DuckDBPyRelation",
     "GivenRelation",
     "OwnRelation",
     "Relation",
+    "add_functions",
+    "check_collation",
+    "describe",
+    "is_one_select",
     "register",
+    "run_script",
     "scan",
 ]
 
@@ -99,11 +106,7 @@ class GivenRelation:
     def query(self, statement: str, progress: bool) -> pa.Table:
         setting = "SELECT current_setting('default_collation') AS name"
         collation = _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
-        if collation["name"][0].as_py() not in ("", "binary", "C", "c"):
-            raise SourceError(
-                "the connection of the DuckDB relation has a default collation, under which "
-                "texts that differ count as one: RESET default_collation first."
-            )
+        check_collation(collation["name"][0].as_py())
         return _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, statement)))
 
     def __enter__(self) -> Self:
@@ -111,6 +114,15 @@ class GivenRelation:
 
     def __exit__(self, *error: object) -> None:
         """The connection is the caller's."""
+
+
+def check_collation(name: str | None) -> None:
+    """Raise SourceError for a default collation under which different texts are equal."""
+    if name not in (None, "", "binary", "C", "c"):
+        raise SourceError(
+            "the connection has a default collation, under which texts that differ count as one: "
+            "RESET default_collation first."
+        )
 
 
 def register(table: pa.Table, what: str) -> OwnRelation:
@@ -123,6 +135,59 @@ def register(table: pa.Table, what: str) -> OwnRelation:
 def scan(from_sql: str, what: str) -> OwnRelation:
     """A table function such as read_parquet(...) as a relation."""
     return OwnRelation(_connect(os.getpid()).cursor(), from_sql, what)
+
+
+def add_functions(
+    con: DuckDBPyConnection,
+    texts: dict[str, Callable[..., str]],
+    arrows: dict[str, tuple[Callable[..., pa.Array], str]],
+) -> None:
+    """Scalar functions of any arguments, unless the database has them: some give text, foldable
+    while a statement is bound; some take and give Arrow arrays, run once for every row."""
+    names = {
+        row[0]
+        for row in con.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, ?)",
+            ["__dpframe_"],
+        ).fetchall()
+    }
+    for name, text in texts.items():
+        if name not in names:
+            con.create_function(name, text, None, "VARCHAR", null_handling=SPECIAL)
+    for name, (arrow, kind) in arrows.items():
+        if name not in names:
+            con.create_function(
+                name,
+                arrow,
+                None,
+                kind,
+                type=ARROW,
+                null_handling=SPECIAL,
+                side_effects=True,
+            )
+
+
+def run_script(con: DuckDBPyConnection, script: str) -> None:
+    """Run statements of ours."""
+    con.execute(script)
+
+
+def describe(con: DuckDBPyConnection, relation: str) -> list[tuple[object, ...]] | None:
+    """Rows of DESCRIBE from a second connection to the same database; None if it cannot say."""
+    try:
+        with con.cursor() as cursor:
+            return cursor.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    except duckdb.Error:
+        return None
+
+
+def is_one_select(text: object) -> bool:
+    """Whether DuckDB parses a text as one SELECT statement."""
+    try:
+        found = duckdb.extract_statements(str(text))
+    except duckdb.Error:
+        return False
+    return len(found) == 1 and found[0].type == duckdb.StatementType.SELECT
 
 
 def _rows(result: DuckDBPyRelation | None) -> pa.Table:

@@ -45,6 +45,11 @@ class Quantity:
     value: object
     meaning: str
 
+    @property
+    def shown(self) -> str:
+        """The value as text."""
+        return _shown(self.value)
+
 
 def quantities(plan: Plan) -> list[Quantity]:
     """Everything about a release that is known before the data are read."""

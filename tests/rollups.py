@@ -18,7 +18,7 @@ def exact_tree(
     """All nodes of a source, as a release would read them with band 1."""
     wanted = [*hierarchy.source_columns, *([unit.user] if unit.user is not None else [])]
     with tables._opened(source, wanted) as relation:
-        found_types = map(tables._canonical, relation.types)
+        found_types = map(tables.canonical, relation.types)
         types: dict[str | None, str] = dict(zip(relation.columns, found_types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)

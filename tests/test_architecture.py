@@ -17,7 +17,7 @@ LAYERS = [
     {"postprocess.intervals", "postprocess.conditional"},
     {"mechanisms"},
     {"plan", "ledger"},
-    {"receipt", "sources", "postprocess.tidy"},
+    {"receipt", "sources", "postprocess.tidy", "postprocess.nesting"},
     {"release"},
     {"frontends"},
     {"__init__", "__main__"},

@@ -25,7 +25,7 @@ def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree:
     hierarchy, unit = plan.hierarchy, plan.unit
     user = [unit.user] if unit.user is not None else []
     with _opened(source, [*hierarchy.source_columns, *user]) as relation:
-        types = {c: _canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
         read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)
         statement = rollup_sql(
@@ -37,6 +37,11 @@ def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree:
             seed=random_seed(),
         )
         table = relation.query(statement, progress)
+    return tree_of(table)
+
+
+def tree_of(table: pa.Table) -> CountTree:
+    """The tree of a rollup's rows: level, n, keys, in preorder."""
     return CountTree.from_preorder(
         level=_numbers(table["level"]),
         count=_numbers(table["n"]),
@@ -75,6 +80,6 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return numbers
 
 
-def _canonical(duckdb_type: str) -> str:
+def canonical(duckdb_type: str) -> str:
     """Types that read alike: ENUM as text."""
     return "ENUM" if duckdb_type.startswith("ENUM") else duckdb_type

@@ -1,0 +1,301 @@
+"""``register(con)``: the table functions ``dp_hhh``, ``dp_explain``, ``dp_budget`` and others.
+
+A macro is one line of SQL in ``sql/``: it asks a function of ours, while the statement is bound,
+for the SQL of the same rollup that the accessor runs. That SQL ends in one scalar function over the
+list of candidates, which charges and draws when the statement runs. Binding does neither.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import json
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe._sql import identifier, literal
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
+from dpframe.frontends.arguments import chosen_ledger, plan_from, release_name
+from dpframe.frontends.duckdb_types import (
+    BUDGET,
+    RELEASES,
+    ROWS,
+    budget_rows,
+    candidates,
+    release_rows,
+    result_rows,
+)
+from dpframe.ledger import Ledger
+from dpframe.noise import random_seed
+from dpframe.plan import Plan
+from dpframe.receipt import Receipt, quantities
+from dpframe.release import released, replayed
+from dpframe.sources import sql_tables
+from dpframe.sources.sql_tables import SqlSource
+
+if TYPE_CHECKING:
+    from dpframe._duck import DuckDBPyConnection
+
+ARGUMENTS = (
+    *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution", "max_contributions"),
+    *("mechanism", "remainder", "release_share", "confidence", "acknowledge"),
+)
+"""In the order in which the macros pass them; NULL stands for the default of ``dp.hhh``."""
+
+DEFAULTS = {"mechanism": "offline", "remainder": True, "confidence": 0.95, "acknowledge": False}
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """What one registered connection knows. It does not keep the connection open."""
+
+    connection: weakref.ref[DuckDBPyConnection]
+    ledger: Ledger | None
+    context: contextvars.Context
+    receipts: list[tuple[Receipt, str]] = field(default_factory=list)
+
+
+_sessions: dict[str, Session] = {}
+_tokens = itertools.count(1)
+
+
+def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
+    """Give a DuckDB connection the table functions of dpframe.
+
+    ``dp_hhh``, ``dp_explain``, ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary
+    macros of this connection: nothing is written to its database, which may be read-only. Calling
+    it again, also with another ledger, replaces them. A cursor is a connection of its own.
+
+    Parameters
+    ----------
+    con
+        An open connection or cursor.
+    ledger
+        What ``dp_hhh`` charges: a :class:`Ledger`, its path, or the one of :class:`use_ledger`.
+
+    Raises
+    ------
+    ParameterTypeError
+        ``con`` is no DuckDB connection.
+    LedgerError
+        The ledger cannot be used.
+
+    Privacy
+    -------
+    As :func:`hhh`. Every run of a statement with ``dp_hhh`` draws anew and is charged anew, once
+    for every place that reads it, unless ``release :=`` names it (docs/sql.md).
+
+    Examples
+    --------
+    >>> import duckdb, dpframe as dp
+    >>> con = duckdb.connect()
+    >>> source = "SELECT '10.0.0.' || range % 3 AS src FROM range(900)"
+    >>> _ = con.execute(f"CREATE TABLE visits AS {source}")
+    >>> dp.register(con)
+    >>> rows = con.sql('''
+    ...     SELECT prefix, count FROM dp_hhh('visits', 'ip:src', epsilon := 1.0, delta := 1e-6)
+    ...     WHERE level = 4 ORDER BY prefix''').fetchall()
+    >>> [prefix for prefix, _ in rows]
+    ['10.0.0.0/32', '10.0.0.1/32', '10.0.0.2/32']
+    """
+    if not isinstance(con, _duck.DuckDBPyConnection):
+        raise ParameterTypeError(
+            f"con must be a DuckDB connection, as from duckdb.connect(); got {type(con).__name__}."
+        )
+    token = str(next(_tokens))
+    _sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger), contextvars.copy_context())
+    weakref.finalize(con, _sessions.pop, token, None)
+    _duck.add_functions(con, FUNCTIONS, ARROW_FUNCTIONS)
+    script = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};\n" + macros()
+    _duck.run_script(con, script)
+
+
+def macros() -> str:
+    """The files of ``sql/`` that define macros: beside the package, or in it when installed."""
+    package = Path(__file__).parent.parent
+    folder = package / "sql" if (package / "sql").is_dir() else package.parent / "sql"
+    return "\n".join((folder / name).read_text("utf-8") for name in MACRO_FILES)
+
+
+MACRO_FILES = ("hhh.sql", "ledger.sql", "functions.sql")
+
+
+# -- while a statement is bound: SQL text ---------------------------------------------------------
+
+
+def _hhh_sql(token: str, tbl: object, query: object, release: object, *given: object) -> str:
+    session, plan = _session(token), _plan(given)
+    source, name = _source(tbl, query), release_name(release)
+    columns = _label_columns(plan)
+    call = json.dumps(
+        {
+            "arguments": dict(zip(ARGUMENTS, map(_plain, given), strict=True)),
+            "release": name,
+            "source": source.described,
+        },
+        ensure_ascii=False,
+    )
+    if name is not None and _stored(session, plan, source, name):
+        rows = f"__dpframe_replay({literal(token)}, {literal(call)})"
+        return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
+    rollup = sql_tables.statement(
+        source,
+        plan.hierarchy,
+        plan.unit,
+        band=plan.band,
+        seed=random_seed(),
+        columns=_described(session, source),
+    )
+    keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
+    packed = ", ".join(f"{k} := {k}" for k in ("i", "level", "n", *keys))
+    listed = f"(SELECT row_number() OVER () AS i, * FROM ({rollup}))"
+    rows = (
+        f"__dpframe_draw({literal(token)}, {literal(call)}, list(struct_pack({packed})), "
+        "current_setting('default_collation'))"
+    )
+    return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r FROM {listed})"
+
+
+def _explain_sql(token: str, tbl: object, query: object, _: object, *given: object) -> str:
+    session, plan = _session(token), _plan(given)
+    if tbl is not None or query is not None:
+        source = _source(tbl, query)
+        described = _described(session, source)
+        sql_tables.statement(
+            source, plan.hierarchy, plan.unit, band=plan.band, seed=0, columns=described
+        )
+    rows = ", ".join(
+        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})" for q in quantities(plan)
+    )
+    return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
+
+
+def _source(tbl: object, query: object) -> SqlSource:
+    if query is None:
+        return sql_tables.table_source(tbl)
+    if tbl is not None:
+        raise ParameterError("tbl and query are both given: pass one, tbl := NULL with query :=.")
+    return sql_tables.query_source(query, _duck.is_one_select(query))
+
+
+def _described(session: Session, source: SqlSource) -> list[tuple[str, str]] | None:
+    """Columns as a second connection sees them; None if it does not see the relation."""
+    con = session.connection()
+    described = _duck.describe(con, source.relation) if con is not None else None
+    return None if described is None else sql_tables.columns_of(described)
+
+
+def _stored(session: Session, plan: Plan, source: SqlSource, name: str) -> bool:
+    if session.ledger is None:
+        raise ParameterError(
+            f"release := {name!r} needs a ledger, which keeps the result: "
+            "dpframe.register(con, ledger=...)."
+        )
+    return session.ledger.find(name, {**plan.request, "source": source.described}) is not None
+
+
+def _label_columns(plan: Plan) -> str:
+    names = plan.hierarchy.label_columns
+    keys = [f"r.keys[{i}] AS {identifier(name)}" for i, name in enumerate(names, 1)]
+    return ", ".join(["r.level", "r.prefix", *keys, "r.residual", "r.count", "r.lower", "r.upper"])
+
+
+# -- while a statement runs: charge, draw, replay -------------------------------------------------
+
+
+def _draw(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    lists: pa.ChunkedArray,
+    collations: pa.ChunkedArray,
+) -> pa.Array:
+    for collation in collations:
+        _duck.check_collation(collation.as_py())
+    out = []
+    for token, call, listed in zip(tokens, calls, lists, strict=True):
+        session, facts = _session(token.as_py()), json.loads(call.as_py())
+        plan = _plan(tuple(facts["arguments"].values()))
+        result = session.context.copy().run(
+            released,
+            partial(candidates, listed),
+            plan,
+            source=facts["source"],
+            ledger=session.ledger,
+            name=facts["release"],
+        )
+        if session.ledger is None:
+            session.receipts.append((result.receipt, facts["source"]))
+        out.append(result_rows(result))
+    return pa.concat_arrays(out)
+
+
+def _replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
+    out = []
+    for token, call in zip(tokens, calls, strict=True):
+        session, facts = _session(token.as_py()), json.loads(call.as_py())
+        stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
+        if stored is None:
+            raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
+        out.append(result_rows(replayed(stored)))
+    return pa.concat_arrays(out)
+
+
+def _budget(tokens: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays([budget_rows(_session(t.as_py()).ledger) for t in tokens])
+
+
+def _releases(tokens: pa.ChunkedArray) -> pa.Array:
+    sessions = [_session(t.as_py()) for t in tokens]
+    return pa.concat_arrays([release_rows(s.ledger, s.receipts) for s in sessions])
+
+
+def _session(token: str) -> Session:
+    session = _sessions.get(token)
+    if session is None:
+        raise SourceError("this connection is no longer registered: call dpframe.register(con).")
+    return session
+
+
+def _plan(given: tuple[object, ...]) -> Plan:
+    arguments: dict[str, Any] = dict(zip(ARGUMENTS, map(_plain, given), strict=True))
+    arguments = {k: DEFAULTS.get(k) if v is None else v for k, v in arguments.items()}
+    return plan_from(arguments.pop("hierarchy"), **arguments)
+
+
+def _plain(value: object) -> object:
+    """DuckDB writes 1.0 as a DECIMAL; for the rest of dpframe numbers are numbers."""
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Only errors of ours reach the SQL user: what others say can quote the data."""
+
+    def call(*arguments: Any) -> Any:
+        answer: DpframeError
+        try:
+            return function(*arguments)
+        except DpframeError as error:
+            answer = error
+        except Exception as error:
+            name = type(error).__name__
+            answer = SourceError(f"dpframe failed ({name}; its text is withheld).")
+        raise answer.with_traceback(None) from None
+
+    return call
+
+
+FUNCTIONS = {"__dpframe_hhh": _answered(_hhh_sql), "__dpframe_explain": _answered(_explain_sql)}
+ARROW_FUNCTIONS = {
+    "__dpframe_draw": (_answered(_draw), ROWS),
+    "__dpframe_replay": (_answered(_replay), ROWS),
+    "__dpframe_budget": (_answered(_budget), BUDGET),
+    "__dpframe_releases": (_answered(_releases), RELEASES),
+}
