@@ -22,6 +22,7 @@ from dpframe.errors import (
 )
 from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
+from dpframe.frontends.publish import publish
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
@@ -53,6 +54,7 @@ __all__ = [
     "ip",
     "number",
     "path",
+    "publish",
     "register",
     "use_ledger",
 ]

@@ -9,18 +9,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from duckdb.func import ARROW, SPECIAL
 
-from dpframe._sql import literal
+from dpframe._sql import identifier, literal
 from dpframe.errors import SourceError
 
 __all__ = [
@@ -32,8 +33,10 @@ __all__ = [
     "Relation",
     "add_functions",
     "check_collation",
+    "create_database",
     "describe",
     "is_one_select",
+    "opened",
     "register",
     "run_script",
     "scan",
@@ -43,6 +46,9 @@ VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
 
 RELATION = "the DuckDB relation"
+
+OLDEST = "v1.0.0"
+"""DuckDB that can read the files of results: programs that show them lag behind."""
 
 T = TypeVar("T")
 
@@ -188,6 +194,39 @@ def is_one_select(text: object) -> bool:
     except duckdb.Error:
         return False
     return len(found) == 1 and found[0].type == duckdb.StatementType.SELECT
+
+
+def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:
+    """A new database file of released tables and what a script of ours adds; OSError if not."""
+    try:
+        with duckdb.connect(path, config={"storage_compatibility_version": OLDEST}) as con:
+            for name, table in tables.items():
+                con.register("rows of the table", table)
+                con.execute(f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"')
+            con.unregister("rows of the table")
+            con.execute(script)
+            con.execute("CHECKPOINT")  # all of it in the one file
+    except duckdb.Error as error:
+        raise OSError(str(error)) from error
+
+
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Ask a file of released tables, read-only, under a name.
+
+    OSError says why it cannot be read, BlockingIOError that it is open for writing. For files of
+    public results only: nothing is withheld.
+    """
+    with duckdb.connect(":memory:") as con:
+        try:
+            # a type, or DuckDB would fetch extensions for files of other kinds
+            con.execute(
+                f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
+            )
+            yield lambda statement: con.execute(statement).fetchall()
+        except duckdb.Error as error:
+            held = "lock on file" in str(error) or "already attached" in str(error)
+            raise (BlockingIOError if held else OSError)(str(error)) from error
 
 
 def _rows(result: DuckDBPyRelation | None) -> pa.Table:

@@ -1,8 +1,9 @@
-"""The command line: ``dpframe hhh``, ``explain``, ``ledger``, ``demo``."""
+"""The command line: ``dpframe hhh``, ``explain``, ``ledger``, ``publish``, ``demo``."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import resources
@@ -31,9 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
     except DpframeError as error:
         print(f"dpframe: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return code
 
 
@@ -50,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--ledger", help="charge the release to this ledger before drawing")
     run.add_argument("--release", help="store the result in the ledger under this name, or replay")
     run.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
+    run.add_argument("--report", help="write a page for people: hierarchy, table, privacy card")
     run.add_argument("--quiet", action="store_true", help="print nothing but errors")
     run.set_defaults(run=_hhh)
 
@@ -65,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--delta", type=float, help="total, to make a new one")
     ledger.add_argument("--accountant", choices=("sum", "pld"), help="how releases compose")
     ledger.set_defaults(run=_ledger)
+
+    publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
+    publish.add_argument("--ledger", required=True, help="the ledger that stores them")
+    publish.add_argument("--to", required=True, help="the results file, for example out.duckdb")
+    publish.add_argument("--release", action="append", help="only this one; may be repeated")
+    publish.set_defaults(run=_publish)
 
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
@@ -106,6 +118,7 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 def _hhh(options: argparse.Namespace) -> int:
     _check_output(options.output)  # before anything is spent
+    _check_output(options.report, (".html",), "report")
     result = release(
         options.file,
         _plan(options),
@@ -115,8 +128,12 @@ def _hhh(options: argparse.Namespace) -> int:
     )
     if options.output:
         _write(result, options.output)
+    if options.report:
+        from dpframe.frontends.report import write_report
+
+        write_report(result.frame, result.receipt, options.report)
     if not options.quiet:
-        _show(result, options.output)
+        _show(result, *(path for path in (options.output, options.report) if path))
     return 0
 
 
@@ -137,6 +154,16 @@ def _ledger(options: argparse.Namespace) -> int:
     if len(releases):
         print()
         print(releases.drop(columns=["receipt", "neighbours"]).to_string(index=False, na_rep=""))
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    from dpframe.frontends.publish import publish
+
+    done = publish(options.ledger, options.to, releases=options.release)
+    columns = ["release", "table_name", "latest_view", "time"]
+    print(done[columns].to_string(index=False))
+    print(f"\nwritten to {options.to}")
     return 0
 
 
@@ -164,21 +191,23 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_output(path: str | None) -> None:
+def _check_output(
+    path: str | None, endings: tuple[str, ...] = ENDINGS, name: str = "output"
+) -> None:
     if path is None:
         return
-    if not path.lower().endswith(ENDINGS):
-        raise ParameterError(f"output ({path!r}) must end in one of {', '.join(ENDINGS)}.")
+    if not path.lower().endswith(endings):
+        raise ParameterError(f"{name} ({path!r}) must end in {' or '.join(endings)}.")
     if not Path(path).absolute().parent.is_dir():
-        raise ParameterError(f"output ({path!r}) is in a folder that does not exist.")
+        raise ParameterError(f"{name} ({path!r}) is in a folder that does not exist.")
 
 
-def _show(result: Release, output: str | None) -> None:
+def _show(result: Release, *written: str) -> None:
     print(_table(result.frame))
     print()
     print(result.receipt)
-    if output:
-        print(f"\nwritten to {output}")
+    if written:
+        print(f"\nwritten to {' and '.join(written)}")
 
 
 def _table(frame: pd.DataFrame) -> str:
@@ -202,6 +231,6 @@ def _write(result: Release, path: str) -> None:
         document = {"receipt": result.receipt.to_dict(), "rows": rows}
         Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
     else:
-        from dpframe.frontends.report import page
+        from dpframe.frontends.report import write_report
 
-        Path(path).write_text(page(result), encoding="utf-8")
+        write_report(result.frame, result.receipt, path)

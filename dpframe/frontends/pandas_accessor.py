@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -10,6 +10,7 @@ from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from dpframe.hierarchy import Hierarchy
     from dpframe.receipt import Explanation, Receipt
@@ -23,7 +24,7 @@ class DpAccessor:
         self._frame = frame
 
     def __repr__(self) -> str:
-        return "<dpframe accessor: hhh, explain, receipt>"
+        return "<dpframe accessor: hhh, explain, receipt, report, plot>"
 
     def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
         """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
@@ -50,6 +51,22 @@ class DpAccessor:
         wanted = [*explanation.plan.hierarchy.source_columns, *([unit.user] if unit.user else [])]
         check_columns(self._frame, wanted)
         return explanation
+
+    def report(self, path: str | Path, *, title: str | None = None) -> None:
+        """Write a result as one HTML page that works offline: hierarchy, table, privacy card.
+
+        For a frame that dpframe returned; rows may have been filtered or sorted. Free: everything
+        on the page is released already.
+        """
+        from dpframe.frontends.report import write_report
+
+        write_report(self._frame, self.receipt, path, title=title)
+
+    def plot(self, *, kind: Literal["icicle", "treemap"] = "icicle") -> Any:
+        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
+        from dpframe.frontends.plot import plot
+
+        return plot(self._frame, self.receipt, kind=kind)
 
     @property
     def receipt(self) -> Receipt:

@@ -1,47 +1,188 @@
-"""A release as one HTML page that needs nothing from outside: table, privacy card."""
+"""A release as one HTML page that needs nothing from outside: drawing, table, promise, card."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
+import json
+import math
+from importlib import resources
+from pathlib import Path
+from string import Template
 
-from dpframe.release import Release
+import pandas as pd
 
-STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; width: 100%; }
-th, td { padding: .2rem .6rem; border-bottom: 1px solid #8884;
-         overflow-wrap: anywhere; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; }
-"""
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.postprocess.nesting import areas, joint, nearest_reported
+from dpframe.receipt import Quantity, Receipt, _shown
+
+NUMBERS = ("residual", "count", "lower", "upper")
+SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")
 
 
-def page(release: Release) -> str:
-    """The page as text. Everything in it is public."""
-    facts = release.receipt
-    title = f"Heavy hitters of {facts['hierarchy']}"
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>"
-        f"<h1>{html.escape(title)}</h1>"
-        f"<p>Noisy counts with {html.escape(facts['guarantee'])}.</p>"
-        f"<div class='scroll'>{_rows(release)}</div>"
-        f"<div class='scroll'>{facts._repr_html_()}</div></body></html>\n"
+def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> str:
+    """The page as text.
+
+    Parameters
+    ----------
+    frame
+        What a release returned, or some of its rows in any order.
+    receipt
+        Its receipt, ``result.dp.receipt``.
+    title
+        Heading of the page; "Heavy hitters of" and the columns by default.
+
+    Returns
+    -------
+    str
+        One HTML document. It loads nothing: its own policy forbids every request, and every
+        script but its own.
+
+    Raises
+    ------
+    ParameterError
+        The frame lacks a column of a release, or does not belong to the receipt.
+
+    Privacy
+    -------
+    Post-processing of a release: free. The page promises what the receipt says.
+    """
+    hierarchy = as_hierarchy(receipt["hierarchy"])
+    nodes = _nodes(frame, receipt, hierarchy)
+    style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(title or f"Heavy hitters of {', '.join(hierarchy.source_columns)}"),
+        guarantee=html.escape(receipt["guarantee"]),
+        figures=_figures(frame, receipt),
+        promise=_promise(receipt),
+        card=_card(receipt),
+        data=_embedded(nodes),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
     )
 
 
-def _rows(release: Release) -> str:
-    frame = release.frame[["level", "prefix", "residual", "count", "lower", "upper"]]
-    head = "".join(f"<th>{name}</th>" for name in frame.columns)
-    body = []
-    for row in frame.itertuples(index=False):
-        cells = [
-            f"<td>{html.escape(value)}</td>"
-            if isinstance(value, str)
-            else f"<td class='number'>{value}</td>"
-            for value in row
-        ]
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+def write_report(
+    frame: pd.DataFrame, receipt: Receipt, path: str | Path, *, title: str | None = None
+) -> None:
+    """Write :func:`page` to a file."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ParameterError(f"report ({str(path)!r}) is in a folder that does not exist.")
+    text = page(frame, receipt, title=title)
+    Path(path).write_text(text, encoding="utf-8", newline="\n")
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+def _nodes(frame: pd.DataFrame, receipt: Receipt, hierarchy: Hierarchy) -> dict[str, object]:
+    """The released numbers, a list a column, and where each node lies."""
+    ancestor = nearest_reported(frame, hierarchy)
+    missing = [name for name in NUMBERS if name not in frame.columns]
+    if missing:
+        raise ParameterError(
+            f"the frame has no column {missing[0]!r}: pass it as dpframe returned it."
+        )
+    return {
+        "kind": hierarchy.kind,
+        "joint": joint(hierarchy),
+        "levels": list(hierarchy.level_names),
+        "confidence": _percent(receipt),
+        "level": frame["level"].astype("int64").tolist(),
+        "prefix": frame["prefix"].astype(str).tolist(),
+        **{name: frame[name].astype("int64").tolist() for name in NUMBERS},
+        "parent": ancestor.tolist(),
+        "area": areas(frame, ancestor).tolist(),
+    }
+
+
+def _embedded(facts: dict[str, object]) -> str:
+    """JSON that no label can end: ASCII only, and nothing that HTML reads as markup."""
+    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def _figures(frame: pd.DataFrame, receipt: Receipt) -> str:
+    rows = []
+    what = receipt["counts"].split(",")[0]
+    total = frame[frame["level"] == 0]
+    if len(total) == 1:
+        count, lower, upper = (int(total[name].iloc[0]) for name in ("count", "lower", "upper"))
+        between = f"{lower:,} to {upper:,}, {_percent(receipt)}"
+        rows.append((what.capitalize(), f"{count:,}", between))
+    nodes = len(frame) - len(total)
+    rows.append(("Nodes", f"{nodes:,}", f"in {receipt['height']} levels"))
+    rows.append(("Threshold", f"{receipt['threshold']:,}", f"residual {what}"))
+    rows.append(("Epsilon", f"{receipt['epsilon']:g}", f"delta {receipt['delta']:g}"))
+    return "".join(
+        f"<div><dt>{html.escape(name)}</dt>"
+        f"<dd>{html.escape(value)}<small>{html.escape(more)}</small></dd></div>"
+        for name, value, more in rows
+    )
+
+
+def _promise(receipt: Receipt) -> str:
+    """The guarantee in plain words; every number and reservation is one of the receipt."""
+    card = {line.name: line for line in receipt._lines}
+    said = [
+        f"The numbers on this page were released with {receipt['guarantee']}.",
+        f"In plain words: compare two tables that differ by {receipt['neighbours']}. Whatever "
+        f"somebody may read off this page is at most {_factor(receipt['epsilon'])} times as "
+        f"likely with the one as with the other, plus a probability of {receipt['delta']:g}, "
+        "and the other way round.",
+        f"The counts are of {receipt['counts']}. They carry noise on purpose, and can be negative.",
+        f"{_sentence(receipt['intervals'])} ({_percent(receipt)}).",
+    ]
+    if {"certainly reported", "never reported"} <= card.keys():
+        said.append(
+            "A node that was not reported need not be empty: a residual of "
+            f"{card['certainly reported'].value} or more is certainly reported, one below "
+            f"{card['never reported'].value} never is."
+        )
+    said.append(f"The budget is {card['budget'].value}; {card['budget'].meaning}.")
+    return f"<ul class='promise'>{''.join(f'<li>{html.escape(s)}</li>' for s in said)}</ul>"
+
+
+def _card(receipt: Receipt) -> str:
+    lines: list[Quantity] = receipt._lines
+    return "".join(
+        f"<tr><th scope='row'>{html.escape(line.name)}</th>"
+        f"<td>{html.escape(_shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
+        for line in lines
+    )
+
+
+def _percent(receipt: Receipt) -> str:
+    return f"{100 * receipt['confidence']:.6g} %"
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon to four digits, rounded up: a smaller factor would promise more."""
+    factor = math.exp(epsilon)
+    unit = 10.0 ** (math.floor(math.log10(factor)) - 3)
+    return f"{math.ceil(factor / unit) * unit:,.4g}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# -- assets --------------------------------------------------------------------------------------
+
+
+def _asset(name: str) -> str:
+    return (resources.files("dpframe.frontends") / "report_assets" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from urllib.parse import quote
@@ -157,6 +157,14 @@ class Hierarchy(ABC):
     def label_columns(self) -> tuple[str, ...]:
         """Extra columns of the result, one a level; only ``columns`` has them."""
         return ()
+
+    @abstractmethod
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        """The nodes above a released node of ``level`` >= 1 and itself, coarse to fine.
+
+        ``shown`` is its label, or its label columns down to its level. What stands for a node is
+        the same in every lineage. Raises ValueError for text that is no label of this kind.
+        """
 
 
 def _quoted(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -71,3 +72,6 @@ class Code(Hierarchy):
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return keys
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        return (*(shown[0][:n] for n in self.lengths[: level - 1]), shown[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -120,6 +120,9 @@ class Columns(Hierarchy):
     @property
     def label_columns(self) -> tuple[str, ...]:
         return tuple(self._free(c) if c in RESERVED else c for c in self.columns)
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        return tuple(shown[:n] for n in range(1, level + 1))
 
     def _free(self, reserved: str) -> str:
         name = f"{reserved}_"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,9 @@ from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_
 
 FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
 """Levels, coarse to fine, and how people read them."""
+
+WIDTHS = {"year": 4, "month": 7, "day": 10, "hour": 16}
+"""Characters of each format: a coarser level is the beginning of a finer one."""
 
 OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*$"
 """End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
@@ -108,6 +112,9 @@ class Date(Hierarchy):
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return (f"strftime({keys[0]}, '{FORMATS[self.levels[level - 1]]}')",)
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        return (*(shown[0][: WIDTHS[name]] for name in self.levels[: level - 1]), shown[0])
 
 
 def _cut(level: str, time: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -127,6 +128,15 @@ class Ip(Hierarchy):
             return f"{ipaddress.IPv4Address(address & 0xFFFFFFFF)}/{bits}"
         bits = self.prefixes6[min(level, len(self.prefixes6)) - 1]
         return f"{ipaddress.IPv6Address(address)}/{bits}"
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        if shown[0] == INVALID:
+            return shown
+        address = ipaddress.ip_address(shown[0].partition("/")[0])
+        lengths = self.prefixes if address.version == 4 else self.prefixes6
+        bits = int(address)
+        masked = ((n, bits >> (address.max_prefixlen - n)) for n in lengths[:level])
+        return tuple((address.version, *node) for node in masked)
 
 
 def _mask(bits: int) -> int:

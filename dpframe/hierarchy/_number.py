@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -103,6 +104,13 @@ class Number(Hierarchy):
         low, high = (self.lower + span * (i / bins) for i in (index, index + 1))
         end = "]" if index == bins - 1 else ")"
         return f"[{_short(low)}, {_short(high)}{end}"
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        if shown[0] == INVALID:
+            return shown
+        low = float(shown[0][1:].partition(",")[0])
+        index = round((low - self.lower) / (self.upper - self.lower) * 2**level)
+        return tuple(index >> (level - n) for n in range(1, level + 1))
 
 
 def _short(x: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -87,3 +88,7 @@ class Path(Hierarchy):
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         return keys
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        parts = shown[0].split(self.separator)
+        return (*(self.separator.join(parts[:n]) for n in range(1, level)), shown[0])

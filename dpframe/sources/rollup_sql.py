@@ -31,8 +31,8 @@ def rollup_sql(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
     named = list(zip(hierarchy.source_columns, types, strict=True))
-    chosen = [f"{_exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
-    user = [f"{_exact(unit.user, user_type)} AS u"] if unit.user is not None else []
+    chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
+    user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     parts = [
         f"source AS (SELECT {', '.join(chosen + user)} FROM {view})",
         *(
@@ -50,7 +50,7 @@ def rollup_sql(
     )
 
 
-def _exact(column: str, duckdb_type: str | None) -> str:
+def exact(column: str, duckdb_type: str | None) -> str:
     """A column whose texts are equal only if they are the same bytes, whatever its collation."""
     return identifier(column) + (" COLLATE C" if duckdb_type == "VARCHAR" else "")
 

@@ -1,0 +1,126 @@
+"""Which reported node lies under which, and room for each in a drawing; from public data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import INVALID, Hierarchy
+from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._path import Path
+
+
+def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.int64]:
+    """The nearest reported ancestor of every row.
+
+    Parameters
+    ----------
+    frame
+        Rows of a release in any order, also some of them only: ``level``, ``prefix`` and, for
+        ``columns``, the column of each level.
+    hierarchy
+        The hierarchy of the release, ``as_hierarchy(receipt["hierarchy"])``.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape (n,): position of the ancestor's row, -1 where none is reported.
+
+    Raises
+    ------
+    ParameterError
+        A row is no node of this hierarchy, or a column is missing.
+
+    Privacy
+    -------
+    Post-processing of a release: free.
+
+    Notes
+    -----
+    A value that is literally ``<invalid>`` reads like a missing one. Of two rows that read alike
+    the first is taken, which in the order of a release is the literal one.
+    """
+    lineages = _lineages(frame, hierarchy)
+    places: dict[tuple[int, Hashable], int] = {}
+    for place, lineage in enumerate(lineages):
+        places.setdefault((len(lineage), lineage[-1] if lineage else None), place)
+    root = places.get((0, None), -1)
+    nearest = np.full(len(lineages), root, dtype=np.int64)
+    for place, lineage in enumerate(lineages):
+        if not lineage:
+            nearest[place] = -1
+        for level in range(len(lineage) - 1, 0, -1):
+            above = places.get((level, lineage[level - 1]))
+            if above is not None:
+                nearest[place] = above
+                break
+    return nearest
+
+
+def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Room for every row in a drawing where children lie inside their parent.
+
+    A noisy count can be negative, and children can sum up to more than their parent. The area
+    of a node is its count or what its children take, whichever is more, and never below 0.
+
+    Parameters
+    ----------
+    frame
+        Rows of a release: ``level`` and ``count``.
+    ancestor
+        int64, shape (n,), from :func:`nearest_reported`.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, shape (n,), in the unit of ``count``.
+    """
+    level = frame["level"].to_numpy(dtype=np.int64)
+    area: NDArray[np.int64] = np.maximum(frame["count"].to_numpy(dtype=np.int64), 0)
+    inside = np.zeros_like(area)
+    for depth in range(int(level.max(initial=0)), -1, -1):
+        here = np.flatnonzero(level == depth)
+        area[here] = np.maximum(area[here], inside[here])
+        below = here[ancestor[here] >= 0]
+        np.add.at(inside, ancestor[below], area[below])
+    return area
+
+
+def joint(hierarchy: Hierarchy) -> str:
+    """What joins the label of a node to the rest of its children's labels; empty if nothing does.
+
+    Only paths and columns repeat the label of the parent in front.
+    """
+    if isinstance(hierarchy, Path):
+        return hierarchy.separator
+    return " / " if isinstance(hierarchy, Columns) else ""
+
+
+def _lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
+    names = hierarchy.label_columns or ("prefix",)
+    missing = [name for name in ("level", *names) if name not in frame.columns]
+    if missing:
+        raise ParameterError(
+            f"the frame has no column {missing[0]!r}: pass it as dpframe returned it."
+        )
+    texts = [frame[n].astype(object).where(frame[n].notna(), INVALID).map(str) for n in names]
+    levels = frame["level"].to_numpy(dtype=np.int64).tolist()
+    out = []
+    for row, (level, *shown) in enumerate(zip(levels, *texts, strict=True)):
+        own = tuple(shown[:level] if hierarchy.label_columns else shown)
+        lineage: tuple[Hashable, ...] = ()
+        if 1 <= level <= hierarchy.height:
+            with suppress(ValueError, OverflowError):
+                lineage = hierarchy.lineage(level, own)
+        if len(lineage) != level:
+            raise ParameterError(
+                f"row {row} of the frame is no node of {hierarchy.spec!r}: pass the frame as "
+                "dpframe returned it, with its own receipt."
+            )
+        out.append(lineage)
+    return out

@@ -1,0 +1,190 @@
+"""Published results as BI tools read them: DuckDB, SQLAlchemy, pandas, Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from pandas.testing import assert_frame_equal
+
+import dpframe as dp
+from dpframe import publish
+from dpframe.release import receipt_of
+from tests.published import (
+    NOVEMBER,
+    OCTOBER,
+    SALES,
+    assert_whole,
+    content,
+    engine_of,
+    ledger_in,
+    rows,
+)
+
+COLUMNS = "FROM duckdb_columns() WHERE NOT internal"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> dp.Ledger:
+    return ledger_in(tmp_path)
+
+
+@pytest.fixture
+def results(ledger: dp.Ledger, tmp_path: Path) -> Path:
+    publish(ledger, tmp_path / "results.duckdb")
+    return tmp_path / "results.duckdb"
+
+
+@pytest.fixture
+def engine(results: Path) -> Iterator[sa.Engine]:
+    made = engine_of(results)
+    yield made
+    made.dispose()
+
+
+# -- what is in it -------------------------------------------------------------------------------
+
+
+def test_tables_hold_what_was_released_and_views_the_newest(
+    ledger: dp.Ledger, results: Path
+) -> None:
+    """Same columns, order and rows; a family's columns may change from release to release."""
+    found = content(results)
+    assert assert_whole(found) == 3
+    for name, table in ((OCTOBER, "ips_2026_10"), (SALES, "grösse_2026_q3")):
+        assert_frame_equal(found[table], ledger.recall(name), check_dtype=False)
+    newest = ledger.recall(NOVEMBER).rename(columns={"Level": "Level__2"})
+    for name in ("ips_2026_11", "ips_latest"):  # SQL takes Level and level for one name
+        assert_frame_equal(found[name], newest, check_dtype=False)
+    types = {kind for (kind,) in rows(results, f"SELECT data_type {COLUMNS}")}
+    assert types <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"}  # flat
+
+
+def test_releases_and_budget_are_those_of_the_ledger(ledger: dp.Ledger, results: Path) -> None:
+    """One row a named release with its receipt, and what all charges cost."""
+    found = content(results)
+    listed = found["dp_releases"]
+    assert list(listed["release"]) == [OCTOBER, SALES, NOVEMBER]
+    assert list(listed["charge"]) == [1, 2, 3]
+    assert list(listed["is_latest"]) == [False, True, True]
+    for row in listed.itertuples():
+        receipt = ledger.recall(row.release).attrs["dp"]
+        assert json.loads(row.receipt) == receipt
+        for fact in ("guarantee", "neighbours", "epsilon", "delta", "threshold", "confidence"):
+            assert getattr(row, fact) == receipt[fact]
+        assert pd.Timestamp(row.time, tz="UTC") == pd.Timestamp(receipt["time"])
+    budget = found["dp_budget"].drop(columns="ledger_id")
+    assert_frame_equal(budget, ledger.summary().drop(columns="ledger"), check_dtype=False)
+    assert found["dp_budget"]["ledger_id"][0] == ledger.ledger_id
+
+
+def test_everything_has_a_comment(results: Path) -> None:
+    """Tables carry the guarantee, columns what they mean, intervals their confidence."""
+    named = "SELECT table_name, comment FROM duckdb_tables() UNION ALL SELECT view_name, comment "
+    comments = dict(rows(results, f"{named} FROM duckdb_views() WHERE NOT internal"))
+    guarantee = "(0.5, 1e-06)-differential privacy for adding or removing one record"
+    assert set(comments) == set(content(results))
+    assert all(comments.values())
+    assert guarantee in comments["ips_2026_11"]
+    assert guarantee in comments["ips_latest"]
+    columns = rows(results, f"SELECT table_name, column_name, comment {COLUMNS}")
+    by_name = {(table, column): comment for table, column, comment in columns}
+    assert all(by_name.values())
+    assert "0.9" in by_name["ips_latest", "lower"]
+    assert "records" in by_name["ips_latest", "count"]
+    assert "users, each weighing 1" in by_name["grösse_2026_q3", "count"]
+    assert "'Level' at level 1" in by_name["ips_2026_11", "Level__2"]
+
+
+def test_the_same_ledger_gives_the_same_content(ledger: dp.Ledger, tmp_path: Path) -> None:
+    """Publishing adds no clock and no path: equal tables, equal Parquet bytes."""
+    for name in ("a.duckdb", "b.duckdb", "b.duckdb"):
+        publish(ledger, tmp_path / name)
+    first, second = content(tmp_path / "a.duckdb"), content(tmp_path / "b.duckdb")
+    assert list(first) == list(second)
+    for name, frame in first.items():
+        assert_frame_equal(frame, second[name])
+    files = sorted((tmp_path / "a_parquet").iterdir())
+    assert len(files) == 5
+    for file in files:
+        assert file.read_bytes() == (tmp_path / "b_parquet" / file.name).read_bytes()
+    assert str(tmp_path) not in "".join(f.to_csv() for f in first.values())
+
+
+def test_a_choice_of_releases_renames_none_and_drops_the_others(
+    ledger: dp.Ledger, results: Path
+) -> None:
+    """The newest of a family is the newest that is published."""
+    publish(ledger, results, releases=[OCTOBER])
+    found = content(results)
+    assert set(found) == {"dp_releases", "dp_budget", "ips_2026_10", "ips_latest"}
+    assert {p.stem for p in (results.parent / "results_parquet").iterdir()} == set(found) - {
+        "ips_latest"
+    }
+    assert assert_whole(found) == 1
+
+
+# -- how it is read ------------------------------------------------------------------------------
+
+
+def test_sqlalchemy_reflects_tables_views_columns_and_comments(engine: sa.Engine) -> None:
+    """What BI tools on SQLAlchemy list to their users."""
+    inspector = sa.inspect(engine)
+    tables = ["dp_budget", "dp_releases", "grösse_2026_q3", "ips_2026_10", "ips_2026_11"]
+    assert sorted(inspector.get_table_names()) == tables
+    assert sorted(inspector.get_view_names()) == ["grösse_latest", "ips_latest"]
+    for name in ("ips_2026_10", "grösse_latest"):
+        comment = inspector.get_table_comment(name)["text"]
+        assert comment is not None
+        assert "differential privacy" in comment
+        columns = inspector.get_columns(name)
+        assert all(column["comment"] for column in columns)
+        assert all(isinstance(column["type"], sa.BigInteger | sa.String) for column in columns)
+
+
+@pytest.mark.filterwarnings("ignore:duckdb-engine doesn't yet support reflection on indices")
+def test_sqlalchemy_reflects_everything_at_once(engine: sa.Engine, ledger: dp.Ledger) -> None:
+    """``MetaData.reflect`` and queries built from it, by name."""
+    metadata = sa.MetaData()
+    metadata.reflect(engine, views=True)
+    assert len(metadata.tables) == 7
+    ips = metadata.tables["ips_2026_10"]
+    root = sa.select(ips.c.prefix, ips.c["count"]).where(ips.c.level == 0)
+    with engine.connect() as con:
+        (found,) = con.execute(root).all()
+    assert tuple(found) == tuple(ledger.recall(OCTOBER).loc[0, ["prefix", "count"]])
+
+
+def test_pandas_reads_sql(engine: sa.Engine, ledger: dp.Ledger) -> None:
+    """``pandas.read_sql`` gives the frame back; read-only means read-only."""
+    with engine.connect() as con:
+        found = pd.read_sql(sa.text("SELECT * FROM ips_2026_10"), con)
+        assert_frame_equal(found, ledger.recall(OCTOBER), check_dtype=False)
+        with pytest.raises(sa.exc.DBAPIError, match="read-only"):
+            con.execute(sa.text("DELETE FROM ips_2026_10"))
+
+
+def test_parquet_is_read_by_pyarrow_polars_and_pandas(ledger: dp.Ledger, results: Path) -> None:
+    """Every file is a release with its receipt, or one of the two lists."""
+    folder = results.parent / "results_parquet"
+    for row in pl.read_parquet(folder / "dp_releases.parquet").iter_rows(named=True):
+        file = folder / f"{row['table_name']}.parquet"
+        table = pq.read_table(file)
+        receipt = receipt_of(pq.read_schema(file).metadata)
+        assert receipt == ledger.recall(row["release"]).attrs["dp"] == json.loads(row["receipt"])
+        frame = ledger.recall(row["release"]).rename(columns={"Level": "Level__2"})
+        assert_frame_equal(pd.read_parquet(file), frame, check_dtype=False)
+        assert_frame_equal(table.to_pandas(), frame, check_dtype=False)
+        assert pl.read_parquet(file).to_dicts() == table.to_pylist()
+
+
+def test_older_duckdb_can_read_the_file(results: Path) -> None:
+    """Programs that show results lag behind: the file is in the format of DuckDB 1.0."""
+    (tags,) = rows(results, "SELECT tags FROM duckdb_databases() WHERE database_name = 'results'")
+    assert tags[0]["storage_version"] == "v1.0.0+"

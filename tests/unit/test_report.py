@@ -1,0 +1,249 @@
+"""The page of a release: what is in it, what it promises, and that data cannot become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.errors import ParameterError
+from dpframe.frontends.report import _factor, page, write_report
+from dpframe.receipt import Receipt
+from dpframe.testing import seeded_noise
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    '"><img src=x onerror=alert(3)>',
+    "<!-- ",
+    "]]>",
+    "&lt;b&gt; &amp;",
+    "$title ${data} {{style}}",
+    "\u2028\u2029 \x00 \u202e",
+    "'';\\u003c/script>",
+]
+SALES = pd.DataFrame(
+    {
+        "country": ["France"] * 400 + ["日本"] * 300 + HOSTILE * 100,
+        "city": ["Paris"] * 200 + ["Lyon"] * 200 + ["東京"] * 300 + HOSTILE[::-1] * 100,
+        "who": np.arange(700 + 100 * len(HOSTILE)),
+    }
+)
+
+
+def result(hierarchy: Any = ("country", "city"), **arguments: Any) -> pd.DataFrame:
+    with seeded_noise(3):
+        return dp.hhh(SALES, list(hierarchy), **{**BUDGET, **arguments})
+
+
+class Reading(HTMLParser):
+    """What a browser's parser would find."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, str] = {}
+        self.text = ""
+        self.open = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open = f"{tag} {dict(attrs).get('type') or ''}".strip()
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = ""
+
+    def handle_data(self, text: str) -> None:
+        if self.open:
+            self.inside[self.open] = self.inside.get(self.open, "") + text
+        self.text += text
+
+    @property
+    def data(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.inside["script application/json"])
+        return found
+
+
+def read(frame: pd.DataFrame, **arguments: Any) -> Reading:
+    return Reading(page(frame, frame.dp.receipt, **arguments))
+
+
+# -- nothing from outside, nothing from data -----------------------------------------------------
+
+
+def test_the_page_asks_for_nothing() -> None:
+    """No address but the page's own, and a policy that forbids every request."""
+    text = page(result(), result().dp.receipt)
+    found = Reading(text)
+    links = {v for _, attributes in found.tags for k, v in attributes.items() if k in "src href"}
+    assert links == {"#nodes", "data:,"}
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+    policy = next(a["content"] for t, a in found.tags if t == "meta" and a.get("content", ""))
+    assert str(policy).startswith("default-src 'none';")
+
+
+@pytest.mark.parametrize(
+    ("element", "rule"), [("style", "style-src"), ("script module", "script-src")]
+)
+def test_the_policy_allows_this_script_and_style_only(element: str, rule: str) -> None:
+    """By their hashes; so an inline handler or another script in the page stays dead."""
+    found = read(result())
+    policy = str(next(a["content"] for t, a in found.tags if "http-equiv" in a))
+    digest = hashlib.sha256(found.inside[element].encode()).digest()
+    assert f"{rule} 'sha256-{base64.b64encode(digest).decode()}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_labels_are_data_and_never_markup() -> None:
+    """Labels, column names, user names and the title: the same elements as for harmless ones."""
+    hostile = SALES.rename(columns={"country": HOSTILE[0], "city": HOSTILE[1], "who": HOSTILE[2]})
+    with seeded_noise(3):
+        frame = dp.hhh(hostile, HOSTILE[:2], user=HOSTILE[2], **BUDGET)
+    assert set(HOSTILE) <= set(frame[HOSTILE[0]].dropna())
+    found = read(frame, title=HOSTILE[1])
+    assert [tag for tag, _ in found.tags] == [tag for tag, _ in read(result(user="who")).tags]
+    assert found.data["prefix"] == frame["prefix"].tolist()
+    assert found.data["levels"] == HOSTILE[:2]
+    assert HOSTILE[1] in found.text
+    assert HOSTILE[2] in found.text
+    assert found.tags.count(("script", {"type": "module"})) == 1
+
+
+def test_the_scripts_never_read_text_as_markup() -> None:
+    """Only text nodes and properties: none of the ways in which text becomes elements or code."""
+    folder = Path(dp.__file__).parent / "frontends" / "report_assets"
+    scripts = "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.js")))
+    assert len(scripts) > 5000
+    for way in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("):
+        assert way not in scripts
+    assert not re.search(r"</script|<!--", scripts)
+
+
+# -- what is in it -------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_of_the_frame() -> None:
+    """Every column of every row, in any order of rows, with parents and areas."""
+    frame = result()
+    for rows in (frame, frame.sort_values("count"), frame.iloc[::2]):
+        found = read(rows).data
+        for name in ("level", "prefix", "residual", "count", "lower", "upper"):
+            assert found[name] == rows[name].tolist()
+        for child, parent in enumerate(found["parent"]):
+            assert parent < 0 or rows["prefix"].iloc[child].startswith(
+                rows["prefix"].iloc[parent].replace("*", "")
+            )
+        assert min(found["area"]) >= 0
+
+
+def test_figures_and_card_are_those_of_the_receipt() -> None:
+    """Total with its interval, and every line of the privacy card."""
+    frame = result()
+    found = read(frame)
+    total = frame.iloc[0]
+    assert f"{total['count']:,}" in found.text
+    assert f"{total['lower']:,} to {total['upper']:,}, 95 %" in found.text
+    for name, value, meaning in frame.attrs["dp"]["card"]:
+        assert name in found.text
+        assert meaning in found.text
+        assert isinstance(value, float | bool) or str(value) in found.text
+    assert frame.attrs["dp"]["release_id"] in found.text
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows_are_a_page_too(rows: int) -> None:
+    """Nothing reported, and the total only."""
+    frame = result().iloc[:rows]
+    assert read(frame).data["count"] == frame["count"].tolist()
+
+
+def test_a_thousand_nodes_fit_in_six_megabytes(tmp_path: Path) -> None:
+    """Also with labels of a hundred characters in another script."""
+    some = result(["country"])
+    n = 1000
+    frame = pd.DataFrame({"level": [1] * n, "prefix": [f"{i:04}" + "日" * 96 for i in range(n)]})
+    frame["country"] = frame["prefix"]
+    for name in ("residual", "count", "lower", "upper"):
+        frame[name] = range(10**6, 10**6 + n)
+    write_report(
+        frame, Receipt({**some.attrs["dp"], "hierarchy": "columns:country"}), tmp_path / "r.html"
+    )
+    assert (tmp_path / "r.html").stat().st_size < 6_000_000
+
+
+def test_a_written_report_is_the_page(tmp_path: Path) -> None:
+    """UTF-8, one kind of line end; a folder that does not exist is an error with advice."""
+    frame = result()
+    write_report(frame, frame.dp.receipt, tmp_path / "r.html", title="Très")
+    text = (tmp_path / "r.html").read_bytes().decode("utf-8")
+    assert text == page(frame, frame.dp.receipt, title="Très")
+    assert "<title>Très</title>" in text
+    with pytest.raises(ParameterError, match="folder that does not exist"):
+        write_report(frame, frame.dp.receipt, tmp_path / "no" / "r.html")
+
+
+@pytest.mark.parametrize("column", ["level", "prefix", "country", "count", "upper"])
+def test_a_frame_without_a_column_is_refused(column: str) -> None:
+    frame = result()
+    if column == "prefix":
+        receipt = result(["country"]).dp.receipt
+        receipt = Receipt({**dict(receipt), "hierarchy": "path:country"})
+    else:
+        receipt = frame.dp.receipt
+    with pytest.raises(ParameterError, match=f"no column '{column}'"):
+        page(frame.drop(columns=column), receipt)
+
+
+# -- what it promises ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"user": "who"},
+        {"user": "who", "contribution": "records", "max_contributions": 3},
+        {"epsilon": 0.3, "confidence": 0.9},
+        {"mechanism": "laplace"},
+        {"remainder": False},
+    ],
+)
+def test_the_promise_is_the_receipts(arguments: dict[str, Any]) -> None:
+    """Guarantee, unit, intervals, certain bounds and budget; every number stands in the receipt."""
+    frame = result(**arguments)
+    receipt = frame.dp.receipt
+    text = read(frame).text
+    said = text[text.index("What is promised") : text.index("Privacy card")]
+    assert receipt["guarantee"] in said
+    assert f"differ by {receipt['neighbours']}" in said
+    assert receipt["counts"] in said
+    assert receipt["intervals"][1:] in said
+    assert receipt["budget"] in said
+    bounds = {name: value for name, value, _ in receipt["card"]}
+    assert ("certainly reported" in said) is ("certainly reported" in bounds)
+    known = json.dumps(receipt.to_dict()) + _factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
+    for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
+        assert number in known or float(number) == 100 * receipt["confidence"]
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.01, 0.3, 1.0, math.log(2), 2.0, 5.0, 13.7, 50.0])
+def test_factors_are_rounded_up(epsilon: float) -> None:
+    """Never below e^epsilon, and within a thousandth of it."""
+    shown = float(_factor(epsilon).replace(",", ""))
+    assert math.exp(epsilon) * (1 - 1e-12) <= shown <= math.exp(epsilon) * 1.0011
