@@ -1,0 +1,275 @@
+"""Misra-Gries sketches after post-processing, alone or summed: every counter with its own noise.
+
+Subtract from each counter the mean over k + 1, ``g = (sum of counters)/(k + 1)`` (Lebeda and Tetek,
+Algorithm 3). On the integers ``V = (k + 1) C - sum of C`` a record moves one value by k and the
+other k - 1 by -1, or all k by -1 (their section 6, Lemma 2, in units of 1/(k + 1)). The noise is
+drawn on these integers and values are divided by k + 1 and rounded *afterwards*: rounding g first
+moves all k counters by one, and noise on whole counts would leave the fraction, the same for all
+counters, in plain sight.
+
+*Bound.* As in :mod:`dpframe.accounting.sketches`: the divergence of the move, computed exactly for
+the largest move (k, 1, ..., 1), plus the chance that an unshared key passes. Two ways:
+
+variant sketch, noise on all k values before any is dropped
+    two unshared keys with values at most k and 0;
+``merged``: values <= 0 dropped, any number of sketches added (a record enters one of them)
+    clipping at 0 only shrinks the move, so the sensitivities are those of one sketch. One side
+    stores alone at most one key of value <= k, the other up to k keys of value 1; each side is
+    given the keys of the other with value 0, which pass less often. All k + 1 are charged.
+
+*Pure.* Laplace noise of scale ``(2k - 1)/epsilon`` in these units on every element of a finite
+public universe, zeros included.
+
+References
+----------
+C. J. Lebeda, J. Tetek, Better differentially private approximate histograms and heavy hitters using
+the Misra-Gries sketch: Algorithm 3, section 6, Lemmas 1 and 2, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from dpframe.accounting.moves import (
+    MARGIN,
+    Bounded,
+    Family,
+    Move,
+    Unshared,
+    any_reaches,
+    at_least,
+    bound_for,
+    noise_table,
+    unbounded_delta,
+    upper_tails,
+)
+from dpframe.accounting.scales import (
+    ATTEMPTS,
+    OFTEN,
+    OFTEN_DEVIATIONS,
+    better_family,
+    candidate_scales,
+    out_of_reach,
+)
+from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable
+
+LARGEST_TABLE = 8_000_000
+"""Entries beyond which a table would not fit comfortably in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatticeLaws:
+    """Noise and threshold for post-processed sketches, in units of ``1/unit`` of a count.
+
+    A key is published iff ``V + Z >= theta``, with the value ``(V + Z) / unit``, rounded.
+    """
+
+    family: Family
+    noise: NoiseTable
+    scale: float
+    theta: int
+    unit: int
+    sketches: int
+    merged: bool
+    delta: float
+
+    @property
+    def threshold(self) -> float:
+        """The threshold in counts."""
+        return self.theta / self.unit
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of a published value, in counts, before rounding."""
+        return self.noise.sd / self.unit
+
+    def chance(self, value: float) -> float:
+        """P(a key with this post-processed value, in counts, is published)."""
+        x = np.array([self.theta - math.floor(value * self.unit)])
+        return float(at_least(self.noise, x)[0])
+
+    @property
+    def visible(self) -> int:
+        """Smallest whole value that is published with probability ``OFTEN``."""
+        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
+        return math.ceil((self.theta - often) / self.unit)
+
+
+def lattice_unshared(counters: int, *, merged: bool) -> Unshared:
+    """Values that only one neighbour stores, in units of 1/(k + 1)."""
+    return ((counters, 1), (1, counters)) if merged else ((counters, 1), (0, 1))
+
+
+def lattice_move(counters: int, sketches: int) -> Move:
+    return Move(far=counters, near=counters - 1, times=sketches)
+
+
+def pure_scale(counters: int, epsilon: float, *, sketches: int = 1) -> Fraction:
+    """Scale of discrete Laplace noise for epsilon-DP over a finite universe, rounded up.
+
+    In units of ``1/(counters + 1)`` of a count, on every element of the universe and each of
+    ``sketches`` levels: ``sketches (2k - 1)/epsilon``, up to the next float, which it equals.
+    """
+    exact = Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon)
+    up = float(exact)
+    while Fraction(up) < exact:
+        up = math.nextafter(up, math.inf)
+    return Fraction(up)
+
+
+def lattice_delta(
+    noise: NoiseTable,
+    *,
+    family: Family,
+    scale: float,
+    theta: int,
+    counters: int,
+    sketches: int,
+    epsilon: float,
+    merged: bool = False,
+) -> float:
+    """Upper bound on delta of the release of ``sketches`` levels; all in units of 1/(k + 1).
+
+    ``merged`` stands for the sum, on each level, of any number of sketches of which a record
+    enters one.
+    """
+    bounded = Bounded.of(noise, family=family, scale=scale)
+    moved = bounded.delta(lattice_move(counters, sketches), epsilon)
+    unshared = lattice_unshared(counters, merged=merged)
+    passed = float(any_reaches(noise, np.array([theta]), unshared)[0])
+    return min(1.0, (moved + sketches * passed) * MARGIN)
+
+
+@lru_cache(maxsize=256)
+def lattice_laws(
+    *,
+    counters: int,
+    sketches: int,
+    epsilon: float,
+    delta: float,
+    family: Family | None = None,
+    merged: bool = False,
+) -> LatticeLaws:
+    """The least noise and threshold within the budget.
+
+    Parameters
+    ----------
+    counters
+        Number k of counters of each sketch, the same for all that are added.
+    sketches
+        Number of levels; sketches added to each other count once.
+    family
+        ``None`` takes the family with the smallest ``visible``.
+    merged
+        Values <= 0 are dropped before the noise, and sketches may be added. A standard sketch,
+        which has dropped its zeros already, needs this too.
+
+    Returns
+    -------
+    LatticeLaws
+        With ``delta`` at most the requested one, recomputed from the table.
+
+    Raises
+    ------
+    BudgetError
+        No 64-bit table reaches the budget.
+    """
+    if family is None:
+        return better_family(
+            lambda each: lattice_laws(
+                counters=counters,
+                sketches=sketches,
+                epsilon=epsilon,
+                delta=delta,
+                family=each,
+                merged=merged,
+            )
+        )
+    move = lattice_move(counters, sketches)
+    scales = list(candidate_scales(family, move, epsilon, delta))
+    for part in ATTEMPTS:
+        sizes = [
+            size
+            for scale in scales
+            for size in _sizes(family, scale, counters, sketches, epsilon, part * delta, merged)
+        ]
+        for _, scale, bound, theta in sorted(sizes)[:2]:
+            laws = LatticeLaws(
+                family=family,
+                noise=noise_table(family, scale, bound),
+                scale=scale,
+                theta=theta,
+                unit=counters + 1,
+                sketches=sketches,
+                merged=merged,
+                delta=1.0,
+            )
+            spent = lattice_delta(
+                laws.noise,
+                family=family,
+                scale=scale,
+                theta=theta,
+                counters=counters,
+                sketches=sketches,
+                epsilon=epsilon,
+                merged=merged,
+            )
+            if spent <= delta:
+                return replace(laws, delta=spent)
+    raise out_of_reach(epsilon, delta, f"{sketches} sketches of {counters} counters")
+
+
+Size = tuple[float, float, int, int]
+"""(merit, scale, bound, theta), merit about ``visible`` in units."""
+
+
+def _sizes(
+    family: Family,
+    scale: float,
+    counters: int,
+    sketches: int,
+    epsilon: float,
+    delta: float,
+    merged: bool,
+) -> list[Size]:
+    """Bounds and thresholds that the rest of delta affords at one scale, from the unbounded law.
+
+    Either a long table with a threshold on its tail, or a table so short that no unshared key can
+    pass, paid for where it ends.
+    """
+    move = lattice_move(counters, sketches)
+    moved = unbounded_delta(family, scale, move, epsilon)
+    rest = delta - moved
+    if rest <= 0:
+        return []
+    reach = bound_for(family, scale, 1e-4 * rest / sketches) + 2 * counters
+    if 2 * reach + 1 > LARGEST_TABLE:
+        raise BudgetError(
+            f"epsilon ({epsilon:g}) is too small for {sketches} sketches of {counters} counters: "
+            f"the noise would need tables of {2.0 * reach:.0e} entries. Raise epsilon, or lower "
+            "the number of counters."
+        )
+    tails = upper_tails(family, scale, reach)
+    padded = np.concatenate([np.full(counters + 1, 1.0), tails])  # x from -(k + 1)
+    at = counters + 1 + np.arange(len(tails))
+    with np.errstate(divide="ignore"):
+        none = sum(
+            times * np.log1p(-np.minimum(padded[at - value], 1.0))
+            for value, times in lattice_unshared(counters, merged=merged)
+        )
+    passed = -sketches * np.expm1(none)
+    last, beyond = np.maximum(tails[:-1] - tails[1:], 0.0), tails[1:]
+    last_far = np.maximum(padded[at - counters + 1][:-1] - beyond, 0.0)
+    ended = sketches * (last_far + (counters - 1) * last)  # by a table that ends here
+    ended += moved * np.expm1(np.minimum(2 * move.coordinates * beyond, 50.0))
+    long, short = int(np.argmax(ended <= 0.01 * rest)), int(np.argmax(ended <= rest))
+    theta = int(np.argmax(passed <= 0.99 * rest))
+    sd = scale * (math.sqrt(2) if family == "laplace" else 1.0)
+    options = [(long, theta), (short, short + counters + 1)]
+    return [(t + OFTEN_DEVIATIONS * sd, scale, b, t) for b, t in options if b > 0 and t > 0]

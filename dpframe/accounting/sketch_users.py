@@ -1,0 +1,62 @@
+"""Users with several records: the sketch of users' sets, or group privacy on the plain sketch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from dpframe.accounting.gshm import GshmLaws, gshm_laws
+from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.budget import Budget, per_record
+from dpframe.errors import BudgetError
+
+UserSketch = Literal["privacy-aware", "plain"]
+
+
+@lru_cache(maxsize=256)
+def better_user_laws(
+    *,
+    counters: int,
+    sketches: int,
+    max_contributions: int,
+    epsilon: float,
+    delta: float,
+    standard: bool = False,
+) -> tuple[UserSketch, SketchLaws | GshmLaws]:
+    """The sketch that shows smaller counters for the same budget of a user, and its laws.
+
+    Parameters
+    ----------
+    counters
+        Number k of counters of each sketch.
+    sketches
+        Number of levels; a user enters each.
+    max_contributions
+        Distinct items of a user at most, on each level.
+    standard
+        Whether the plain sketch removes zeros at once.
+
+    Returns
+    -------
+    name
+        ``"privacy-aware"``: decrements at most once a user (Lebeda and Tetek, Algorithm 4), at most
+        k counters on a level move by 1 in one direction, released with Gaussian noise.
+        ``"plain"``: one record at a time, with the budget of a group of ``max_contributions``.
+    laws
+        Their ``delta`` is for the whole user, or for one record of the plain sketch.
+    """
+    aware = gshm_laws(changed=counters, sketches=sketches, epsilon=epsilon, delta=delta)
+    record = per_record(Budget(epsilon=epsilon, delta=delta), max_contributions)
+    try:
+        plain = sketch_laws(
+            sketches=sketches,
+            epsilon=record.epsilon,
+            delta=record.delta,
+            standard=standard,
+            counters=counters,
+        )
+    except BudgetError:
+        return "privacy-aware", aware
+    if (plain.visible, plain.sd) <= (aware.visible, aware.sd):
+        return "plain", plain
+    return "privacy-aware", aware
