@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -149,28 +149,37 @@ def add_functions(
     arrows: dict[str, tuple[Callable[..., pa.Array], str]],
 ) -> None:
     """Scalar functions of any arguments, unless the database has them: some give text, foldable
-    while a statement is bound; some take and give Arrow arrays, run once for every row."""
-    names = {
-        row[0]
-        for row in con.execute(
-            "SELECT function_name FROM duckdb_functions() WHERE starts_with(function_name, ?)",
-            ["__dpframe_"],
+    while a statement is bound; some take and give Arrow arrays, run once for every row.
+
+    A cursor adds them, so that no transaction of the caller takes them back, and looks where no
+    macro of the caller has one of their names.
+    """
+    with _adding, con.cursor() as cursor:
+        with suppress(duckdb.InvalidInputException):  # the configuration may be locked
+            cursor.execute("SET search_path = 'system.main'")
+        found = cursor.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE database_name = 'system' "
+            "AND starts_with(function_name, '__dpframe_')"
         ).fetchall()
-    }
-    for name, text in texts.items():
-        if name not in names:
-            con.create_function(name, text, None, "VARCHAR", null_handling=SPECIAL)
-    for name, (arrow, kind) in arrows.items():
-        if name not in names:
-            con.create_function(
-                name,
-                arrow,
-                None,
-                kind,
-                type=ARROW,
-                null_handling=SPECIAL,
-                side_effects=True,
-            )
+        names = {row[0] for row in found}
+        for name, text in texts.items():
+            if name not in names:
+                cursor.create_function(name, text, None, "VARCHAR", null_handling=SPECIAL)
+        for name, (arrow, kind) in arrows.items():
+            if name not in names:
+                cursor.create_function(
+                    name,
+                    arrow,
+                    None,
+                    kind,
+                    type=ARROW,
+                    null_handling=SPECIAL,
+                    side_effects=True,
+                )
+
+
+_adding = threading.Lock()
+"""Held while functions are looked for and added: a database takes each name once."""
 
 
 def run_script(con: DuckDBPyConnection, script: str) -> None:
@@ -178,22 +187,27 @@ def run_script(con: DuckDBPyConnection, script: str) -> None:
     con.execute(script)
 
 
-def describe(con: DuckDBPyConnection, relation: str) -> list[tuple[object, ...]] | None:
+def describe(
+    con: DuckDBPyConnection, relation: str, search_path: str
+) -> list[tuple[object, ...]] | None:
     """Rows of DESCRIBE from a second connection to the same database; None if it cannot say."""
     try:
         with con.cursor() as cursor:
+            if search_path:
+                cursor.execute(f"SET search_path = {literal(search_path)}")
             return cursor.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     except duckdb.Error:
         return None
 
 
-def is_one_select(text: object) -> bool:
-    """Whether DuckDB parses a text as one SELECT statement."""
+def is_one_select(text: str) -> bool:
+    """Whether DuckDB parses a text as one SELECT statement without parameters."""
     try:
-        found = duckdb.extract_statements(str(text))
+        found = duckdb.extract_statements(text)
     except duckdb.Error:
         return False
-    return len(found) == 1 and found[0].type == duckdb.StatementType.SELECT
+    select = duckdb.StatementType.SELECT
+    return len(found) == 1 and found[0].type == select and not found[0].named_parameters
 
 
 def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:

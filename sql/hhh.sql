@@ -6,9 +6,10 @@ CREATE OR REPLACE TEMP MACRO dp_hhh(
     remainder := NULL, release_share := NULL, confidence := NULL, acknowledge := NULL,
     release := NULL, query := NULL
 ) AS TABLE
-FROM query(__dpframe_hhh(
-    __dpframe_here(), tbl, query, release, hierarchy, epsilon, delta, threshold, "user",
-    contribution, max_contributions, mechanism, remainder, release_share, confidence, acknowledge
+FROM query(system.main.__dpframe_hhh(
+    temp.__dpframe_here(), current_setting('search_path'), tbl, query, release, hierarchy, epsilon,
+    delta, threshold, "user", contribution, max_contributions, mechanism, remainder, release_share,
+    confidence, acknowledge
 ));
 
 COMMENT ON MACRO TABLE dp_hhh IS 'Hierarchical heavy hitters of a table (or query), differentially private: level, prefix, residual, count, lower, upper. Draws and charges each time it runs, unless release names it. See SELECT * FROM dp_functions()';
@@ -19,9 +20,10 @@ CREATE OR REPLACE TEMP MACRO dp_explain(
     remainder := NULL, release_share := NULL, confidence := NULL, acknowledge := NULL,
     query := NULL
 ) AS TABLE
-FROM query(__dpframe_explain(
-    __dpframe_here(), tbl, query, NULL, hierarchy, epsilon, delta, threshold, "user",
-    contribution, max_contributions, mechanism, remainder, release_share, confidence, acknowledge
+FROM query(system.main.__dpframe_explain(
+    temp.__dpframe_here(), current_setting('search_path'), tbl, query, NULL, hierarchy, epsilon,
+    delta, threshold, "user", contribution, max_contributions, mechanism, remainder, release_share,
+    confidence, acknowledge
 ));
 
 COMMENT ON MACRO TABLE dp_explain IS 'What dp_hhh with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';

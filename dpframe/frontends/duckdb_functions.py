@@ -44,6 +44,9 @@ from dpframe.sources.sql_tables import SqlSource
 if TYPE_CHECKING:
     from dpframe._duck import DuckDBPyConnection
 
+OURS = "system.main"
+"""Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
+
 ARGUMENTS = (
     *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution", "max_contributions"),
     *("mechanism", "remainder", "release_share", "confidence", "acknowledge"),
@@ -131,7 +134,9 @@ MACRO_FILES = ("hhh.sql", "ledger.sql", "functions.sql")
 # -- while a statement is bound: SQL text ---------------------------------------------------------
 
 
-def _hhh_sql(token: str, tbl: object, query: object, release: object, *given: object) -> str:
+def _hhh_sql(
+    token: str, path: str, tbl: object, query: object, release: object, *given: object
+) -> str:
     session, plan = _session(token), _plan(given)
     source, name = _source(tbl, query), release_name(release)
     columns = _label_columns(plan)
@@ -144,31 +149,33 @@ def _hhh_sql(token: str, tbl: object, query: object, release: object, *given: ob
         ensure_ascii=False,
     )
     if name is not None and _stored(session, plan, source, name):
-        rows = f"__dpframe_replay({literal(token)}, {literal(call)})"
+        rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     rollup = sql_tables.statement(
         source,
         plan.hierarchy,
         plan.unit,
         band=plan.band,
-        seed=random_seed(),
-        columns=_described(session, source),
+        seed=session.context.copy().run(random_seed),
+        columns=_described(session, path, source),
     )
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
     packed = ", ".join(f"{k} := {k}" for k in ("i", "level", "n", *keys))
     listed = f"(SELECT row_number() OVER () AS i, * FROM ({rollup}))"
     rows = (
-        f"__dpframe_draw({literal(token)}, {literal(call)}, list(struct_pack({packed})), "
+        f"{OURS}.__dpframe_draw({literal(token)}, {literal(call)}, list(struct_pack({packed})), "
         "current_setting('default_collation'))"
     )
     return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r FROM {listed})"
 
 
-def _explain_sql(token: str, tbl: object, query: object, _: object, *given: object) -> str:
+def _explain_sql(
+    token: str, path: str, tbl: object, query: object, _: object, *given: object
+) -> str:
     session, plan = _session(token), _plan(given)
     if tbl is not None or query is not None:
         source = _source(tbl, query)
-        described = _described(session, source)
+        described = _described(session, path, source)
         sql_tables.statement(
             source, plan.hierarchy, plan.unit, band=plan.band, seed=0, columns=described
         )
@@ -183,13 +190,13 @@ def _source(tbl: object, query: object) -> SqlSource:
         return sql_tables.table_source(tbl)
     if tbl is not None:
         raise ParameterError("tbl and query are both given: pass one, tbl := NULL with query :=.")
-    return sql_tables.query_source(query, _duck.is_one_select(query))
+    return sql_tables.query_source(query, _duck.is_one_select)
 
 
-def _described(session: Session, source: SqlSource) -> list[tuple[str, str]] | None:
+def _described(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
     """Columns as a second connection sees them; None if it does not see the relation."""
     con = session.connection()
-    described = _duck.describe(con, source.relation) if con is not None else None
+    described = _duck.describe(con, source.relation, path) if con is not None else None
     return None if described is None else sql_tables.columns_of(described)
 
 
@@ -219,6 +226,11 @@ def _draw(
 ) -> pa.Array:
     for collation in collations:
         _duck.check_collation(collation.as_py())
+    if len(calls) > 1:
+        raise ParameterError(
+            "dp_hhh would be drawn and charged once for each of several rows, as in a subquery "
+            "that uses columns from outside: join its result, or put it in a CTE."
+        )
     out = []
     for token, call, listed in zip(tokens, calls, lists, strict=True):
         session, facts = _session(token.as_py()), json.loads(call.as_py())
@@ -238,14 +250,17 @@ def _draw(
 
 
 def _replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
-    out = []
-    for token, call in zip(tokens, calls, strict=True):
-        session, facts = _session(token.as_py()), json.loads(call.as_py())
-        stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
-        if stored is None:
-            raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
-        out.append(result_rows(replayed(stored)))
-    return pa.concat_arrays(out)
+    pairs = list(zip(tokens.to_pylist(), calls.to_pylist(), strict=True))
+    rows = {pair: _replayed(*pair) for pair in dict.fromkeys(pairs)}
+    return pa.concat_arrays([rows[pair] for pair in pairs])
+
+
+def _replayed(token: str, call: str) -> pa.Array:
+    session, facts = _session(token), json.loads(call)
+    stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
+    if stored is None:
+        raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
+    return result_rows(replayed(stored))
 
 
 def _budget(tokens: pa.ChunkedArray) -> pa.Array:

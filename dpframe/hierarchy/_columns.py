@@ -119,14 +119,14 @@ class Columns(Hierarchy):
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        return tuple(self._free(c) if c in RESERVED else c for c in self.columns)
+        return tuple(self._free(c) if c.lower() in RESERVED else c for c in self.columns)
 
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
         return tuple(shown[:n] for n in range(1, level + 1))
 
     def _free(self, reserved: str) -> str:
-        name = f"{reserved}_"
-        while name in self.columns:
+        name, taken = f"{reserved}_", {c.lower() for c in self.columns}
+        while name.lower() in taken:
             name += "_"
         return name
 

@@ -32,6 +32,8 @@ def rollup_sql(
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
     named = list(zip(hierarchy.source_columns, types, strict=True))
     chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
+    if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
+        chosen, types = [f"CAST({identifier(named[0][0])} AS VARCHAR) AS c0"], ("VARCHAR",)
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     parts = [
         f"source AS (SELECT {', '.join(chosen + user)} FROM {view})",
@@ -48,6 +50,16 @@ def rollup_sql(
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
         f"ORDER BY {hierarchy.order_by()}"
     )
+
+
+ONE_TEXT = (
+    *("VARCHAR", "ENUM", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "FLOAT", "DOUBLE"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "UUID"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+)
+"""Types whose equal values have equal texts, so that they can be grouped before they are read; of
+others, such as INTERVAL and lists, one record could choose the text for all."""
 
 
 def exact(column: str, duckdb_type: str | None) -> str:

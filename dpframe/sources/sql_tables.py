@@ -2,18 +2,21 @@
 
 A macro's SQL is written while the statement is bound, and asks a second connection for columns and
 types. That connection does not see temporary tables and registered frames of the first one, nor
-what an open transaction did. Then values are read as text, which gives the same nodes more slowly.
+what an open transaction did. Where nobody knows a type, values are read as text: the same nodes,
+more slowly. A type that is known is checked when the statement is bound on the first connection.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
-from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import in_utc
 from dpframe.sources.columns import require
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.sources.tables import canonical
@@ -23,14 +26,23 @@ PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
 SOURCE = "source_rows"
 """What the generated SQL calls the relation."""
 
-TYPES = (
+TYPED = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
-    *("UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "BLOB", "BIT"),
-    *("DATE", "TIME", "TIME WITH TIME ZONE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"),
-    *("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "INTERVAL", "UUID", "JSON", "STRUCT", "MAP"),
-    *("UNION", "BIGNUM"),
+    *("UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "DATE", "TIMESTAMP", "TIMESTAMP_S"),
+    *("TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "UUID"),
 )
-"""DuckDB's types without their parameters, for asking a hierarchy which it refuses."""
+"""DuckDB's types, without parameters, that are read faster as they are than as text."""
+
+TYPES = (
+    *(*TYPED, "FLOAT", "DOUBLE", "VARCHAR", "ENUM", "JSON", "BLOB", "BIT", "TIME", "TIME_NS"),
+    *("TIME WITH TIME ZONE", "INTERVAL", "STRUCT", "MAP", "UNION", "BIGNUM", "VARIANT", '"NULL"'),
+)
+"""DuckDB's types, without parameters, for asking a hierarchy which ones it reads."""
+
+ELSEWHERE = (
+    "It was looked up as other connections see it: write temp.NAME for a temporary table, and "
+    "commit changes to the table first."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +77,17 @@ def table_source(name: object) -> SqlSource:
     return SqlSource(quoted, f"table {quoted}")
 
 
-def query_source(query: object, is_one_select: bool) -> SqlSource:
+def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSource:
     """A query of the caller as a relation; the line break ends a comment in it."""
     if not isinstance(query, str):
         raise ParameterTypeError(f"query must be the text of a SELECT; got {query!r}.")
-    if not is_one_select:
-        raise ParameterError("query must be one SELECT statement that DuckDB can parse.")
-    return SqlSource(f"({query.strip().rstrip(';')}\n)", f"query {' '.join(query.split())}")
+    text = re.sub(r"[;\s]+$", "", query.strip())
+    relation = f"({text}\n)"
+    if not (is_one_select(text) and is_one_select(f"FROM {relation}")):
+        raise ParameterError(
+            "query must be one SELECT statement that DuckDB can parse, without parameters."
+        )
+    return SqlSource(relation, f"query {text}")
 
 
 def statement(
@@ -86,91 +102,104 @@ def statement(
     """The rollup of a source; ``columns`` are its names and types, None if nobody could say."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
-    if columns is None:
-        types = dict.fromkeys(wanted, "VARCHAR")
-        refused = _refused(hierarchy)
-        chosen = [
-            _unless_refused(c, _as_text(c), refused if c in hierarchy.source_columns else ())
-            for c in wanted
-        ]
-    else:
-        require(wanted, [name for name, _ in columns])
-        types = {name: canonical(t) for name, t in columns}
-        hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
-        chosen = [_still(c, types[c]) for c in wanted]
+    seen = {} if columns is None else {name: canonical(t) for name, t in columns}
+    if columns is not None:
+        try:
+            require(wanted, [name for name, _ in columns])
+            hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
+        except ColumnError as error:
+            raise ColumnError(f"{error} {ELSEWHERE}") from None
+    read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
+    chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     return rollup_sql(
         hierarchy,
         unit,
         band=band,
-        types=tuple(types[c] for c in hierarchy.source_columns),
-        user_type=types[unit.user] if unit.user is not None else None,
+        types=tuple(read[c][1] for c in hierarchy.source_columns),
+        user_type=read[unit.user][1] if unit.user is not None else None,
         seed=seed,
         view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
     )
 
 
-def _named(column: str) -> str:
-    """With its table, so that DuckDB says what other columns there are if this one is missing."""
-    return f"{SOURCE}.{identifier(column)}"
+def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:
+    """SQL of a column's values, and its type; ``seen`` is the type that the table seems to have."""
+    name = f"{SOURCE}.{identifier(column)}"
+    in_hierarchy = column in hierarchy.source_columns
+    if in_hierarchy and hierarchy.kind == "number":
+        return f"TRY_CAST({name} AS DOUBLE)", "DOUBLE"
+    if in_hierarchy and hierarchy.reads_text:
+        return _as_text(name), "VARCHAR"
+    if seen is not None and seen.split("(")[0] in TYPED:
+        return _still(column, name, seen), seen
+    text = f"CASE WHEN {_is_zoned(name)} THEN {_zoned_as_text(name)} ELSE {_as_text(name)} END"
+    if in_hierarchy:
+        text = _unless_refused(name, text, hierarchy)
+    return text, "VARCHAR"
 
 
-def _still(column: str, duckdb_type: str) -> str:
+def _still(column: str, name: str, duckdb_type: str) -> str:
     """The column, if it has the type that was seen; decided when the statement is bound."""
-    name = _named(column)
-    if duckdb_type == "ENUM":
-        return name
-    changed = literal(f"column {column!r} changed its type: run the statement again.")
-    return (
-        f"CASE WHEN typeof({name}) = {literal(duckdb_type)} THEN {name} "
-        f"ELSE error({changed}) END AS {identifier(column)}"
-    )
-
-
-def _refused(hierarchy: Hierarchy) -> tuple[str, ...]:
-    """Types that the hierarchy does not read, in any of its columns."""
-    out = []
-    for outer in TYPES:
-        try:
-            hierarchy.check_types((outer,) * len(hierarchy.source_columns))
-        except ColumnError:
-            out.append(outer)
-    return tuple(out)
-
-
-def _unless_refused(column: str, text: str, refused: tuple[str, ...]) -> str:
-    name = _named(column)
-    if not refused:
-        return f"{text} AS {identifier(column)}"
-    names = ", ".join(map(literal, refused))
-    message = literal(
-        f"column {column!r} has a type that this hierarchy does not read. Cast the column, or "
-        "choose another kind of hierarchy."
+    other = literal(
+        f"column {column!r} is {duckdb_type} for other connections and has another type here: "
+        "commit changes to the table first, or name the table in full, such as temp.NAME."
     )
     return (
-        f"CASE WHEN regexp_replace(typeof({name}), '\\(.*', '') IN ({names}) "
-        f"THEN error({message}) ELSE {text} END AS {identifier(column)}"
+        f"CASE WHEN typeof({name}) = {literal(duckdb_type)} "
+        f"THEN TRY_CAST({name} AS {duckdb_type}) ELSE error({other}) END"
     )
 
 
-def _as_text(column: str) -> str:
+def _unless_refused(name: str, text: str, hierarchy: Hierarchy) -> str:
+    """``text``, or the hierarchy's own words about a type that it does not read."""
+    width = len(hierarchy.source_columns)
+    try:
+        hierarchy.check_types((UNKNOWN,) * width)
+    except ColumnError as error:
+        before, after = (literal(part) for part in str(error).split(UNKNOWN, 1))
+    else:
+        return text
+    outer = f"split_part(typeof({name}), '(', 1)"
+    read = ", ".join(literal(t) for t in TYPES if _reads(hierarchy, (t,) * width))
+    return (
+        f"CASE WHEN {outer} IN ({read}) AND NOT ends_with(typeof({name}), ']') THEN {text} "
+        f"ELSE error({before} || {outer} || {after}) END"
+    )
+
+
+UNKNOWN = "\ufffc"
+"""Stands for a type that no hierarchy knows."""
+
+
+def _reads(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
+    try:
+        hierarchy.check_types(types)
+    except ColumnError:
+        return False
+    return True
+
+
+def _as_text(name: str) -> str:
     """Any value as text: what ``hierarchy.text_of`` writes, with the type asked of DuckDB."""
-    name = _named(column)
-    text = f"CAST({name} AS VARCHAR)"
-    number = f"TRY_CAST({text} AS DOUBLE)"
-    time = f"TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)"
+    text, number = f"CAST({name} AS VARCHAR)", f"TRY_CAST({name} AS DOUBLE)"
     return (
         f"CASE WHEN typeof({name}) IN ('DOUBLE', 'FLOAT') THEN "
         f"CASE WHEN isnan({number}) THEN NULL "
         f"WHEN {number} = trunc({number}) AND abs({number}) <= {2**53} "
         f"THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) ELSE {text} END "
-        f"WHEN typeof({name}) = 'TIMESTAMP WITH TIME ZONE' THEN "
-        f"CAST(make_timestamp(epoch_us(CASE WHEN isfinite({time}) THEN {time} END)) AS VARCHAR) "
         f"ELSE {text} END"
     )
 
 
+def _is_zoned(name: str) -> str:
+    return f"typeof({name}) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ_NS')"
+
+
+def _zoned_as_text(name: str) -> str:
+    """In UTC, whatever the zone of the session."""
+    return f"CAST({in_utc(f'TRY_CAST({name} AS TIMESTAMP WITH TIME ZONE)')} AS VARCHAR)"
+
+
 def columns_of(described: list[tuple[object, ...]]) -> list[tuple[str, str]]:
     """Names and types from the rows of DESCRIBE."""
-    if len({str(row[0]) for row in described}) < len(described):
-        raise SourceError("the query has two columns of one name; rename one.")
     return [(str(row[0]), str(row[1])) for row in described]

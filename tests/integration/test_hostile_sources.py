@@ -79,3 +79,16 @@ def test_budgets_at_the_edge_end_quickly_and_soundly() -> None:
         dp.explain("path:x?depth=1", user="u", epsilon=1e-4, delta=1e-6)
     with pytest.raises(dp.BudgetError):
         dp.explain("path:x?depth=1", epsilon=50, delta=1e-12, remainder=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "others"), [("INTERVAL 1 MONTH", "INTERVAL 30 DAYS"), ("[-0.0]", "[0.0]")]
+)
+def test_equal_values_with_different_texts_stay_different_nodes(one: str, others: str) -> None:
+    """Law: text is compared exactly, so that one record cannot name the node of the others."""
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT {one} AS k UNION ALL SELECT {others} FROM range(300)")
+    expected = con.execute(f"SELECT CAST({others} AS VARCHAR)").fetchone()
+    result = dp.hhh(con.table("t"), "path:k?depth=1", epsilon=50.0, delta=0.1, threshold=100)
+    assert expected is not None
+    assert list(result["prefix"]) == ["*", expected[0]]

@@ -1,0 +1,251 @@
+"""Whichever door the rows come in by, the same release comes out: frame, types and receipt."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe as dp
+from dpframe.frontends import cli
+from dpframe.release import receipt_of
+from dpframe.testing import seeded_noise
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+
+Answer = tuple[pd.DataFrame, dict[str, Any]]
+
+
+def rows() -> pd.DataFrame:
+    """1,500 rows in which every kind of hierarchy finds heavy hitters at several levels."""
+    generator = np.random.default_rng(11)
+    n = 1_500
+    heavy = (generator.zipf(1.5, n) - 1) % 40
+    day = pd.Timestamp("2013-01-01")
+    return pd.DataFrame(
+        {
+            "who": pd.Series([f"user {i}" for i in generator.integers(0, 600, n)], dtype="str"),
+            "ip": pd.Series(
+                [f"10.{i % 3}.{i}.7" if i % 5 else f"2001:db8:{i:x}::1" for i in heavy]
+            ),
+            "path": pd.Series([None if i == 9 else f"a/{i % 4}/{i}" for i in heavy], dtype="str"),
+            "host": pd.Series([f"h{i}.net{i % 3}.Example.org" for i in heavy], dtype="str"),
+            "zip": pd.Series([f"{90000 + 111 * i}" for i in heavy], dtype="str"),
+            "when": pd.Series([day + pd.Timedelta(hours=int(i)) for i in heavy]).astype(
+                "datetime64[us]"
+            ),
+            "id": generator.integers(0, 600, n),
+            "amount": heavy + 0.5,
+            "year": 2000 + heavy % 3,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class World:
+    """The same rows in everything that a front door reads."""
+
+    frame: pd.DataFrame
+    parquet: Path
+    con: duckdb.DuckDBPyConnection
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("doors")
+    frame = rows()
+    frame.to_parquet(folder / "rows.parquet")
+    con = duckdb.connect(str(folder / "user.db"))
+    con.execute('CREATE SCHEMA "my ""odd"" schema"')
+    con.read_parquet(str(folder / "rows.parquet")).create("visits")
+    con.execute("CREATE VIEW seen AS SELECT * FROM visits WHERE true")
+    con.execute('CREATE TABLE "my ""odd"" schema"."visits; --" AS FROM visits')
+    con.register("registered", frame)
+    yield World(frame, folder / "rows.parquet", con)
+    con.close()
+
+
+# -- doors ---------------------------------------------------------------------------------------
+
+
+def accessor(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
+    result = world.frame.dp.hhh(hierarchy, **arguments)
+    return result, result.dp.receipt.to_dict()
+
+
+def function(source: Callable[[World], object]) -> Callable[..., Answer]:
+    def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
+        result = dp.hhh(source(world), hierarchy, **arguments)
+        return result, result.attrs["dp"]
+
+    return door
+
+
+def command_line(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
+    out = world.parquet.with_name("out.parquet")
+    flags = [
+        "--no-remainder" if value is False else f"--{name.replace('_', '-')}={value}"
+        for name, value in arguments.items()
+    ]
+    assert cli.main(["hhh", str(world.parquet), hierarchy, *flags, "-o", str(out), "--quiet"]) == 0
+    receipt = receipt_of(pq.read_schema(out).metadata)
+    assert receipt is not None
+    return pd.read_parquet(out), receipt.to_dict()
+
+
+def sql(source: str) -> Callable[..., Answer]:
+    def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
+        dp.register(world.con)  # here: a connection draws as the context of its registration does
+        named = "".join(f", {name} := ${name}" for name in arguments)
+        statement = f"SELECT * FROM dp_hhh({source}, hierarchy := $hierarchy{named})"
+        result = world.con.execute(statement, {"hierarchy": hierarchy, **arguments}).df()
+        newest = "SELECT receipt FROM dp_releases() ORDER BY number DESC LIMIT 1"
+        return result, json.loads(world.con.execute(newest).fetchall()[0][0])
+
+    return door
+
+
+DOORS: dict[str, Callable[..., Answer]] = {
+    "accessor": accessor,
+    "function, pandas": function(lambda world: world.frame),
+    "function, Arrow": function(lambda world: pa.Table.from_pandas(world.frame)),
+    "function, DuckDB relation": function(lambda world: world.con.table("visits")),
+    "function, file": function(lambda world: world.parquet),
+    "command line": command_line,
+    "SQL, table": sql("'visits'"),
+    "SQL, view": sql("'seen'"),
+    "SQL, registered frame": sql("'registered'"),
+    "SQL, quoted name": sql("""'"my ""odd"" schema"."visits; --"'"""),
+    "SQL, query": sql("query := 'SELECT * FROM visits -- all'"),
+}
+
+# -- the law -------------------------------------------------------------------------------------
+
+HIERARCHIES = [
+    "ip:ip",
+    "path:path",
+    "columns:host,zip,path",
+    "domain:host",
+    "date:when",
+    "code:zip?lengths=1,3,5",
+    "number:amount?lower=0&upper=40&depth=4",
+]
+
+UNITS: dict[str, dict[str, Any]] = {"records": {}, "shares": {"user": "who"}}
+
+BOUNDED: dict[str, Any] = {"user": "who", "contribution": "records", "max_contributions": 2}
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "bounded": BOUNDED,
+    "no remainder": {"remainder": False, "threshold": 60, "confidence": 0.9},
+    "laplace": {"mechanism": "laplace"},
+    "gaussian": {"mechanism": "gaussian", "release_share": 0.4, **BOUNDED},
+}
+
+CASES = [
+    *((h, unit, UNITS[unit]) for h in HIERARCHIES for unit in UNITS),
+    *(("path:path", other, OTHERS[other]) for other in OTHERS),
+]
+
+OF_ITS_OWN = ("release_id", "time")
+"""What two receipts of the same plan may differ in."""
+
+
+def public(receipt: dict[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in receipt.items() if name not in OF_ITS_OWN}
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "arguments"),
+    [pytest.param(h, arguments, id=f"{h}-{name}") for h, name, arguments in CASES],
+)
+def test_every_front_door_gives_the_same_release(
+    world: World, hierarchy: str, arguments: dict[str, Any]
+) -> None:
+    """Law: same rows, arguments and noise give equal frames, column types and receipts."""
+    found = {}
+    for name, door in DOORS.items():
+        with seeded_noise(3):
+            found[name] = door(world, hierarchy, {**BUDGET, **arguments})
+    expected, receipt = found["accessor"]
+    assert len(expected) > 2
+    for name, (result, card) in found.items():
+        pd.testing.assert_frame_equal(result, expected, obj=name)
+        assert public(card) == public(receipt), name
+
+
+def test_the_law_of_front_doors_can_fail(world: World) -> None:
+    """Negative control: other noise, in SQL too, gives another frame."""
+    results = []
+    for seed in (3, 4):
+        with seeded_noise(seed):
+            results.append(DOORS["SQL, view"](world, "path:path", BUDGET)[0])
+    assert not results[0].equals(results[1])
+
+
+NODES = [
+    ("columns:year,zip", {}),
+    ("columns:year,when", {"user": "who"}),
+    ("path:path", {"user": "id", "contribution": "records", "max_contributions": 2}),
+]
+
+
+@pytest.mark.parametrize(("hierarchy", "arguments"), NODES, ids=[h for h, _ in NODES])
+def test_whole_numbers_give_the_same_nodes(
+    world: World, hierarchy: str, arguments: dict[str, Any]
+) -> None:
+    """Law: whole numbers, which some doors sort and hash as text, make the same nodes everywhere.
+
+    Draws then fall on other nodes, and samples on other records: the budget makes both small.
+    """
+    large = {"epsilon": 10.0, "delta": 1e-3, "threshold": 60, **arguments}
+    frames = {}
+    for name, door in DOORS.items():
+        with seeded_noise(5):
+            frames[name] = door(world, hierarchy, large)[0]
+    expected = frames["accessor"]
+    assert len(expected) > 2
+    for name, result in frames.items():
+        labels = result.drop(columns=["residual", "count", "lower", "upper"])
+        pd.testing.assert_frame_equal(labels, expected[labels.columns], obj=name)
+        assert (result["count"] - expected["count"]).abs().max() <= 20
+
+
+def test_every_front_door_charges_the_same(world: World, tmp_path: Path) -> None:
+    """Law: one release costs a ledger the same by whichever door it came."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
+    for name, door in DOORS.items():
+        if name == "command line":
+            continue  # takes the path of the ledger instead
+        with dp.use_ledger(ledger):
+            _, card = door(world, "path:path", BUDGET)
+        assert card["ledger"] is None if name.startswith("SQL") else card["ledger"] is not None
+    out = str(tmp_path / "out.parquet")
+    flags = ["--epsilon=1", "--delta=1e-6", f"--ledger={ledger.path}", "-o", out, "--quiet"]
+    assert cli.main(["hhh", str(world.parquet), "path:path", *flags]) == 0
+    spent = ledger.releases()
+    assert len(spent) == len(DOORS)
+    assert spent[["epsilon", "delta", "hierarchy", "neighbours"]].drop_duplicates().shape[0] == 1
+
+
+def test_the_real_command_line_finds_the_same_nodes(world: World, tmp_path: Path) -> None:
+    """Law: a process of its own reports what this one does, noise apart."""
+    flags = ["--epsilon", "40", "--delta", "1e-6", "--threshold", "60", "-o", "out.parquet"]
+    command = [sys.executable, "-m", "dpframe", "hhh", str(world.parquet), "path:path", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = pd.read_parquet(tmp_path / "out.parquet")
+    here = dp.hhh(world.frame, "path:path", epsilon=40.0, delta=1e-6, threshold=60)
+    pd.testing.assert_frame_equal(result[["level", "prefix"]], here[["level", "prefix"]])
+    assert "Privacy card" in done.stdout

@@ -1,0 +1,64 @@
+"""The wheel as a user gets it: it brings the SQL of its macros."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import dpframe
+from dpframe.frontends.duckdb_functions import MACRO_FILES, macros
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RELEASE = """
+import duckdb, dpframe
+con = duckdb.connect()
+con.execute("CREATE TABLE visits AS SELECT '10.0.0.1' AS src FROM range(500)")
+dpframe.register(con)
+call = "dp_hhh('visits', 'ip:src', epsilon := 1.0, delta := 1e-6)"
+print(dpframe.__file__)
+print(con.execute(f"SELECT prefix FROM {call}").fetchall())
+"""
+
+
+def test_the_checkout_finds_its_macros() -> None:
+    """Law: beside the package in a checkout, every file of macros is there, each with a comment."""
+    text = macros()
+    assert text.count("CREATE OR REPLACE TEMP MACRO") == text.count("COMMENT ON MACRO TABLE") == 5
+    for name in MACRO_FILES:
+        assert (ROOT / "sql" / name).read_text("utf-8") in text
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("build", "hatchling")),
+    reason="needs build and hatchling in this environment",
+)
+def test_the_wheel_finds_its_macros(tmp_path: Path) -> None:
+    """Law: unpacked elsewhere, away from the checkout, the wheel registers and releases."""
+    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path)]
+    done = subprocess.run([*build, str(ROOT)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    where, rows = done.stdout.splitlines()
+    assert Path(where).is_relative_to(site)
+    assert not Path(where).is_relative_to(Path(dpframe.__file__).parent)
+    assert rows == "[('*',), ('10.0.0.1/32',)]"
+    assert (site / "dpframe" / "sql" / "hhh.sql").is_file()

@@ -1,0 +1,28 @@
+-- dp_explain needs no table and charges nothing.
+SELECT value
+FROM dp_explain(hierarchy := 'ip:src?version=4', epsilon := 1.0, delta := 1e-6, threshold := 500)
+WHERE quantity IN ('threshold', 'certainly reported', 'never reported');
+VALUES ('500'), ('571'), ('477');
+
+-- With a table it says that the columns are there.
+SELECT quantity
+FROM dp_explain('plans', 'ip:src', epsilon := 1.0, delta := 1e-6)
+LIMIT 3;
+VALUES ('guarantee'), ('mechanism'), ('hierarchy');
+
+-- The promise, in one sentence.
+SELECT value
+FROM dp_explain('plans', 'ip:src', epsilon := 1.0, delta := 1e-6, user := 'src')
+WHERE quantity = 'guarantee';
+VALUES ('(1, 1e-06)-differential privacy for adding or removing one user (''src'') with all their records');
+
+-- A table of one row releases nothing about it.
+SELECT prefix FROM dp_hhh('plans', 'ip:src', epsilon := 1.0, delta := 1e-6);
+VALUES ('*');
+
+-- The ledger holds one release by now.
+SELECT accountant, spent_epsilon, spent_delta, left_epsilon, releases FROM dp_budget();
+VALUES ('sum', 1.0, 1e-6::DOUBLE, 999.0, 1);
+
+SELECT name FROM dp_functions();
+VALUES ('dp_budget'), ('dp_explain'), ('dp_functions'), ('dp_hhh'), ('dp_releases');

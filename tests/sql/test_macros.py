@@ -1,0 +1,248 @@
+"""Arguments of the macros: by name and by place, NULL, parameters, and mistakes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpframe as dp
+from tests.sql.visits import BUDGET, HHH, LABELS, charges, hhh, labels, literal, said
+
+pytestmark = pytest.mark.usefixtures("registered")
+
+
+def newest(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    """The receipt of the last release."""
+    return dict(json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[-1][0]))
+
+
+def test_named_arguments_come_in_any_order(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: names decide, not places."""
+    named = {
+        "tbl": "visits",
+        "hierarchy": "columns:k",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "user": "who",
+        "threshold": 40,
+    }
+    calls = [list(named.items())[i:] + list(named.items())[:i] for i in range(len(named))]
+    for call in calls:
+        text = ", ".join(f"{name} := {literal(value)}" for name, value in call)
+        assert con.execute(f"SELECT count(*) FROM dp_hhh({text})").fetchall() == [(1,)]
+        assert newest(con)["threshold"] == 40
+        assert newest(con)["user"] == "who"
+
+
+def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: table, hierarchy, epsilon, delta, threshold, user, contribution, max_contributions."""
+    call = "dp_hhh('visits', 'columns:k', 1.0, 1e-6, 300, 'who', 'records', 3)"
+    con.execute(f"FROM {call}").fetchall()
+    receipt = newest(con)
+    assert (receipt["threshold"], receipt["max_contributions"]) == (300, 3)
+
+
+def test_null_stands_for_the_default(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: every argument that may be left out may be NULL."""
+    optional = [
+        *("threshold", "user", "contribution", "max_contributions", "mechanism", "remainder"),
+        *("release_share", "confidence", "acknowledge", "release", "query"),
+    ]
+    assert labels(con, hhh(**dict.fromkeys(optional))) == LABELS
+    given = newest(con)
+    assert labels(con) == LABELS
+    differing = {name for name, fact in newest(con).items() if given[name] != fact}
+    assert differing <= {"release_id", "time", "budget", "ledger"}
+
+
+def test_every_argument_reaches_the_plan(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: the plan of a call is the one that Python makes of the same arguments."""
+    arguments: dict[str, Any] = {
+        "user": "who",
+        "contribution": "records",
+        "max_contributions": 3,
+        "threshold": 150,
+        "remainder": False,
+        "release_share": 0.4,
+        "confidence": 0.9,
+        "mechanism": "offline",
+    }
+    shown = con.execute(f"FROM {hhh(**arguments).replace('dp_hhh', 'dp_explain')}").df()
+    explained = dp.explain("columns:k", epsilon=1.0, delta=1e-6, **arguments).to_frame()
+    assert shown.to_dict("list") == explained.to_dict("list")
+
+
+@pytest.mark.parametrize(
+    ("statement", "parameters"),
+    [
+        ("dp_hhh('visits', 'columns:k', epsilon := ?, delta := ?)", [1.0, 1e-6]),
+        (
+            "dp_hhh($t, $h, epsilon := $e, delta := $d)",
+            {"t": "visits", "h": "columns:k", "e": 1, "d": 1e-6},
+        ),
+        (
+            "dp_hhh('visits', $columns, epsilon := 1, delta := 1e-6, remainder := $r)",
+            {"columns": ["k"], "r": True},
+        ),
+        (f"dp_hhh('visits', ['k'], {BUDGET})", None),
+        (f"dp_hhh('visits', 'columns:k', {BUDGET}, threshold := 50::HUGEINT)", None),
+        ("dp_hhh('visits', 'columns:k', epsilon := 1, delta := 0.000001::DECIMAL(9, 6))", None),
+        ("dp_hhh('visits', 'columns:' || lower('K'), epsilon := 2.0 / 2, delta := 1e-6)", None),
+        (f"dp_hhh(visits, 'columns:k', {BUDGET})", None),
+    ],
+)
+def test_arguments_may_be_parameters_constants_and_lists(
+    con: duckdb.DuckDBPyConnection, statement: str, parameters: Any
+) -> None:
+    """Law: whatever DuckDB can compute without a table can be an argument."""
+    rows = con.execute(f"SELECT prefix FROM {statement}", parameters).fetchall()
+    assert [row[0] for row in rows] == LABELS
+    assert (newest(con)["epsilon"], newest(con)["delta"]) == (1.0, 1e-6)
+
+
+def test_a_prepared_statement_takes_its_parameters_at_each_run(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: what is charged is what this EXECUTE was given."""
+    con.execute("PREPARE p AS FROM dp_hhh('visits', 'columns:k', epsilon := ?, delta := 1e-6)")
+    assert charges(ledger) == 0
+    for epsilon in (1.0, 0.5, 2.0):
+        con.execute(f"EXECUTE p({epsilon})").fetchall()
+    assert ledger.releases()["epsilon"].tolist() == [1.0, 0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["epsilon := (SELECT 1.0)", "epsilon := n", "epsilon := n + 0.5, threshold := n"],
+)
+def test_no_argument_can_come_from_a_table(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, argument: str
+) -> None:
+    """Law: budgets and thresholds cannot depend on data; DuckDB refuses to bind such a call."""
+    call = f"dp_hhh('visits', 'columns:k', delta := 1e-6, {argument})"
+    error = said(con, f"FROM visits, LATERAL (FROM {call})")
+    assert "Binder Error" in error
+    assert charges(ledger) == 0
+
+
+# -- mistakes ------------------------------------------------------------------------------------
+
+WRONG: list[dict[str, Any]] = [
+    {"epsilon": None},
+    {"delta": None},
+    {"epsilon": 0},
+    {"epsilon": -1.5},
+    {"epsilon": "one"},
+    {"epsilon": True},
+    {"delta": 1},
+    {"threshold": 3},
+    {"threshold": 30.5},
+    {"threshold": "30"},
+    {"hierarchy": None},
+    {"hierarchy": "k"},
+    {"hierarchy": "ipp:k"},
+    {"hierarchy": "code:k"},
+    {"hierarchy": "path:k?dpeth=3"},
+    {"hierarchy": 5},
+    {"contribution": "share"},
+    {"user": 5},
+    {"user": "who", "contribution": "records"},
+    {"user": "who", "contribution": "rows"},
+    {"user": "who", "max_contributions": 3},
+    {"mechanism": "ofline"},
+    {"mechanism": "paper"},
+    {"remainder": "false"},
+    {"release_share": 2},
+    {"confidence": 0.1},
+    {"acknowledge": 1},
+    {"release": ""},
+    {"release": "a\nb"},
+    {"release": 7},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_mistake_is_answered_as_in_python(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, wrong: dict[str, Any]
+) -> None:
+    """Law: same class and same words as ``dp.hhh``, when bound, and nothing is charged."""
+    arguments = {"hierarchy": "columns:k", "epsilon": 1.0, "delta": 1e-6, **wrong}
+    named = ", ".join(f"{name} := {literal(value)}" for name, value in arguments.items())
+    with pytest.raises(dp.DpframeError) as caught:
+        dp.hhh(con.table("visits"), arguments.pop("hierarchy"), ledger=ledger, **arguments)
+    words = f"{type(caught.value).__name__}: {' '.join(str(caught.value).split())}"
+    for statement in ("FROM", "EXPLAIN FROM"):
+        assert words in said(con, f"{statement} dp_hhh('visits', {named})")
+    assert charges(ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (f"dp_hhh(NULL, 'columns:k', {BUDGET})", "tbl is missing: give the name of a table"),
+        (f"dp_hhh(7, 'columns:k', {BUDGET})", "tbl must be the name of a table, as text; got 7"),
+        (f"dp_hhh('a.b.c.d', 'columns:k', {BUDGET})", "database.schema.name"),
+        (f"dp_hhh('nowhere', 'columns:k', {BUDGET})", "Table with name nowhere does not exist"),
+        (hhh(query="FROM visits"), "tbl and query are both given"),
+        (hhh(None, query="FROM nowhere"), "Table with name nowhere does not exist"),
+        (hhh(None, query="DROP TABLE visits"), "query must be one SELECT"),
+        (hhh(None, query="FROM visits; FROM visits"), "query must be one SELECT"),
+        (hhh(None, query="SELECT * FROM visits WHERE k = ?"), "without parameters"),
+        (hhh(hierarchy="columns:kk"), "ColumnError: column 'kk' does not exist. Did you mean 'k'"),
+        (hhh(hierarchy="date:n"), "has type BIGINT; date reads dates, timestamps"),
+        (hhh(user="whom"), "column 'whom' does not exist. Did you mean 'who'"),
+        (f"dp_hhh('visits', 'columns:k', {BUDGET}, eps := 1)", "Candidate macros: dp_hhh(tbl := "),
+        (f"dp_explain('visits', 'columns:kk', {BUDGET})", "column 'kk' does not exist"),
+    ],
+)
+def test_a_mistake_about_the_source_is_named(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str, words: str
+) -> None:
+    """Law: the argument, its value and the rule are in the message, and nothing is charged."""
+    assert words in said(con, f"FROM {call}")
+    assert charges(ledger) == 0
+
+
+def test_a_release_needs_a_ledger(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: a name without a ledger is refused, with the way to give one."""
+    dp.register(con)
+    assert "release := 'x' needs a ledger" in said(con, f"FROM {hhh(release='x')}")
+
+
+def test_dp_hhh_does_not_read_dp_hhh(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    """Law: DuckDB expands no macro in itself; a release of releases takes a table in between."""
+    assert "recursi" in said(con, f"FROM {hhh(None, query=f'FROM {HHH}')}")
+    con.execute(f"CREATE VIEW heavy AS FROM {HHH}")
+    assert "recursi" in said(con, f"FROM {hhh('heavy')}")
+    assert charges(ledger) == 0
+
+
+# -- what the macros say of themselves -----------------------------------------------------------
+
+
+def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: ``dp_functions()`` lists each with parameters and a comment."""
+    rows = con.execute("FROM dp_functions()").fetchall()
+    for name, parameters, description in rows:
+        assert len(description or "") > 20, name
+        assert (len(parameters) > 10) == (name in ("dp_hhh", "dp_explain"))
+    hhh_parameters = {row[0]: row[1] for row in rows}["dp_hhh"]
+    explain_parameters = {row[0]: row[1] for row in rows}["dp_explain"]
+    assert [p for p in hhh_parameters if p != "release"] == explain_parameters
+
+
+def test_explaining_charges_and_reads_nothing(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: a plan costs nothing, needs no table, and is the same for any data."""
+    call = f"dp_explain('visits', 'columns:k', {BUDGET})"
+    alone = f"dp_explain(hierarchy := 'columns:k', {BUDGET})"
+    plans = [con.execute(f"FROM {c}").fetchall() for c in (call, alone)]
+    con.execute("DELETE FROM visits")
+    plans.append(con.execute(f"FROM {call}").fetchall())
+    assert all(one == other for one, other in itertools.pairwise(plans))
+    assert charges(ledger) == 0

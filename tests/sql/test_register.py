@@ -1,0 +1,206 @@
+"""``register``: again and again, on any connection, leaving nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dpframe as dp
+from dpframe.frontends import duckdb_functions
+from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
+
+
+def a_file(folder: Path) -> Path:
+    """A database file with the table ``visits``."""
+    path = folder / "user.db"
+    with duckdb.connect(str(path)) as con:
+        con.execute(f"CREATE TABLE visits AS {VISITS}")
+    return path
+
+
+def test_registering_again_changes_nothing_but_the_ledger(
+    con: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    """Law: the last ledger is charged, by what was prepared before too; the first no more."""
+    one = dp.Ledger(tmp_path / "one.db", epsilon=10.0, delta=1e-4)
+    two = dp.Ledger(tmp_path / "two.db", epsilon=10.0, delta=1e-4)
+    dp.register(con, ledger=one)
+    dp.register(con, ledger=one.path)
+    before = con.execute("FROM dp_functions()").fetchall()
+    con.execute(f"PREPARE p AS FROM {HHH}")
+    con.execute("EXECUTE p").fetchall()
+    dp.register(con, ledger=two)
+    con.execute("EXECUTE p").fetchall()
+    assert labels(con) == LABELS
+    assert (charges(one), charges(two)) == (1, 2)
+    dp.register(con)
+    assert labels(con) == LABELS
+    assert (charges(one), charges(two)) == (1, 2)
+    assert con.execute("FROM dp_functions()").fetchall() == before
+
+
+def test_the_ledger_in_use_is_charged(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    """Law: without ``ledger=`` the one of ``use_ledger`` at the time of registering is meant."""
+    with dp.use_ledger(ledger):
+        dp.register(con)
+    assert labels(con) == LABELS
+    assert charges(ledger) == 1
+
+
+@pytest.mark.parametrize("where", ["memory", "file", "read only"])
+def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
+    """Law: in memory, in a file and in a file opened for reading the functions are the same."""
+    path = ":memory:" if where == "memory" else str(a_file(tmp_path))
+    with duckdb.connect(path, read_only=where == "read only") as con:
+        if where == "memory":
+            con.execute(f"CREATE TABLE visits AS {VISITS}")
+        dp.register(con)
+        assert labels(con) == LABELS
+        names = [row[0] for row in con.execute("SELECT name FROM dp_functions()").fetchall()]
+        assert names == ["dp_budget", "dp_explain", "dp_functions", "dp_hhh", "dp_releases"]
+
+
+def test_a_cursor_is_a_connection_of_its_own(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: what is registered on a cursor works there, also when others come and go."""
+    first, second = con.cursor(), con.cursor()
+    dp.register(first)
+    dp.register(second)
+    assert "dp_hhh does not exist" in said(con, f"FROM {HHH}")
+    first.close()
+    del first
+    gc.collect()
+    assert labels(second) == LABELS
+    dp.register(con)
+    assert labels(con) == labels(second) == LABELS
+
+
+@pytest.mark.parametrize("name", [":memory:shared", "user.db"])
+def test_connections_to_one_database(tmp_path: Path, name: str) -> None:
+    """Law: two connections of one name have a ledger each, and the first may end first."""
+    where = name if name.startswith(":") else str(tmp_path / name)
+    first, second = duckdb.connect(where), duckdb.connect(where)
+    first.execute(f"CREATE TABLE visits AS {VISITS}")
+    ledgers = [dp.Ledger(tmp_path / f"{i}.db", epsilon=9.0, delta=1e-4) for i in range(2)]
+    for con, ledger in zip((first, second), ledgers, strict=True):
+        dp.register(con, ledger=ledger)
+    assert labels(first) == LABELS
+    first.close()
+    del first, con
+    gc.collect()
+    assert labels(second) == labels(second) == LABELS
+    assert [charges(ledger) for ledger in ledgers] == [1, 2]
+    second.close()
+
+
+def test_nothing_is_written_into_the_database(tmp_path: Path, ledger: dp.Ledger) -> None:
+    """Law: after registering, releasing and a checkpoint the file has the same bytes."""
+    path = a_file(tmp_path)
+    before = hashlib.sha256(path.read_bytes()).digest()
+    with duckdb.connect(str(path)) as con:
+        dp.register(con, ledger=ledger)
+        assert labels(con) == LABELS
+        con.execute("CHECKPOINT")
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+    with duckdb.connect(str(path)) as con:
+        ours = "SELECT count(*) FROM duckdb_functions() WHERE contains(function_name, 'dpframe')"
+        assert con.execute(ours).fetchall() == [(0,)]
+        assert con.execute("SHOW TABLES").fetchall() == [("visits",)]
+        assert "dp_hhh does not exist" in said(con, f"FROM {HHH}")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.db", "user.db"]
+
+
+@pytest.mark.parametrize("ending", ["close", "garbage"])
+def test_a_registered_connection_can_end(tmp_path: Path, ending: str) -> None:
+    """Law: dpframe keeps no connection open: its file is free for another process."""
+    path = a_file(tmp_path)
+    con = duckdb.connect(str(path))
+    dp.register(con)
+    assert labels(con) == LABELS
+    (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]
+    gone = weakref.ref(con)
+    if ending == "close":
+        con.close()
+    write = f"import duckdb; duckdb.connect({str(path)!r}).execute('CREATE TABLE t (i INTEGER)')"
+    if ending == "garbage":
+        done = subprocess.run([sys.executable, "-c", write], capture_output=True)
+        assert done.returncode != 0  # the control: it was locked
+    del con
+    gc.collect()
+    assert gone() is None
+    assert token not in duckdb_functions._sessions
+    done = subprocess.run([sys.executable, "-c", write], capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_registering_in_a_transaction(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: a ROLLBACK takes the macros back, and registering again works."""
+    con.execute("BEGIN")
+    dp.register(con)
+    assert labels(con) == LABELS
+    con.execute("ROLLBACK")
+    assert "dp_hhh does not exist" in said(con, f"FROM {HHH}")
+    dp.register(con)
+    assert labels(con) == LABELS
+
+
+def test_macros_of_the_database_do_not_come_in_between(tmp_path: Path, ledger: dp.Ledger) -> None:
+    """Law: a file that brings macros with our names cannot answer, or charge, in our place."""
+    path = a_file(tmp_path)
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE MACRO __dpframe_hhh(a := 1) AS 'SELECT ''true counts'' AS prefix'")
+        con.execute("CREATE MACRO __dpframe_draw(a, b, c, d) AS c")
+        con.execute("CREATE MACRO __dpframe_here() AS '1'")
+        con.execute("CREATE MACRO dp_hhh(a) AS TABLE SELECT 'true counts' AS prefix")
+    with duckdb.connect(str(path)) as con:
+        dp.register(con, ledger=ledger)
+        assert labels(con) == LABELS
+        assert charges(ledger) == 1
+
+
+def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: registering changes no setting of the connection."""
+    settings = "SELECT name, value FROM duckdb_settings() ORDER BY name"
+    con.execute("SET lock_configuration = true")
+    before = con.execute(settings).fetchall()
+    dp.register(con)
+    assert labels(con) == LABELS
+    assert con.execute(settings).fetchall() == before
+
+
+@pytest.mark.parametrize("wrong", [None, "user.db", duckdb, 7])
+def test_only_connections_can_be_registered(wrong: object) -> None:
+    """Law: what is no connection is refused by its type."""
+    with pytest.raises(dp.ParameterTypeError, match="con must be a DuckDB connection"):
+        dp.register(wrong)  # type: ignore[arg-type]
+
+
+def test_a_view_read_without_registering_says_what_is_missing(tmp_path: Path) -> None:
+    """Law: a persistent view needs ``register`` in every process, and DuckDB names the function."""
+    path = a_file(tmp_path)
+    with duckdb.connect(str(path)) as con:
+        dp.register(con)
+        con.execute(f"CREATE VIEW heavy AS FROM {HHH}")
+    with duckdb.connect(str(path)) as con:
+        assert "Table Function with name dp_hhh does not exist" in said(con, "FROM heavy")
+        dp.register(con)
+        assert labels(con, "heavy") == LABELS
+
+
+def test_the_functions_of_an_ended_connection_answer_nobody(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    """Law: SQL that was written for a connection which is gone says so, and draws nothing."""
+    dp.register(con)
+    (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]
+    duckdb_functions._sessions.pop(token)
+    assert "no longer registered: call dpframe.register(con)" in said(con, f"FROM {HHH}")
+    assert "no longer registered" in said(con, "FROM dp_budget()")
+    dp.register(con)
+    assert labels(con) == LABELS

@@ -1,0 +1,259 @@
+"""Values of every type: read as they are, as text, or by Python, they are the same nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpframe as dp
+from dpframe import _duck
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import as_hierarchy
+from dpframe.sources import sql_tables
+from dpframe.sources.tables import tree_of
+from tests.rollups import exact_counts, tree_paths
+from tests.sql.visits import BUDGET, charges, hhh, labels, said
+from tests.strategies import MALFORMED
+
+KINDS = [
+    *("columns:k", "path:k?depth=3", "ip:k", "domain:k", "date:k", "code:k?lengths=1,3"),
+    "number:k?lower=0&upper=10&depth=3",
+]
+
+TEXTS = [
+    *("a/b", "a", "A", "", " ", "NULL", "1", "1.0", "01", "1e3", "nan", "2013-05-01", "'", '"'),
+    *(
+        "2013-05-01 10:30:00+02:00",
+        "www.Example.org",
+        "10.0.0.1",
+        "é",
+        "日本",
+        "🏴",
+        "a\x00b",
+        "\\",
+    ),
+    *("infinity", "0044-03-15 (BC)", "12:00", "true", "[1]", "x" * 5000),
+]
+
+VALUES: dict[str, list[str]] = {
+    "VARCHAR": [*(f"'{t.replace(chr(39), chr(39) * 2)}'" for t in (*TEXTS, *MALFORMED))],
+    "ENUM('a', 'b/c', '1', 'new\nline')": ["'a'", "'b/c'", "'1'", "'new\nline'"],
+    "BOOLEAN": ["true", "false"],
+    "INTEGER": ["1", "-7", "10", "2147483647"],
+    "UBIGINT": ["9", "18446744073709551615"],
+    "HUGEINT": ["9", "-170141183460469231731687303715884105727"],
+    "BIGNUM": ["9", "'9' || repeat('0', 50)"],
+    "DECIMAL(18, 3)": ["1.5", "2", "-0.001"],
+    "FLOAT": ["0.1", "1", "'nan'", "'inf'", "-0.0", "16777217"],
+    "DOUBLE": ["0.1", "1", "'nan'", "'-inf'", "-0.0", "1e15", "1e16", "9007199254740993", "5e-324"],
+    "DATE": ["'2013-05-01'", "'infinity'", "'0044-03-15 (BC)'", "'290000-01-01'"],
+    "TIME": ["'10:00:00'", "'10:00:00.000001'"],
+    "TIMESTAMP": ["'2013-05-01 10:30:00.5'", "'-infinity'", "'0001-01-01'"],
+    "TIMESTAMP_NS": ["'2013-05-01 10:30:00.000000001'", "'2013-05-01 10:30:00'"],
+    "TIMESTAMP WITH TIME ZONE": [
+        *("'2013-05-01 23:30:00+00'", "'2013-11-03 05:30:00+00'", "'2013-11-03 06:30:00+00'"),
+        *("'1850-01-01 00:30:00+00'", "'infinity'", "'0001-01-01 00:00:00+00'", "'9999-12-31'"),
+        *("'2013-05-01 23:30:00.000001+00'", "'0044-03-15 (BC) 00:00:00+00'"),
+    ],
+    "TIMESTAMPTZ_NS": ["'2013-05-01 23:30:00+00'", "'2013-11-03 05:30:00+00'"],
+    "INTERVAL": ["INTERVAL 1 MONTH", "INTERVAL 30 DAYS"],
+    "UUID": ["'eeccb8c5-9943-b2bb-bb5e-222f4e14b687'"],
+    "BLOB": ["'a'::BLOB", "'\\xAA\\x00'::BLOB"],
+    "BIT": ["'101'"],
+    "JSON": ["""'{"a": 1}'""", "'1'"],
+    "INTEGER[]": ["[1, 2]", "[]"],
+    "INTEGER[2]": ["[1, 2]"],
+    "STRUCT(a INTEGER)": ["{'a': 1}"],
+    "MAP(VARCHAR, INTEGER)": ["MAP {'a': 1}"],
+    "UNION(n INTEGER, s VARCHAR)": ["2::INTEGER", "'a'::VARCHAR"],
+    "VARIANT": ["1::VARIANT", "'a'::VARIANT"],
+}
+
+REFUSED = "does not read"
+
+
+@pytest.fixture
+def registered(con: duckdb.DuckDBPyConnection) -> None:
+    dp.register(con)
+
+
+def filled(con: duckdb.DuckDBPyConnection, kind: str) -> None:
+    """A table t with a column k of a type: each value some times, and NULL."""
+    rows = " UNION ALL ".join(
+        f"SELECT ({value})::{kind} AS k FROM range({1 + i % 3})"
+        for i, value in enumerate((*VALUES[kind], "NULL"))
+    )
+    con.execute(f"CREATE OR REPLACE TABLE t AS {rows}")
+
+
+def nodes(con: duckdb.DuckDBPyConnection, spec: str, seen: bool) -> dict[Any, int] | str:
+    """All nodes by path with their counts, or the words of the refusal."""
+    hierarchy, source = as_hierarchy(spec), sql_tables.table_source("t")
+    described = _duck.describe(con, source.relation, "") if seen else None
+    columns = None if described is None else sql_tables.columns_of(described)
+    try:
+        text = sql_tables.statement(
+            source, hierarchy, PrivacyUnit(), band=1, seed=1, columns=columns
+        )
+        tree = tree_of(con.sql(text).to_arrow_table())
+    except (dp.ColumnError, duckdb.Error) as error:
+        return str(error).removeprefix("Invalid Input Error: ").split(" It was looked up")[0]
+    paths = tree_paths(tree, hierarchy)
+    assert len(set(paths)) == len(paths)
+    return dict(zip(paths, tree.count.tolist(), strict=True))
+
+
+def by_python(con: duckdb.DuckDBPyConnection, spec: str, kind: str) -> dict[Any, int] | str:
+    hierarchy, rows = as_hierarchy(spec), con.table("t")
+    if kind == "INTERVAL" and hierarchy.reads_text:
+        rows = rows.select("k::VARCHAR AS k")  # one month and 30 days are equal, not so their texts
+    try:
+        return exact_counts(rows, hierarchy)
+    except dp.ColumnError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.split("(")[0])
+def test_values_are_the_same_nodes_in_every_way(con: duckdb.DuckDBPyConnection, kind: str) -> None:
+    """Law: nodes and counts do not depend on whether a second connection knew the types.
+
+    A type that a hierarchy does not read is refused in the same words.
+    """
+    filled(con, kind)
+    for spec in KINDS:
+        expected = by_python(con, spec, kind)
+        assert nodes(con, spec, seen=False) == expected, spec
+        if spec in ("columns:k", "date:k"):  # others read every type alike
+            assert nodes(con, spec, seen=True) == expected, spec
+
+
+def test_some_types_are_refused_and_others_found(con: duckdb.DuckDBPyConnection) -> None:
+    """Negative control: the law above compares trees of several nodes, and refusals."""
+    filled(con, "INTEGER[]")
+    assert "has type INTEGER[]; date reads dates" in str(nodes(con, "date:k", seen=False))
+    filled(con, "DOUBLE")
+    assert len(nodes(con, "columns:k", seen=False)) == 1 + len(VALUES["DOUBLE"])  # NaN is NULL
+    filled(con, "BOOLEAN")
+    assert len(nodes(con, "number:k?lower=0&upper=10&depth=3", seen=False)) > 3
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu", "UTC"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "TIMESTAMP"])
+def test_the_zone_of_the_session_moves_no_time(
+    con: duckdb.DuckDBPyConnection, kind: str, zone: str
+) -> None:
+    """Law: dates and columns of times with a zone are read in UTC, on both ways."""
+    con.execute("SET TimeZone = 'UTC'")
+    filled(con, kind)
+    expected = {spec: nodes(con, spec, seen=True) for spec in ("date:k", "columns:k")}
+    con.execute(f"SET TimeZone = '{zone}'")
+    for spec, found in expected.items():
+        assert nodes(con, spec, seen=True) == nodes(con, spec, seen=False) == found
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_collation_of_a_column_merges_nothing(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: text is compared by its characters, in tables that others see and in temporary ones."""
+    for name, kind in (("t", "TABLE"), ("v", "TEMP TABLE")):
+        con.execute(f"CREATE {kind} {name} (k VARCHAR COLLATE NOCASE, who VARCHAR)")
+        con.execute(f"INSERT INTO {name} SELECT 'SECRET', 'one'")
+        con.execute(f"INSERT INTO {name} SELECT 'secret', who FROM visits")
+        for hierarchy in ("columns:k", "path:k"):
+            assert labels(con, hhh(name, hierarchy)) == ["*", "secret"]
+            assert labels(con, hhh(name, hierarchy, user="who")) == ["*", "secret"]
+
+
+SETTINGS = {
+    "order": "preserve_insertion_order = false; SET default_null_order = 'nulls_last'; "
+    "SET default_order = 'desc'; SET threads = 8",
+    "arithmetic": "integer_division = true; SET ieee_floating_point_ops = false; "
+    "SET old_implicit_casting = true; SET preserve_identifier_case = false",
+    "time": "TimeZone = 'Asia/Tokyo'; SET Calendar = 'japanese'",
+    "Arrow": "produce_arrow_string_view = true; SET arrow_output_list_view = true; "
+    "SET arrow_lossless_conversion = true",
+    "large Arrow": "arrow_large_buffer_size = true; SET threads = 1",
+    "memory": "memory_limit = '50MB'; SET debug_force_external = true",
+    "optimizers": "disabled_optimizers = 'expression_rewriter,statistics_propagation'",
+    "locked": "enable_external_access = false; SET python_enable_replacements = false; "
+    "SET lock_configuration = true",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.usefixtures("registered")
+def test_settings_of_the_connection_change_no_release(
+    con: duckdb.DuckDBPyConnection, setting: str
+) -> None:
+    """Law: order, arithmetic, zone, threads and Arrow settings are the caller's own affair."""
+    con.execute(f"SET {setting}")
+    con.execute(
+        "CREATE TABLE t AS SELECT *, n::DOUBLE AS x, "
+        "TIMESTAMPTZ '2020-01-01 12:00:00+00' + n * INTERVAL 1 HOUR AS at FROM visits"
+    )
+    con.execute("CREATE TEMP TABLE v AS FROM t")
+    for name in ("t", "v"):
+        number = labels(con, hhh(name, "number:x?lower=0&upper=4&depth=3"))
+        assert number == ["*", "[0, 0.5)", "[1, 1.5)", "[2, 2.5)"]
+        assert labels(con, hhh(name, "date:at"))[1:] == [f"2020-01-01 1{i}:00" for i in (2, 3, 4)]
+        found = labels(con, hhh(name, "columns:k,n", user="who", epsilon=10.0, threshold=20))
+        assert found == ["*", *(f"v{i} / {i}" for i in range(3))]
+
+
+# -- what is said when something fails -----------------------------------------------------------
+
+SECRET = "SECRETVALUE"
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("spec", KINDS)
+def test_our_sql_never_fails_on_a_value(con: duckdb.DuckDBPyConnection, spec: str) -> None:
+    """Law: no text is an error, so that nothing in a message can quote one."""
+    con.execute("CREATE TABLE t (k VARCHAR)")
+    texts = [*TEXTS, *MALFORMED, SECRET, SECRET * 100_000]
+    con.executemany("INSERT INTO t VALUES (?)", [[text] for text in texts])
+    con.execute("INSERT INTO t SELECT NULL FROM range(500)")
+    con.execute("CREATE TEMP VIEW v AS FROM t")
+    for name in ("t", "v"):
+        assert labels(con, hhh(name, spec, threshold=250)) == ["*", "<invalid>"]
+
+
+def test_a_failure_inside_of_python_quotes_nothing(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: an error that is not ours reaches SQL by the name of its class only."""
+
+    def fails(*_: object) -> None:
+        raise ValueError(f"cannot read {SECRET}")
+
+    dp.register(con, ledger=ledger)
+    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS k FROM range(500)")
+    with monkeypatch.context() as patch:
+        patch.setattr("dpframe.frontends.duckdb_types.tree_of", fails)
+        words = said(con, f"FROM {hhh('t')}")
+    assert "dpframe failed (ValueError; its text is withheld)" in words
+    assert SECRET not in words
+    assert charges(ledger) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("dpframe.sources.sql_tables.rollup_sql", fails)
+        assert SECRET not in said(con, f"FROM {hhh('t')}")
+        assert SECRET not in said(con, f"FROM dp_explain('t', 'columns:k', {BUDGET})")
+
+
+@pytest.mark.usefixtures("registered")
+def test_categories_of_a_type_are_not_quoted(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: a type that lists values is named without them."""
+    con.execute(f"CREATE TABLE t AS SELECT {{'x': 'b'::ENUM('{SECRET}', 'b')}} AS k")
+    con.execute("CREATE TEMP TABLE v AS FROM t")
+    for name in ("t", "v"):
+        words = said(con, f"FROM {hhh(name, 'date:k')}")
+        assert "has type STRUCT; date reads" in words
+        assert SECRET not in words
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_view_of_the_caller_speaks_for_itself(con: duckdb.DuckDBPyConnection) -> None:
+    """What the caller's own SQL says is DuckDB's, and can quote the data: a known limit."""
+    con.execute(f"CREATE VIEW v AS SELECT error('{SECRET}')::VARCHAR AS k FROM visits")
+    assert SECRET in said(con, f"FROM {hhh('v')}")

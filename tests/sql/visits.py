@@ -1,0 +1,55 @@
+"""Rows whose heavy hitters no noise can hide, and SQL that asks for them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import duckdb
+
+import dpframe as dp
+
+VISITS = """
+SELECT '10.0.0.' || i % 3 AS src, 'u' || i % 90 AS who, 'v' || i % 3 AS k, i % 3 AS n
+FROM range(900) r(i)
+"""
+"""Three values with 300 records each: ten times the smallest threshold."""
+
+BUDGET = "epsilon := 1.0, delta := 1e-6"
+
+HHH = f"dp_hhh('visits', 'columns:k', {BUDGET})"
+
+LABELS = ["*", "v0", "v1", "v2"]
+"""What ``HHH`` reports, whatever is drawn."""
+
+
+def hhh(tbl: str | None = "visits", hierarchy: str = "columns:k", /, **named: Any) -> str:
+    """A call as SQL text, every argument a literal."""
+    given = {"tbl": tbl, "hierarchy": hierarchy, "epsilon": 1.0, "delta": 1e-6, **named}
+    return f"dp_hhh({', '.join(f'{k} := {literal(v)}' for k, v in given.items())})"
+
+
+def literal(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)
+
+
+def labels(con: duckdb.DuckDBPyConnection, call: str = HHH) -> list[str]:
+    """The prefixes of a call, in its own order."""
+    return [row[0] for row in con.execute(f"SELECT prefix FROM {call}").fetchall()]
+
+
+def charges(ledger: dp.Ledger) -> int:
+    return len(ledger.releases())
+
+
+def said(con: duckdb.DuckDBPyConnection, statement: str) -> str:
+    """The error of a statement, on one line."""
+    try:
+        con.execute(statement).fetchall()
+    except duckdb.Error as error:
+        return " ".join(str(error).split())
+    raise AssertionError(f"no error: {statement}")
