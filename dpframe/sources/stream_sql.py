@@ -1,8 +1,8 @@
 """Records as a stream: one row a record, in the source's order, one key a level.
 
-Pure text, beside ``rollup_sql``: the same keys, without grouping. The statement reads the view once
-and returns ``l1, l2, ...``: the node of the record at each level as text, NULL where the record does
-not reach. Equal nodes have equal texts, and ``texts_of`` takes a text apart again.
+Pure text, beside ``rollup_sql``: the same keys, without grouping. The statement reads the view
+once and returns ``l1, l2, ...``: the node of the record at each level as text, NULL where the
+record does not reach. Equal nodes have equal texts, and ``texts_of`` takes a text apart again.
 """
 
 from __future__ import annotations

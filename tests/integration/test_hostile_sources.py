@@ -88,7 +88,6 @@ def test_equal_values_with_different_texts_stay_different_nodes(one: str, others
     """Law: text is compared exactly, so that one record cannot name the node of the others."""
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS SELECT {one} AS k UNION ALL SELECT {others} FROM range(300)")
-    expected = con.execute(f"SELECT CAST({others} AS VARCHAR)").fetchone()
+    (expected,) = con.execute(f"SELECT CAST({others} AS VARCHAR)").fetchall()
     result = dp.hhh(con.table("t"), "path:k?depth=1", epsilon=50.0, delta=0.1, threshold=100)
-    assert expected is not None
     assert list(result["prefix"]) == ["*", expected[0]]
