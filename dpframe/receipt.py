@@ -177,7 +177,7 @@ class Receipt(Mapping[str, Any]):
             return self
         remains = f"({left.epsilon:.6g}, {left.delta:.6g})"
         if ledger.accountant == "pld":
-            remains = f"epsilon {left.epsilon:.6g}, composed at that delta,"
+            remains = f"epsilon {left.epsilon:.6g} (composed, for budgets fixed beforehand)"
         text = (
             f"of ({ledger.epsilon:g}, {ledger.delta:g}) in the ledger, "
             f"{remains} was left after this release"

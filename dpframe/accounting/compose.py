@@ -7,7 +7,8 @@ convex hull of points above D is still above D (a chord of D lies below the same
 points). From the hull "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022,
 Algorithm 1) builds a privacy loss distribution that dominates the release, and those compose, also
 when a release is chosen after looking at earlier ones with a budget fixed beforehand (Zhu, Dong,
-Wang 2022, Theorem 10).
+Wang 2022, Theorem 10). Budgets that are themselves chosen after looking are not covered: they can
+overspend ("Privacy Filters are Captured by Residues" 2026; tests/privacy/test_composition.py).
 """
 
 from __future__ import annotations
@@ -46,12 +47,22 @@ def composed_epsilon(profiles: Iterable[tuple[Profile, int]], delta: float) -> f
     ``profiles`` pairs a profile with the number of releases that have it; infinite if their masses
     at infinity alone exceed ``delta``.
     """
-    losses = [_composed(profile, times) for profile, times in profiles]
-    if not losses:
+    parts = list(profiles)
+    if not parts:
         return 0.0
-    total = reduce(lambda a, b: a.compose(b), losses)
+    if _mass_at_infinity(parts) > delta:
+        return math.inf
+    total = reduce(lambda a, b: a.compose(b), (_composed(*part) for part in parts))
     usable = delta - max(FLOAT_MARGIN * delta, 1e-15)
     return float(total.get_epsilon_for_delta(usable)) * (1 + FLOAT_MARGIN)
+
+
+def _mass_at_infinity(parts: list[tuple[Profile, int]]) -> float:
+    """P(an infinite loss in any release), which no epsilon makes up for."""
+    least = [(min(d for _, d in profile), times) for profile, times in parts]
+    if any(d >= 1 for d, _ in least):
+        return 1.0
+    return -math.expm1(sum(times * math.log1p(-d) for d, times in least))
 
 
 @lru_cache(maxsize=256)

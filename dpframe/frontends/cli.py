@@ -119,6 +119,9 @@ def _plan(options: argparse.Namespace) -> Plan:
 def _hhh(options: argparse.Namespace) -> int:
     _check_output(options.output)  # before anything is spent
     _check_output(options.report, (".html",), "report")
+    for path in (options.output, options.report):
+        if path and options.ledger and os.path.realpath(path) == os.path.realpath(options.ledger):
+            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
     result = release(
         options.file,
         _plan(options),

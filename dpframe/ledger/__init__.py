@@ -1,7 +1,8 @@
 """A budget that cannot be overspent: kept in a file, charged before noise is drawn."""
 
-from dpframe.ledger.book import Charge, Ledger, Stored
+from dpframe.ledger.book import Ledger
 from dpframe.ledger.current import as_ledger, current_ledger, use_ledger
+from dpframe.ledger.entries import Charge, Stored
 from dpframe.ledger.totals import Spending
 
 __all__ = ["Charge", "Ledger", "Spending", "Stored", "as_ledger", "current_ledger", "use_ledger"]

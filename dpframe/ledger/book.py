@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import json
+import os
+import sqlite3
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from dpframe.accounting.compose import Profile
 from dpframe.errors import (
     BudgetError,
     LedgerError,
@@ -23,9 +20,17 @@ from dpframe.errors import (
     ReleaseNameError,
 )
 from dpframe.ledger import store
+from dpframe.ledger.entries import (
+    Charge,
+    Stored,
+    check_history,
+    read_result,
+    write_charge,
+    write_result,
+)
 from dpframe.ledger.history import releases, summary
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_down, units_up
-from dpframe.ledger.totals import Accountant, Spending, affordable, check_history, totals
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_down
+from dpframe.ledger.totals import Accountant, Spending, standing, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,41 +42,6 @@ DRAWING = 24 * 3600.0
 """Seconds to wait for another process that is drawing a release of the same ledger by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """What a release will cost, and what it is; public, written into the history."""
-
-    release_id: str
-    time: str
-    epsilon: float
-    delta: float
-    profile: Callable[[], Profile]
-    source: str
-    receipt: str
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A result released under a name: its receipt as JSON, its frame as Arrow IPC bytes."""
-
-    name: str
-    release_id: str
-    request: dict[str, Any]
-    receipt: str
-    frame: bytes
-
-    def to_arrow(self) -> pa.Table:
-        """The frame, with the receipt in its schema metadata."""
-        return pa.ipc.open_file(pa.BufferReader(self.frame)).read_all()
-
-    def to_frame(self) -> pd.DataFrame:
-        """The frame, with the receipt in ``attrs["dp"]``."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        frame.attrs["dp"] = json.loads(self.receipt)
-        return frame
-
-
 def _totals(epsilon: object, delta: object) -> tuple[int, int]:
     """Totals in units, checked."""
     for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
@@ -79,7 +49,7 @@ def _totals(epsilon: object, delta: object) -> tuple[int, int]:
             raise BudgetError(f"a ledger needs both totals: pass {name}= too.")
         if isinstance(value, bool) or not isinstance(value, Real):
             raise ParameterTypeError(f"{name} must be a number; got {value!r}.")
-        if not 0 < float(value) < high:  # also refuses NaN
+        if not 0 < value < high:  # type: ignore[operator]  # also refuses NaN
             raise BudgetError(
                 f"{name} ({value!r}), a total, must be above 0 and below {high:g}: for example "
                 "epsilon=3.0, delta=1e-5."
@@ -122,10 +92,11 @@ class Ledger:
     Privacy
     -------
     All releases charged to one ledger together are (epsilon, delta)-differentially private for
-    whatever each of them protects: records, or users where every release names the same user
-    column. A charge is on disk before noise is drawn, and is never given back. Charges made
-    without the ledger are not known to it. What the file holds is public: parameters and released
-    numbers.
+    what every one of them protects: records, or users where all name the same user column. With
+    "pld" the budgets and mechanisms of releases must be fixed without looking at earlier results
+    of the ledger (the questions need not be); with "sum" even they may adapt. A charge is on disk
+    before noise is drawn, and is never given back. Charges made without the ledger are not known to
+    it. What the file holds is public: parameters and released numbers.
 
     Examples
     --------
@@ -148,19 +119,15 @@ class Ledger:
     ) -> None:
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
-        self._path = Path(path).absolute()
+        try:
+            self._path = Path(os.path.realpath(path))  # one lock, whatever links lead here
+        except (OSError, ValueError) as error:
+            raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
         asked = None if epsilon is None and delta is None else _totals(epsilon, delta)
-        if asked is not None and (not self._path.exists() or self._path.stat().st_size == 0):
-            store.create(self._path, BUSY)
-        if asked is not None:
-            with store.writing(self._path, BUSY) as db:
-                db.execute(
-                    "INSERT OR IGNORE INTO budget (id, ledger_id, accountant, epsilon, delta) "
-                    "VALUES (1, ?, ?, ?, ?)",
-                    (uuid.uuid4().hex, accountant or "sum", *asked),
-                )
+        if asked is not None and store.is_unmade(self._path):
+            store.create(self._path, BUSY, (uuid.uuid4().hex, accountant or "sum", *asked))
         with store.reading(self._path, BUSY) as db:
             check_history(db)
             made = totals(db)
@@ -210,13 +177,13 @@ class Ledger:
     @property
     def spent(self) -> Spending:
         """What all charges cost together. With "pld", epsilon at the total delta."""
-        with store.reading(self._path, BUSY) as db:
+        with self._reading() as db:
             return totals(db).spent
 
     @property
     def left(self) -> Spending:
         """What remains; with "pld" a later release can cost less than its epsilon."""
-        with store.reading(self._path, BUSY) as db:
+        with self._reading() as db:
             return totals(db).left
 
     def charge(self, charge: Charge) -> Spending:
@@ -224,29 +191,16 @@ class Ledger:
 
         Raises OverBudgetError, and charges nothing, if the totals do not allow it.
         """
-        with store.writing(self._path, BUSY) as db:
-            after = affordable(db, charge.epsilon, charge.delta, charge.profile)
-            db.execute(
-                "INSERT INTO charges (release_id, time, name, source, epsilon, delta, profile, "
-                "receipt) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    charge.release_id,
-                    charge.time,
-                    charge.name,
-                    charge.source,
-                    units_up(charge.epsilon, EPSILON_UNIT),
-                    units_up(charge.delta, DELTA_UNIT),
-                    json.dumps(charge.profile() if self._accountant == "pld" else []),
-                    charge.receipt,
-                ),
-            )
-            db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", after)
+        with self._writing() as db:
+            after = standing(db).after(charge.epsilon, charge.delta, charge.profile)
+            write_charge(db, charge, after)
             return totals(db).left
 
     def check(self, charge: Charge) -> None:
         """Raise OverBudgetError if ``charge`` could not be made now; spends nothing."""
-        with store.reading(self._path, BUSY) as db:
-            affordable(db, charge.epsilon, charge.delta, charge.profile)
+        with self._reading() as db:
+            now = standing(db)
+        now.after(charge.epsilon, charge.delta, charge.profile)
 
     # -- results under a name ------------------------------------------------------------------
 
@@ -256,21 +210,9 @@ class Ledger:
 
     def find(self, name: str, request: dict[str, Any] | None = None) -> Stored | None:
         """The result released under a name; ReleaseNameError if it answered another request."""
-        with store.reading(self._path, BUSY) as db:
-            row = db.execute(
-                "SELECT name, release_id, request, receipt, frame FROM results WHERE name = ?",
-                (name,),
-            ).fetchone()
-        if row is None:
-            return None
-        found = Stored(
-            name=row[0],
-            release_id=row[1],
-            request=json.loads(row[2]),
-            receipt=row[3],
-            frame=row[4],
-        )
-        if request is not None and found.request != request:
+        with self._reading() as db:
+            found = read_result(db, name)
+        if found is not None and request is not None and found.request != request:
             raise ReleaseNameError(_differs(name, found.request, request))
         return found
 
@@ -288,7 +230,7 @@ class Ledger:
 
     def names(self) -> list[str]:
         """Names with a stored result, in the order of their charges."""
-        with store.reading(self._path, BUSY) as db:
+        with self._reading() as db:
             rows = db.execute(
                 "SELECT results.name FROM results JOIN charges USING (release_id) "
                 "ORDER BY charges.number"
@@ -297,18 +239,15 @@ class Ledger:
 
     def keep(self, stored: Stored) -> None:
         """Store a charged result under its name, which must be free."""
-        with store.writing(self._path, BUSY) as db:
-            db.execute(
-                "INSERT INTO results (name, release_id, request, receipt, frame) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (
-                    stored.name,
-                    stored.release_id,
-                    json.dumps(stored.request),
-                    stored.receipt,
-                    stored.frame,
-                ),
-            )
+        try:
+            with self._writing() as db:
+                write_result(db, stored)
+        except LedgerError as error:
+            raise LedgerError(
+                f"release {stored.name!r} was charged, but its result could not be stored and is "
+                f"withheld: {error} Calling again replays what is stored under that name by then, "
+                "or draws and pays anew."
+            ) from error
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -317,10 +256,29 @@ class Ledger:
 
         ``saved_epsilon`` is what "pld" saves against the plain sum; 0 with "sum".
         """
-        with store.reading(self._path, BUSY) as db:
+        with self._reading() as db:
             return summary(db, str(self._path))
 
     def releases(self) -> pd.DataFrame:
         """One row a charge, oldest first: what was spent on what, and its receipt as JSON."""
-        with store.reading(self._path, BUSY) as db:
+        with self._reading() as db:
             return releases(db)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with store.reading(self._path, BUSY) as db:
+            self._same(db)
+            yield db
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with store.writing(self._path, BUSY) as db:
+            self._same(db)
+            yield db
+
+    def _same(self, db: sqlite3.Connection) -> None:
+        if totals(db).ledger_id != self._id:
+            raise LedgerError(
+                f"ledger {str(self._path)!r} is not the file that was opened, another took its "
+                "place: find out why before releasing anything, then open it anew."
+            )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from contextvars import ContextVar, Token
 from pathlib import Path
 
-from dpframe.errors import ParameterTypeError
+from dpframe.errors import LedgerError, ParameterTypeError
 from dpframe.ledger.book import Ledger
 
-_current: ContextVar[Ledger | None] = ContextVar("dpframe_ledger", default=None)
+_here: ContextVar[tuple[Ledger | None] | None] = ContextVar("dpframe_ledger", default=None)
+"""What this thread or task chose, if it did."""
+
+_everywhere: dict[int, tuple[int, Ledger | None]] = {}
+"""All choices that have not ended, with their threads, for threads that chose nothing."""
+
+_numbers = itertools.count()
 
 
 class use_ledger:
@@ -21,7 +29,9 @@ class use_ledger:
 
     Notes
     -----
-    Holds for the current thread or task (``contextvars``). ``ledger=`` on a call goes first.
+    ``ledger=`` on a call goes first. Then a thread or task goes by what it chose itself, and one
+    that chose nothing (a worker of a pool) by what the program chose; if several threads chose
+    different ledgers, it is refused. A process that is spawned, not forked, starts without.
 
     Examples
     --------
@@ -34,13 +44,27 @@ class use_ledger:
 
     def __init__(self, ledger: Ledger | str | Path | None) -> None:
         self._ledger = as_ledger(ledger)
-        self._token: Token[Ledger | None] = _current.set(self._ledger)
+        self._begun: list[tuple[int, Token[tuple[Ledger | None] | None]]] = []
+        self._blocks = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        number = next(_numbers)
+        self._choice = (self._ledger,)
+        _everywhere[number] = threading.get_ident(), self._ledger
+        self._begun.append((number, _here.set(self._choice)))
 
     def __enter__(self) -> Ledger | None:
+        self._blocks += 1
+        if self._blocks > len(self._begun) or _here.get() is not self._choice:
+            self._begin()  # not the block of the statement that made this object
         return self._ledger
 
     def __exit__(self, *error: object) -> None:
-        _current.reset(self._token)
+        self._blocks -= 1
+        number, token = self._begun.pop()
+        del _everywhere[number]
+        _here.reset(token)
 
     def __repr__(self) -> str:
         return f"<using {self._ledger!r}>"
@@ -48,7 +72,17 @@ class use_ledger:
 
 def current_ledger() -> Ledger | None:
     """The ledger of ``use_ledger``, if any."""
-    return _current.get()
+    here = _here.get()
+    if here is not None:
+        return here[0]
+    last = dict(list(_everywhere.values()))  # of every thread
+    chosen = {ledger.path: ledger for ledger in last.values() if ledger is not None}
+    if len(chosen) > 1:
+        raise LedgerError(
+            "other threads use different ledgers and this one chose none: pass ledger=, or call "
+            "dp.use_ledger in this thread."
+        )
+    return next(iter(chosen.values()), None)
 
 
 def as_ledger(ledger: object) -> Ledger | None:

@@ -49,18 +49,19 @@ def releases(db: sqlite3.Connection) -> pd.DataFrame:
         "ON results.release_id = charges.release_id ORDER BY number"
     ).fetchall()
     facts = [json.loads(row[7]) for row in rows]
+    text = pd.Series([""]).dtype  # also where all is missing, or no row
 
     return pd.DataFrame(
         {
             "number": pd.Series([r[0] for r in rows], dtype="int64"),
-            "time": [r[1] for r in rows],
-            "release": [r[2] for r in rows],
-            "release_id": [r[3] for r in rows],
-            "source": [r[4] for r in rows],
-            **{name: [fact.get(name) for fact in facts] for name in FACTS},
+            "time": pd.Series([r[1] for r in rows], dtype=text),
+            "release": pd.Series([r[2] for r in rows], dtype=text),
+            "release_id": pd.Series([r[3] for r in rows], dtype=text),
+            "source": pd.Series([r[4] for r in rows], dtype=text),
+            **{name: pd.Series([fact.get(name) for fact in facts], dtype=text) for name in FACTS},
             "epsilon": pd.Series([amount(r[5], EPSILON_UNIT) for r in rows], dtype="float64"),
             "delta": pd.Series([amount(r[6], DELTA_UNIT) for r in rows], dtype="float64"),
             "stored": pd.Series([bool(r[8]) for r in rows], dtype="bool"),
-            "receipt": [r[7] for r in rows],
+            "receipt": pd.Series([r[7] for r in rows], dtype=text),
         }
     )

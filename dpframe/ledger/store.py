@@ -3,16 +3,24 @@
 Amounts are integers, rounded up when spent: billionths of a thousandth of epsilon and 1e-18 of
 delta, so that sums are exact and ten charges of 0.1 are 1. The file is in rollback-journal mode
 with full synchronisation: it is a single file at rest, and a commit is on disk before it returns.
+
+Triggers keep the history, the stored results and the totals as they were written, whoever writes
+SQL into the file; seals (``totals.check_history``) show what got past them, such as a flipped bit.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
+import os
+import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
-from urllib.parse import quote
 
 from dpframe.errors import LedgerError
 
@@ -23,6 +31,9 @@ APPLICATION_ID = 0x64706C67
 """Marks the file as a ledger of dpframe ("dplg")."""
 
 FORMAT = 1
+
+OLDEST = (3, 37)
+"""First version of SQLite with STRICT tables."""
 
 SCHEMA = """
 CREATE TABLE budget (
@@ -43,23 +54,43 @@ CREATE TABLE charges (
     epsilon INTEGER NOT NULL CHECK (epsilon > 0),
     delta INTEGER NOT NULL CHECK (delta > 0),
     profile TEXT NOT NULL,
-    receipt TEXT NOT NULL
+    receipt TEXT NOT NULL,
+    spent_epsilon INTEGER NOT NULL,  -- of the whole ledger, after this charge
+    spent_delta INTEGER NOT NULL,
+    seal TEXT NOT NULL
 ) STRICT;
 CREATE TABLE results (
     name TEXT PRIMARY KEY,
     release_id TEXT NOT NULL UNIQUE REFERENCES charges (release_id),
     request TEXT NOT NULL,
     receipt TEXT NOT NULL,
-    frame BLOB NOT NULL
+    frame BLOB NOT NULL,
+    seal TEXT NOT NULL
 ) STRICT;
 CREATE TRIGGER charges_are_kept BEFORE DELETE ON charges
 BEGIN SELECT RAISE (ABORT, 'the history of a ledger is append-only'); END;
 CREATE TRIGGER charges_do_not_change BEFORE UPDATE ON charges
 BEGIN SELECT RAISE (ABORT, 'the history of a ledger is append-only'); END;
+CREATE TRIGGER charges_are_not_replaced BEFORE INSERT ON charges
+WHEN EXISTS (SELECT 1 FROM charges WHERE number = NEW.number OR release_id = NEW.release_id)
+BEGIN SELECT RAISE (ABORT, 'the history of a ledger is append-only'); END;
+CREATE TRIGGER results_are_kept BEFORE DELETE ON results
+BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
+CREATE TRIGGER results_do_not_change BEFORE UPDATE ON results
+BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
+CREATE TRIGGER results_are_not_replaced BEFORE INSERT ON results
+WHEN EXISTS (SELECT 1 FROM results WHERE name = NEW.name OR release_id = NEW.release_id)
+BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
 CREATE TRIGGER totals_do_not_change
-BEFORE UPDATE OF ledger_id, accountant, epsilon, delta ON budget
+BEFORE UPDATE OF id, ledger_id, accountant, epsilon, delta ON budget
 BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
+CREATE TRIGGER spending_is_not_taken_back BEFORE UPDATE ON budget
+WHEN NEW.spent_epsilon < OLD.spent_epsilon
+BEGIN SELECT RAISE (ABORT, 'what a ledger has spent stays spent'); END;
 CREATE TRIGGER budget_is_kept BEFORE DELETE ON budget
+BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
+CREATE TRIGGER budget_is_not_replaced BEFORE INSERT ON budget
+WHEN EXISTS (SELECT 1 FROM budget)
 BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
 """
 
@@ -78,17 +109,45 @@ def amount(units: int, unit: Decimal) -> float:
     return float(units * unit)
 
 
-def create(path: Path, timeout: float) -> None:
-    """Make the file with its tables if it is not there; losing a race to do so is no error."""
-    with _explained(path), closing(sqlite3.connect(path, timeout, isolation_level=None)) as db:
-        _durable(db)
-        db.execute("BEGIN IMMEDIATE")
+def seal(*parts: object) -> str:
+    """A checksum over values as they are stored: against damage, not against forgery."""
+    plain = [hashlib.sha256(p).hexdigest() if isinstance(p, bytes) else p for p in parts]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def is_unmade(path: Path) -> bool:
+    """Whether there is no file, an empty one, or one whose making may have been interrupted."""
+    with _explained(path):
+        journal = path.with_name(path.name + "-journal")
+        return not path.exists() or (
+            path.is_file() and (path.stat().st_size == 0 or journal.exists())
+        )
+
+
+def create(path: Path, timeout: float, budget: tuple[str, str, int, int]) -> None:
+    """Make the file with its tables and totals if it is not there; losing a race is no error."""
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise LedgerError(
+            f"a ledger needs SQLite {OLDEST[0]}.{OLDEST[1]} or later; this Python has "
+            f"{sqlite3.sqlite_version}: use another build of Python."
+        )
+    with (
+        _explained(path),
+        closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db,
+    ):
+        _durable(db, timeout)
+        _patiently(db, "BEGIN IMMEDIATE", timeout)
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             for statement in _statements(SCHEMA):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {FORMAT}")
-        db.execute("COMMIT")
+            db.execute(
+                "INSERT INTO budget (id, ledger_id, accountant, epsilon, delta) "
+                "VALUES (1, ?, ?, ?, ?)",
+                budget,
+            )
+        _patiently(db, "COMMIT", timeout)
 
 
 @contextmanager
@@ -96,6 +155,8 @@ def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that sees one state of the file."""
     with _explained(path), closing(_open(path, timeout)) as db:
         db.execute("BEGIN")
+        _patiently(db, "SELECT count(*) FROM sqlite_schema", timeout)
+        _check_marks(db, path)
         yield db
 
 
@@ -103,47 +164,80 @@ def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that alone may write; committed at the end, rolled back on any error."""
     with _explained(path), closing(_open(path, timeout)) as db:
-        db.execute("BEGIN IMMEDIATE")
+        _patiently(db, "BEGIN IMMEDIATE", timeout)
+        _check_marks(db, path)
         yield db
-        db.execute("COMMIT")
+        _patiently(db, "COMMIT", timeout)
 
 
 @contextmanager
 def alone(path: Path, timeout: float) -> Iterator[None]:
     """Hold a lock file beside the ledger, which the operating system lets go with the process."""
     lock = path.with_name(path.name + "-drawing")
-    with _explained(lock), closing(sqlite3.connect(lock, timeout, isolation_level=None)) as db:
-        db.execute("BEGIN EXCLUSIVE")
+    with _explained(lock):
+        db = sqlite3.connect(lock, timeout=0, isolation_level=None)
+    with closing(db):
+        with _explained(lock):  # errors of the body are not ours to explain
+            _patiently(db, "BEGIN EXCLUSIVE", timeout)
+            # by path: opening and closing the file here would let go of locks of other threads
+            with suppress(PermissionError):
+                shutil.copymode(path, lock)  # whoever may charge the ledger may take its lock
+            if not os.access(lock, os.W_OK):  # then the lock that SQLite took excludes nobody
+                raise PermissionError(errno.EACCES, "it may not be written")
         yield
 
 
 def _open(path: Path, timeout: float) -> sqlite3.Connection:
-    if not path.is_file():
+    if path.exists() and not path.is_file():
+        raise LedgerError(f"ledger {str(path)!r} is a folder or a device: give the path of a file.")
+    if not path.exists():
         raise LedgerError(
             f"ledger {str(path)!r} does not exist: check the path, or give epsilon= and delta= "
             "to make a new one."
         )
-    uri = f"file:{quote(str(path))}?mode=rw"
-    db = sqlite3.connect(uri, timeout, isolation_level=None, uri=True)
+    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=0, isolation_level=None, uri=True)
     try:
-        _durable(db)
-        marks = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in MARKS]
+        _durable(db, timeout)
     except BaseException:
         db.close()
         raise
-    if marks != [APPLICATION_ID, FORMAT]:
-        db.close()
+    return db
+
+
+def _check_marks(db: sqlite3.Connection, path: Path) -> None:
+    if [db.execute(f"PRAGMA {name}").fetchone()[0] for name in MARKS] != [APPLICATION_ID, FORMAT]:
         raise LedgerError(
             f"{str(path)!r} is no ledger of this version of dpframe: choose another path."
         )
-    return db
 
+
+def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
+    """Run a statement that takes a lock. Waits in Python: Ctrl-C is heard, and turns are short."""
+    last = time.monotonic() + timeout
+    pause = 0.0005
+    while True:
+        try:
+            db.execute(statement).fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > last:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+LONGEST_PAUSE = 0.01
+"""Seconds between two attempts at a lock."""
 
 MARKS = ("application_id", "user_version")
 
 
-def _durable(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA synchronous = EXTRA")
+def _durable(db: sqlite3.Connection, timeout: float) -> None:
+    _patiently(db, "PRAGMA synchronous = EXTRA", timeout)  # reads the schema
+    _patiently(
+        db, "PRAGMA fullfsync = ON", timeout
+    )  # macOS: fsync alone may leave data in the drive's cache
 
 
 def _statements(script: str) -> list[str]:
@@ -164,6 +258,16 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise LedgerError(f"ledger {str(path)!r} {_reason(error)}") from error
+    except UnicodeDecodeError as error:  # in a name or a message of SQLite
+        raise LedgerError(f"ledger {str(path)!r} is damaged: {DAMAGED}") from error
+    except OSError as error:
+        raise LedgerError(f"ledger {str(path)!r} cannot be opened: {error.strerror}.") from error
+
+
+DAMAGED = (
+    "stop releasing and restore a copy that has every charge; an older copy, or a new ledger in "
+    "its place, would forget what was released."
+)
 
 
 def _reason(error: sqlite3.Error) -> str:
@@ -171,11 +275,13 @@ def _reason(error: sqlite3.Error) -> str:
     if "locked" in text or "busy" in text:
         return "is locked by another process: try again, or find out who holds it."
     if "readonly" in text or "read-only" in text:
-        return "cannot be written: nothing was drawn. Give this process the right to write."
+        return "cannot be written: give this process the right to write the file and its folder."
     if "full" in text or "disk I/O" in text:
-        return "cannot grow, the disk is full or failing: nothing was drawn. Make room."
+        return "cannot grow, the disk is full or failing: make room."
     if "unable to open" in text:
         return "cannot be opened: check that the folder exists and may be written."
-    if "malformed" in text or "not a database" in text or "no such" in text:
-        return f"is damaged ({text}): restore it from a copy; do not start a new one in its place."
+    if "not a database" in text:
+        return f"is no ledger, or is damaged: check the path. If it was one, {DAMAGED}"
+    if "malformed" in text or "no such" in text:
+        return f"is damaged ({text}): {DAMAGED}"
     return f"failed: {text}."

@@ -13,7 +13,7 @@ from typing import Literal
 
 from dpframe.accounting.compose import Profile, composed_epsilon
 from dpframe.errors import LedgerError, OverBudgetError
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
+from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, amount, units_up
 
 Accountant = Literal["sum", "pld"]
 
@@ -56,9 +56,7 @@ def totals(db: sqlite3.Connection) -> Totals:
         "SELECT ledger_id, accountant, epsilon, delta, spent_epsilon, spent_delta FROM budget"
     ).fetchone()
     if row is None:
-        raise LedgerError(
-            "the ledger has no totals, making it was interrupted: open it with epsilon= and delta=."
-        )
+        raise LedgerError(f"the ledger is damaged, it has no totals: {DAMAGED}")
     return Totals(
         ledger_id=row[0],
         accountant=row[1],
@@ -69,59 +67,52 @@ def totals(db: sqlite3.Connection) -> Totals:
     )
 
 
-def check_history(db: sqlite3.Connection) -> None:
-    """Raise LedgerError if the file is damaged or its history and its sums disagree."""
-    fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    now = totals(db)
-    epsilon, delta = _sums(db)
-    if now.accountant == "pld":
-        agree = now.spent_epsilon <= epsilon and now.spent_delta in (delta, now.delta)
-    else:
-        agree = (now.spent_epsilon, now.spent_delta) == (epsilon, delta)
-    if fault != "ok" or not agree:
-        raise LedgerError(
-            "the ledger is damaged, its history does not add up: restore it from a copy; do not "
-            "start a new one in its place."
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A ledger's totals, the plain sums of its charges, and how often it holds each profile."""
+
+    now: Totals
+    plain: tuple[int, int]
+    profiles: Counter[str]
+
+    def after(
+        self, epsilon: float, delta: float, profile: Callable[[], Profile]
+    ) -> tuple[int, int]:
+        """Spent epsilon and delta with one more release; OverBudgetError if that is too much."""
+        plain = (
+            self.plain[0] + units_up(epsilon, EPSILON_UNIT),
+            self.plain[1] + units_up(delta, DELTA_UNIT),
         )
+        pld = self.now.accountant == "pld"
+        after = self._composed(plain, profile()) if pld else plain
+        if after[0] > self.now.epsilon or after[1] > self.now.delta:
+            raise OverBudgetError(_over(self.now, epsilon, delta, after))
+        return after
+
+    def _composed(self, plain: tuple[int, int], profile: Profile) -> tuple[int, int]:
+        """Epsilon of all releases at the total delta, or their plain sum where that is no more."""
+        profiles = [
+            (tuple((e, d) for e, d in json.loads(text)), times)
+            for text, times in (self.profiles + Counter([json.dumps(profile)])).items()
+        ]
+        together = composed_epsilon(profiles, float(self.now.delta * DELTA_UNIT))
+        if math.isinf(together):
+            return plain
+        composed = max(units_up(together, EPSILON_UNIT), self.now.spent_epsilon)
+        if plain[1] <= self.now.delta and plain[0] <= composed:
+            return plain
+        return composed, self.now.delta
 
 
-def _sums(db: sqlite3.Connection) -> tuple[int, int]:
-    row = db.execute("SELECT coalesce(sum(epsilon), 0), coalesce(sum(delta), 0) FROM charges")
-    epsilon, delta = row.fetchone()
-    return epsilon, delta
-
-
-def affordable(
-    db: sqlite3.Connection, epsilon: float, delta: float, profile: Callable[[], Profile]
-) -> tuple[int, int]:
-    """Spent epsilon and delta after one more release; OverBudgetError if that is too much."""
+def standing(db: sqlite3.Connection) -> Standing:
+    """What the next charge is added to."""
     now = totals(db)
-    plain = (
-        now.spent_epsilon + units_up(epsilon, EPSILON_UNIT),
-        now.spent_delta + units_up(delta, DELTA_UNIT),
-    )
-    after = plain if now.accountant == "sum" else _composed(db, now, epsilon, delta, profile())
-    if after[0] > now.epsilon or after[1] > now.delta:
-        raise OverBudgetError(_over(now, epsilon, delta, after))
-    return after
-
-
-def _composed(
-    db: sqlite3.Connection, now: Totals, epsilon: float, delta: float, profile: Profile
-) -> tuple[int, int]:
-    """Epsilon of all releases at the total delta, or their plain sum where that is no more."""
-    sums = _sums(db)
-    plain = sums[0] + units_up(epsilon, EPSILON_UNIT), sums[1] + units_up(delta, DELTA_UNIT)
-    counted = Counter(row[0] for row in db.execute("SELECT profile FROM charges"))
-    counted[json.dumps(profile)] += 1
-    profiles = [
-        (tuple((e, d) for e, d in json.loads(text)), times) for text, times in counted.items()
-    ]
-    together = composed_epsilon(profiles, float(now.delta * DELTA_UNIT))
-    composed = units_up(together, EPSILON_UNIT) if math.isfinite(together) else 0
-    if (plain[1] <= now.delta and plain[0] <= composed) or math.isinf(together):
-        return plain
-    return composed, now.delta
+    epsilon, delta, profiles = now.spent_epsilon, now.spent_delta, Counter[str]()
+    if now.accountant == "pld":
+        row = db.execute("SELECT coalesce(sum(epsilon), 0), coalesce(sum(delta), 0) FROM charges")
+        epsilon, delta = row.fetchone()
+        profiles.update(text for (text,) in db.execute("SELECT profile FROM charges"))
+    return Standing(now, (epsilon, delta), profiles)
 
 
 def _over(now: Totals, epsilon: float, delta: float, after: tuple[int, int]) -> str:
@@ -142,4 +133,4 @@ def _over(now: Totals, epsilon: float, delta: float, after: tuple[int, int]) -> 
 
 
 def _plain(units: int, unit: Decimal) -> str:
-    return f"{units * unit:.6g}"
+    return f"{amount(units, unit):.6g}"

@@ -1,0 +1,823 @@
+"""A ledger never says less than what was released: races, crashes, tampering, replays.
+
+Processes are real and are really killed (``ledger_worker``). Next to every check stands a planted
+bug that the same check must reject.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe import release as release_module
+from dpframe.ledger import Ledger, current_ledger
+from dpframe.ledger.entries import write_charge
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
+from dpframe.noise import NoiseTable
+from dpframe.release import Release, release
+
+from . import ledger_worker
+from .ledger_worker import PLAN, TOTALS, TREE, charge
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAME = pd.DataFrame({"a": ["x"] * 900 + ["y"] * 400, "b": ["u"] * 1300, "who": range(1300)})
+BUDGET = {"epsilon": 0.5, "delta": 1e-6}
+
+
+@pytest.fixture
+def quick() -> Iterator[Path]:
+    """A folder in memory where there is one: a killed process does not need the disk."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+def worker(command: str, *arguments: object) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.privacy.ledger_worker", command, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def made(folder: Path, **options: Any) -> Ledger:
+    return Ledger(folder / "budget.db", **{"epsilon": 3.0, "delta": 1e-5, **options})
+
+
+def charges(path: Path) -> int:
+    """Committed charges, as another connection sees them now."""
+    with contextlib.closing(sqlite3.connect(path, 5)) as db:
+        number: int = db.execute("SELECT count(*) FROM charges").fetchone()[0]
+    return number
+
+
+def hhh(ledger: object, source: object = FRAME, **options: Any) -> pd.DataFrame:
+    return dp.hhh(source, ["a"], **{**BUDGET, **options}, ledger=ledger)  # type: ignore[arg-type]
+
+
+# -- charged before the draw -----------------------------------------------------------------------
+
+Watch = Callable[[Callable[[], object]], list[int]]
+
+
+@pytest.fixture
+def charged_at_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    """Runs something, and tells how many charges another process saw at every draw of noise."""
+    seen: list[int] = []
+    drawn = NoiseTable.draw
+    look = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\n"
+    look += "print(db.execute('SELECT count(*) FROM charges').fetchone()[0]); db.close()"
+
+    def draw(law: NoiseTable, n: int) -> Any:
+        command = [sys.executable, "-c", look, str(tmp_path / "budget.db")]
+        seen.append(int(subprocess.run(command, capture_output=True, check=True).stdout))
+        return drawn(law, n)
+
+    def watch(work: Callable[[], object]) -> list[int]:
+        seen.clear()
+        work()
+        return list(seen)
+
+    monkeypatch.setattr(NoiseTable, "draw", draw)
+    return watch
+
+
+@pytest.mark.parametrize("name", [None, "daily"])
+def test_the_charge_is_on_disk_before_the_first_draw(
+    tmp_path: Path, charged_at_draws: Watch, name: str | None
+) -> None:
+    """Law: at every draw of noise another process already finds the charge in the file."""
+    ledger = made(tmp_path)
+    seen = charged_at_draws(lambda: hhh(ledger, release=name))
+    assert len(seen) >= 2
+    assert set(seen) == {1}
+
+
+def test_a_charge_after_the_draw_is_rejected(tmp_path: Path, charged_at_draws: Watch) -> None:
+    """Planted bug: the same check sees a draw that nothing was charged for."""
+    ledger = made(tmp_path)
+    seen = charged_at_draws(lambda: ledger_worker.release_then_charge(ledger, lambda _: None))
+    assert set(seen) == {0}
+
+
+def test_a_charge_that_is_not_committed_is_rejected(
+    tmp_path: Path, charged_at_draws: Watch
+) -> None:
+    """Planted bug: a charge in a transaction that is still open at the draw is not seen."""
+    ledger = made(tmp_path)
+
+    def early() -> None:
+        with ledger._writing() as db:
+            write_charge(db, charge(), (10, 10))
+            PLAN.run(TREE)
+
+    assert set(charged_at_draws(early)) == {0}
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads a source, or draws noise, fails the test."""
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("the source was read")
+
+    monkeypatch.setattr(release_module, "count", read)
+    monkeypatch.setattr(NoiseTable, "draw", None)
+
+
+@pytest.mark.parametrize("name", [None, "daily"])
+def test_a_count_that_fails_charges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    """Law: what cannot be counted is not charged, is not stored, and leaves the name free."""
+    ledger = made(tmp_path)
+    damaged = tmp_path / "damaged.parquet"
+    FRAME.to_parquet(damaged)
+    damaged.write_bytes(damaged.read_bytes()[:-50])
+    for source in (damaged, tmp_path / "no.parquet", FRAME[["b"]], 5):
+        with pytest.raises(dp.DpframeError):
+            hhh(ledger, source, release=name)
+    with monkeypatch.context() as broken:
+        broken.setattr(release_module, "count", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hhh(ledger, release=name)
+    assert (charges(ledger.path), ledger.names()) == (0, [])
+    hhh(ledger, release=name)
+    assert charges(ledger.path) == 1
+
+
+@pytest.mark.usefixtures("unread")
+def test_what_cannot_be_paid_is_not_read_not_drawn_and_not_charged(tmp_path: Path) -> None:
+    """Law: over budget, the source is not touched, no noise is drawn, the file does not change."""
+    ledger = made(tmp_path, epsilon=0.7)
+    ledger.charge(charge(0.5, 1e-6))
+    before = ledger.path.read_bytes()
+    for name in (None, "daily"):
+        with pytest.raises(dp.OverBudgetError) as error:
+            hhh(ledger, release=name)
+        text = str(error.value)
+        assert "epsilon requested 0.5, remaining 0.2, over by 0.3" in text
+        assert "Nothing was drawn or charged" in text
+    assert ledger.path.read_bytes() == before
+
+
+def test_two_calls_that_fit_one_by_one_but_not_together_draw_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: what was affordable before the count is checked again when it is charged."""
+    ledger, count = made(tmp_path, epsilon=0.7), release_module.count
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        ledger.charge(charge(0.5, 1e-6))  # meanwhile somebody else takes the budget
+        monkeypatch.setattr(NoiseTable, "draw", None)
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(release_module, "count", slow)
+    with pytest.raises(dp.OverBudgetError):
+        hhh(ledger)
+    assert (ledger.spent.epsilon, charges(ledger.path)) == (0.5, 1)
+
+
+def test_a_rollback_refunds_nothing(tmp_path: Path) -> None:
+    """Law: transactions of the caller, in DuckDB or in SQLite, do not take a charge along."""
+    ledger = made(tmp_path)
+    with contextlib.closing(duckdb.connect(tmp_path / "data.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT 'x' AS a FROM range(900)")
+        con.begin()
+        con.execute("INSERT INTO t SELECT 'y' FROM range(900)")
+        hhh(ledger, con.table("t"))
+        con.rollback()
+    assert ledger.spent.epsilon == 0.5
+    with contextlib.closing(sqlite3.connect(ledger.path, isolation_level=None)) as db:
+        db.execute("BEGIN")
+        db.execute("SELECT 1").fetchone()
+        hhh(ledger)
+        db.execute("ROLLBACK")
+    assert ledger.spent.epsilon == 1.0
+
+
+# -- many processes --------------------------------------------------------------------------------
+
+
+def test_no_charge_of_many_processes_is_lost(quick: Path) -> None:
+    """Law: 8 processes that charge one ledger 25 times each are charged 200 times."""
+    ledger = made(quick, **TOTALS)
+    run = worker("race", ledger.path, 8, 25)
+    assert run["codes"] == [0] * 8
+    assert (run["charged"], run["over"]) == (200, 0)
+    assert (ledger.spent.epsilon, len(Ledger(ledger.path).releases())) == (2.0, 200)
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("accountant", ["sum", "pld"])
+def test_no_charge_of_1600_is_lost(tmp_path: Path, accountant: Any) -> None:
+    """Law: 8 processes x 200 charges, on the disk, add up exactly."""
+    ledger = made(tmp_path, **TOTALS, accountant=accountant)
+    run = worker("race", ledger.path, 8, 200)
+    assert (run["charged"], run["over"]) == (1600, 0)
+    assert len(Ledger(ledger.path).releases()) == 1600
+    assert ledger.summary()["plain_epsilon"][0] == 16.0
+    assert ledger.spent.epsilon <= 16.0
+
+
+def test_a_careless_sum_loses_charges_in_the_same_race(quick: Path) -> None:
+    """Planted bug: read, add and write in two transactions; the race does lose some of 200."""
+    assert worker("careless", quick / "sum.db", 8, 25)["charged"] < 200
+
+
+@pytest.mark.parametrize(("accountant", "total"), [("sum", 0.2), ("pld", 0.08)])
+def test_no_race_overspends(quick: Path, accountant: Any, total: float) -> None:
+    """Law: where 20 of 80 charges fit, 20 are made and 60 are refused, whoever comes first."""
+    ledger = made(quick, epsilon=total, delta=1e-3, accountant=accountant)
+    run = worker("race", ledger.path, 8, 10)
+    assert run["charged"] + run["over"] == 80
+    assert 8 < run["charged"] < 80
+    if accountant == "sum":
+        assert run["charged"] == 20
+        assert ledger.left.epsilon == 0.0
+    assert Ledger(ledger.path).spent.epsilon <= total
+    assert len(ledger.releases()) == run["charged"]
+
+
+def test_a_new_ledger_is_made_once(quick: Path) -> None:
+    """Law: threads that make the same ledger at once get one ledger, and one id."""
+    with ThreadPoolExecutor(8) as pool:
+        ids = {book.ledger_id for book in pool.map(lambda _: made(quick), range(32))}
+    assert len(ids) == 1
+
+
+def test_processes_that_ask_for_a_new_name_at_once_share_one_draw(quick: Path) -> None:
+    """Law: one of them draws and is charged, and all get its result."""
+    run = worker("same_name", made(quick).path, 4)
+    assert run["charges"] == 1
+    assert len(run["got"]) == 4
+    assert len(set(run["got"])) == 1
+
+
+def test_without_waiting_a_name_is_drawn_more_than_once(quick: Path) -> None:
+    """Planted bug: nobody waits. Several are charged; the name still has one result for all."""
+    run = worker("same_name", made(quick).path, 4, "bug")
+    assert run["charges"] > 1
+    assert len({got for got in run["got"] if not got.startswith("error")}) == 1
+    assert any("was charged, but its result could not be stored" in got for got in run["got"])
+
+
+# -- crashes ---------------------------------------------------------------------------------------
+
+
+def never_less(runs: list[dict[str, Any]]) -> bool:
+    """What every crash must leave: charged for all that was seen, and a ledger that works."""
+    return all(
+        round(run["charged"] / ledger_worker.EPSILON) == run["charges"] >= run["released"]
+        and run["works"]
+        and run.get("replayed", True)
+        for run in runs
+    )
+
+
+def crash(quick: Path, times: int, seed: int) -> None:
+    runs = worker("killed", quick, times, seed)
+    assert {run["code"] for run in runs} == {-9}
+    assert sum(run["released"] for run in runs) > 0
+    assert never_less(runs)
+
+
+def test_a_killed_process_never_released_more_than_it_was_charged(quick: Path) -> None:
+    """Law: whenever SIGKILL comes, charges >= releases seen outside, and the ledger works on."""
+    crash(quick, 15, 1)
+
+
+@pytest.mark.evidence
+def test_200_killed_processes_never_released_more_than_they_were_charged(tmp_path: Path) -> None:
+    """Law: the same, 200 times, on the disk."""
+    crash(tmp_path, 200, 2)
+
+
+POINTS = [("statements", 0, 7), ("steps", 150, 311), ("bytes", 600, 5000)]
+
+
+@pytest.mark.parametrize(("kind", "first", "stride"), POINTS, ids=[p[0] for p in POINTS])
+def test_a_kill_at_a_point_of_the_way_leaves_enough_charged(
+    quick: Path, kind: str, first: int, stride: int
+) -> None:
+    """Law: killed before any statement, step or byte written, charges >= releases seen outside.
+
+    And what was released by name before is what the name replays afterwards.
+    """
+    runs = worker("stopped", quick, kind, first, stride)
+    assert (runs[-1]["code"], runs[-1]["released"]) == (0, 2)
+    assert len(runs) > 8
+    assert {run["charges"] - run["released"] for run in runs} >= {0}
+    assert never_less(runs)
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize(
+    ("kind", "first", "stride"), [("statements", 0, 1), ("steps", 0, 7), ("bytes", 512, 128)]
+)
+def test_a_kill_at_every_point_of_the_way_leaves_enough_charged(
+    quick: Path, kind: str, first: int, stride: int
+) -> None:
+    """Law: the same at every statement, every 7th step of SQLite's machine, every 128 bytes."""
+    assert never_less(worker("stopped", quick, kind, first, stride))
+
+
+def test_charging_after_the_draw_is_rejected_by_the_same_crashes(quick: Path) -> None:
+    """Planted bug: a process killed between the draw and the charge has released for nothing."""
+    assert not never_less(worker("stopped", quick, "statements", 0, 5, "bug"))
+
+
+def test_a_crash_between_charge_and_keep_is_paid_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: a named release whose result was lost is drawn anew, charged anew, then replayed."""
+    ledger = made(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(Ledger, "keep", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            hhh(ledger, release="daily")
+    assert (charges(ledger.path), ledger.names()) == (1, [])
+    first = hhh(ledger, release="daily")
+    assert first.equals(hhh(ledger, release="daily"))
+    assert ledger.spent.epsilon == 1.0
+    assert list(ledger.releases()["stored"]) == [False, True]
+
+
+# -- what is in the file stays ---------------------------------------------------------------------
+
+EPS = int(1 / EPSILON_UNIT)
+
+TAMPERING = {
+    "forgetting charges": "DELETE FROM charges",
+    "forgetting one charge": "DELETE FROM charges WHERE number = 1",
+    "a cheaper charge": "UPDATE charges SET epsilon = 1",
+    "another receipt": "UPDATE charges SET receipt = '{}'",
+    "replacing a charge": "REPLACE INTO charges SELECT number, 'x', time, name, source, 1, 1, "
+    "profile, receipt, 1, 1, seal FROM charges WHERE number = 1",
+    "replacing by id": "REPLACE INTO charges SELECT 99, release_id, time, name, source, 1, 1, "
+    "profile, receipt, 1, 1, seal FROM charges WHERE number = 1",
+    "taking back": "UPDATE budget SET spent_epsilon = 0, spent_delta = 0",
+    "a larger total": f"UPDATE budget SET epsilon = {90 * EPS}",
+    "a larger delta": "UPDATE budget SET delta = delta * 2",
+    "another accountant": "UPDATE budget SET accountant = 'pld'",
+    "no budget": "DELETE FROM budget",
+    "a second budget": f"INSERT INTO budget VALUES (2, 'x', 'sum', {90 * EPS}, 1000, 0, 0)",
+    "replacing the budget": f"REPLACE INTO budget VALUES (1, 'x', 'sum', {90 * EPS}, 1000, 0, 0)",
+    "moving the budget": "UPDATE budget SET id = 2",
+    "spending too much": "UPDATE budget SET spent_epsilon = epsilon + 1",
+    "too much delta": "UPDATE budget SET spent_delta = delta + 1",
+    "another result": "UPDATE results SET frame = x''",
+    "forgetting a result": "DELETE FROM results",
+    "replacing a result": "REPLACE INTO results SELECT name, release_id, '{}', '', x'', seal "
+    "FROM results",
+}
+
+NOTICED = {
+    "a larger total without triggers": f"UPDATE budget SET epsilon = {90 * EPS}",
+    "taking back without triggers": "UPDATE budget SET spent_epsilon = 0, spent_delta = 0",
+    "less delta spent": "UPDATE budget SET spent_delta = 1",
+    "a forgotten charge": "DELETE FROM charges WHERE number = 1",
+    "the last charge forgotten": "DELETE FROM charges WHERE number = 2",
+    "a cheaper charge, sums put right": "UPDATE charges SET epsilon = epsilon / 2; "
+    "UPDATE budget SET spent_epsilon = spent_epsilon / 2",
+    "another profile": "UPDATE charges SET profile = '[[0.0, 0.0]]'",
+    "another name": "UPDATE charges SET name = 'weekly'",
+    "a charge that was not paid": "INSERT INTO charges SELECT 99, 'x', time, name, source, "
+    "epsilon, delta, profile, receipt, spent_epsilon, spent_delta, seal FROM charges LIMIT 1",
+    "another order": "UPDATE charges SET number = 7 WHERE number = 1",
+}
+
+
+@pytest.fixture
+def spent(tmp_path: Path) -> Ledger:
+    """A ledger of (3, 1e-5) with two releases of (0.5, 1e-6), one of them stored."""
+    ledger = made(tmp_path)
+    hhh(ledger)
+    hhh(ledger, release="daily")
+    return ledger
+
+
+@pytest.mark.parametrize("statement", TAMPERING.values(), ids=TAMPERING)
+def test_the_file_itself_refuses_to_forget(spent: Ledger, statement: str) -> None:
+    """Law: SQL run on the file by hand takes nothing back, raises no total, overspends nothing."""
+    with contextlib.closing(sqlite3.connect(spent.path)) as db:
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute(statement)
+        db.commit()
+    again = Ledger(spent.path, epsilon=3.0, delta=1e-5)
+    assert (again.spent.epsilon, again.names(), len(again.releases())) == (1.0, ["daily"], 2)
+
+
+@pytest.mark.parametrize("statement", NOTICED.values(), ids=NOTICED)
+def test_what_gets_past_the_triggers_is_noticed(spent: Ledger, statement: str) -> None:
+    """Planted: with the triggers removed the same edits succeed, and the file no longer opens."""
+    with contextlib.closing(sqlite3.connect(spent.path)) as db:
+        triggers = db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        assert len(triggers) >= 8
+        for (name,) in triggers:
+            db.execute(f"DROP TRIGGER {name}")
+        db.commit()
+        assert Ledger(spent.path).spent.epsilon == 1.0  # the check passes before the edit
+        db.executescript(statement)
+    with pytest.raises(dp.LedgerError, match=r"damaged.*copy that has every charge"):
+        Ledger(spent.path)
+
+
+def test_an_open_ledger_does_not_charge_a_file_that_was_edited(spent: Ledger) -> None:
+    """Law: a ledger that is already open notices at the next charge that its sum was lowered."""
+    with contextlib.closing(sqlite3.connect(spent.path)) as db:
+        db.execute("DROP TRIGGER spending_is_not_taken_back")
+        db.execute("UPDATE budget SET spent_epsilon = 0")
+        db.commit()
+    with pytest.raises(dp.LedgerError, match="damaged"):
+        hhh(spent)
+    assert charges(spent.path) == 2
+
+
+def test_an_open_ledger_does_not_charge_a_file_that_took_its_place(
+    spent: Ledger, tmp_path: Path
+) -> None:
+    """Law: a fresh ledger moved over one that is open is not charged, read or replayed from."""
+    new = Ledger(tmp_path / "new.db", epsilon=3.0, delta=1e-5)
+    shutil.move(new.path, spent.path)
+    for use in (hhh, lambda b: b.spent, lambda b: b.recall("daily"), lambda b: b.summary()):
+        with pytest.raises(dp.LedgerError, match="another took its place"):
+            use(spent)
+    assert charges(spent.path) == 0
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [
+        {"epsilon": 4.0, "delta": 1e-5},
+        {"epsilon": 3.0, "delta": 1.1e-5},
+        {"epsilon": 3.0 + 1e-12, "delta": 1e-5},
+        {"accountant": "pld"},
+        {"epsilon": 3.0, "delta": 1e-5, "accountant": "pld"},
+    ],
+)
+def test_totals_are_fixed(spent: Ledger, totals: dict[str, Any]) -> None:
+    """Law: a ledger is opened with the totals it was made with, or with none."""
+    with pytest.raises(dp.LedgerError, match=r"was made with epsilon=3, delta=1e-05, account"):
+        Ledger(spent.path, **totals)
+    assert Ledger(spent.path, epsilon=3, delta=1e-5).spent == spent.spent
+
+
+# -- exact sums ------------------------------------------------------------------------------------
+
+
+def test_ten_tenths_are_one(tmp_path: Path) -> None:
+    """Law: ten charges of 0.1 fill a ledger of 1, and the eleventh is refused.
+
+    The sum of floats would be 0.9999999999999999 and leave room that is not there.
+    """
+    ledger = made(tmp_path, epsilon=1.0)
+    for _ in range(10):
+        ledger.charge(charge(0.1, 1e-7))
+    assert (ledger.spent.epsilon, ledger.left.epsilon) == (1.0, 0.0)
+    with pytest.raises(dp.OverBudgetError):
+        ledger.charge(charge(1e-12, 1e-12))
+    assert sum([0.1] * 10) < 1.0  # planted: the float sum would let something more in
+
+
+@given(st.lists(st.floats(1e-4, 50.0), min_size=1, max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_sums_are_never_below_the_exact_ones(epsilons: list[float]) -> None:
+    """Law: units charged >= the decimals that were asked for, by less than a unit each."""
+    exact = sum((Fraction(Decimal(repr(e))) for e in epsilons), Fraction(0))
+    units = Fraction(sum(units_up(e, EPSILON_UNIT) for e in epsilons))
+    above = units * Fraction(EPSILON_UNIT) - exact
+    assert 0 <= above < len(epsilons) * Fraction(EPSILON_UNIT)
+    assert units_down(epsilons[0], DELTA_UNIT) * DELTA_UNIT <= Decimal(repr(epsilons[0]))
+
+
+def test_rounding_down_or_adding_floats_is_rejected() -> None:
+    """Planted bugs: charges rounded down, and float sums, both fall below the exact sum."""
+    epsilons = [1 / 3, 0.1, 1e-4 / 7] * 10
+    exact = sum((Fraction(Decimal(repr(e))) for e in epsilons), Fraction(0))
+    down = sum(units_down(e, EPSILON_UNIT) for e in epsilons)
+    assert down * Fraction(EPSILON_UNIT) < exact
+    assert functools.reduce(float.__add__, [0.1] * 10) < 1
+
+
+# -- named releases --------------------------------------------------------------------------------
+
+
+def test_a_replay_is_the_release_byte_for_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: frame, types, index, attrs and Arrow bytes of a replay are those of the first call.
+
+    A replay reads no source (the file is gone), draws no noise and costs nothing.
+    """
+    ledger, file = made(tmp_path), tmp_path / "data.parquet"
+    FRAME.to_parquet(file)
+    plans = {
+        "a": dp.explain(["a", "b"], **BUDGET).plan,
+        "b": dp.explain("path:a?depth=2", **BUDGET, user="who", threshold=300).plan,
+        "c": dp.explain(["a"], **BUDGET, mechanism="gaussian", remainder=False).plan,
+    }
+    first = {name: release(file, plan, ledger=ledger, name=name) for name, plan in plans.items()}
+    file.unlink()
+    monkeypatch.setattr(NoiseTable, "draw", None)
+    before = ledger.spent
+    for name, plan in plans.items():
+        again = release(file, plan, ledger=Ledger(ledger.path), name=name)
+        same(first[name], again)
+        recalled = ledger.recall(name)
+        pd.testing.assert_frame_equal(recalled, first[name].to_frame(), check_exact=True)
+        assert recalled.attrs == first[name].to_frame().attrs
+        found = ledger.find(name)
+        assert found is not None
+        assert found.to_arrow().equals(first[name].to_arrow(), check_metadata=True)
+    assert ledger.spent == before
+
+
+def same(first: Release, again: Release) -> None:
+    a, b = first.to_frame(), again.to_frame()
+    pd.testing.assert_frame_equal(a, b, check_exact=True, check_frame_type=True)
+    assert a.dtypes.equals(b.dtypes)
+    assert type(a.index) is type(b.index)
+    assert json.dumps(a.attrs) == json.dumps(b.attrs)
+    assert first.receipt.to_json() == again.receipt.to_json()
+    assert ipc(first) == ipc(again)
+
+
+def ipc(result: Release) -> bytes:
+    stored = release_module._stored(result, "x", {})
+    return stored.frame
+
+
+def test_a_second_draw_is_not_taken_for_a_replay(tmp_path: Path) -> None:
+    """Planted bug: drawing again instead of replaying fails the comparison."""
+    plan = dp.explain(["a"], **BUDGET).plan
+    first, again = release(FRAME, plan), release(FRAME, plan)
+    with pytest.raises(AssertionError):
+        same(first, again)
+
+
+OTHER = {
+    "epsilon": {"epsilon": 0.6},
+    "delta": {"delta": 2e-6},
+    "threshold": {"threshold": 300},
+    "user": {"user": "who"},
+    "contribution": {"user": "who", "contribution": "records", "max_contributions": 1},
+    "max_contributions": {"user": "who", "contribution": "records", "max_contributions": 2},
+    "mechanism": {"mechanism": "laplace"},
+    "remainder": {"remainder": False},
+    "release_share": {"release_share": 0.3},
+    "confidence": {"confidence": 0.9},
+}
+
+
+@pytest.mark.parametrize("argument", OTHER)
+def test_a_name_with_another_argument_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str
+) -> None:
+    """Law: the error names the argument, what it was and what it is; nothing is charged or read."""
+    ledger = made(tmp_path)
+    hhh(ledger, release="daily")
+    monkeypatch.setattr(release_module, "count", None)
+    with pytest.raises(
+        dp.ReleaseNameError, match=f"'daily'.*{argument} was .* and is now"
+    ) as error:
+        hhh(ledger, release="daily", **OTHER[argument])
+    assert repr(OTHER[argument][argument]) in str(error.value)
+    assert charges(ledger.path) == 1
+
+
+def test_a_name_with_another_hierarchy_or_source_is_refused(tmp_path: Path) -> None:
+    """Law: the hierarchy and the public name of the source belong to what a name answers."""
+    ledger, file, other = made(tmp_path), tmp_path / "data.parquet", tmp_path / "other.parquet"
+    for path in (file, other):
+        FRAME.to_parquet(path)
+    hhh(ledger, file, release="daily")
+    with pytest.raises(dp.ReleaseNameError, match=r"source was 'file .*data.parquet' and is now"):
+        hhh(ledger, other, release="daily")
+    with pytest.raises(dp.ReleaseNameError, match=r"source was .* and is now 'pandas DataFrame'"):
+        hhh(ledger, FRAME, release="daily")
+    with pytest.raises(dp.ReleaseNameError, match="hierarchy was 'columns:a' and is now"):
+        dp.hhh(file, ["a", "b"], **BUDGET, ledger=ledger, release="daily")
+    assert charges(ledger.path) == 1
+
+
+@pytest.mark.parametrize(
+    ("pair", "equal"),
+    [
+        ((["a,b"], ["a", "b"]), False),
+        (("path:a?depth=2", "path:a?depth=3"), False),
+        (("ip:a?version=4", "ip:a?version=6"), False),
+        (("number:a?lower=0&upper=8&depth=3", "number:a?lower=0&upper=9&depth=3"), False),
+        ((["a"], "columns:a"), True),
+        ((dp.path("a", depth=2), "path:a?depth=2"), True),
+    ],
+)
+def test_requests_are_equal_when_hierarchies_are(pair: tuple[Any, Any], equal: bool) -> None:
+    """Law: a name is answered from the store only for the same hierarchy, however it is written."""
+    one, two = (dp.explain(h, **BUDGET).plan.request for h in pair)
+    assert (one == two) == equal
+
+
+def test_equal_arguments_of_other_types_replay(tmp_path: Path) -> None:
+    """Law: numbers are compared by value: an int, a numpy number and a float name one request."""
+    ledger = made(tmp_path)
+    one = hhh(ledger, epsilon=1, threshold=300, release="daily")
+    two = hhh(ledger, epsilon=np.float64(1.0), threshold=np.int32(300), release="daily")
+    assert one.equals(two)
+    assert charges(ledger.path) == 1
+
+
+@pytest.mark.usefixtures("unread")
+def test_a_name_without_a_ledger_is_refused() -> None:
+    """Law: a result that nothing would keep is not drawn under a name."""
+    with pytest.raises(dp.ParameterError, match="needs a ledger"):
+        hhh(None, release="daily")
+
+
+def test_an_unknown_name_is_answered_with_a_near_one(spent: Ledger) -> None:
+    """Law: ``recall`` of nothing is an error with a hint, and draws nothing."""
+    with pytest.raises(dp.ReleaseNameError, match=r"'dayly'. Did you mean 'daily'\?"):
+        spent.recall("dayly")
+    assert charges(spent.path) == 2
+
+
+def test_a_damaged_result_is_not_replayed(spent: Ledger) -> None:
+    """Law: a stored frame of which one bit changed is refused, not shown."""
+    with contextlib.closing(sqlite3.connect(spent.path)) as db:
+        db.execute("DROP TRIGGER results_do_not_change")
+        (frame,) = db.execute("SELECT frame FROM results").fetchone()
+        flipped = bytearray(frame)
+        flipped[len(frame) // 2] ^= 4
+        db.execute("UPDATE results SET frame = ?", (bytes(flipped),))
+        db.commit()
+    for use in (lambda: spent.recall("daily"), lambda: hhh(spent, release="daily")):
+        with pytest.raises(dp.LedgerError, match="'daily' is not what was stored"):
+            use()
+
+
+# -- which ledger a call uses ----------------------------------------------------------------------
+
+
+def test_a_path_is_as_good_as_a_ledger(tmp_path: Path) -> None:
+    """Law: ``ledger=`` takes a Ledger, a Path or text, and they mean the same file."""
+    ledger = made(tmp_path)
+    for way in (ledger, ledger.path, str(ledger.path)):
+        hhh(way)
+    FRAME.dp.hhh(["a"], **BUDGET, ledger=ledger.path)
+    assert ledger.spent.epsilon == 2.0
+
+
+def test_links_lead_to_one_ledger(tmp_path: Path) -> None:
+    """Law: a ledger opened through a link has the same budget, history, names and lock."""
+    ledger = made(tmp_path)
+    (tmp_path / "link.db").symlink_to(ledger.path)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    for path in (tmp_path / "link.db", tmp_path / "folder" / "budget.db"):
+        assert Ledger(path).path == ledger.path
+        hhh(path, release="daily")
+    assert ledger.spent.epsilon == 0.5
+
+
+def test_every_way_to_use_a_ledger_charges_it(tmp_path: Path) -> None:
+    """Law: a statement, a block, a second block of one object, nested blocks; and none after."""
+    ledger, inner = made(tmp_path), Ledger(tmp_path / "inner.db", epsilon=3.0, delta=1e-5)
+
+    def cost() -> float:
+        before = ledger.spent.epsilon
+        hhh(None)
+        return round(ledger.spent.epsilon - before, 9)
+
+    use = dp.use_ledger(ledger)
+    assert cost() == 0.5  # the statement
+    dp.use_ledger(None)
+    assert cost() == 0.0
+    for _ in range(2):
+        with use as given:
+            assert given is ledger
+            assert cost() == 0.5
+    with dp.use_ledger(ledger.path):
+        with dp.use_ledger(inner):
+            assert cost() == 0.0
+        with dp.use_ledger(ledger):
+            assert cost() == 0.5
+        hhh(inner)
+        with contextlib.suppress(ZeroDivisionError), dp.use_ledger(None):
+            assert cost() == 0.0
+            raise ZeroDivisionError
+        assert cost() == 0.5
+    assert cost() == 0.0
+    assert inner.spent.epsilon == 1.0
+    dp.use_ledger(None)
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """What a plain thread, which inherits no context, makes of it."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def test_worker_threads_charge_the_ledger_in_use(tmp_path: Path) -> None:
+    """Law: a thread pool inside a block, or after a statement, is charged; after it, it is not."""
+    ledger = made(tmp_path)
+    with dp.use_ledger(ledger), ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: hhh(None), range(3)))
+    assert ledger.spent.epsilon == 1.5
+    assert in_thread(current_ledger) is None
+    dp.use_ledger(ledger)
+    in_thread(lambda: hhh(None))
+    assert ledger.spent.epsilon == 2.0
+    dp.use_ledger(None)
+    assert in_thread(current_ledger) is None
+
+
+def test_threads_keep_their_own_ledgers_and_others_must_choose(tmp_path: Path) -> None:
+    """Law: two threads with ledgers of their own are not mixed; a third one is asked to choose."""
+    one, two = (Ledger(tmp_path / n, epsilon=3.0, delta=1e-5) for n in ("one.db", "two.db"))
+    both, third = threading.Barrier(2, timeout=60), threading.Barrier(3, timeout=60)
+
+    def work(ledger: Ledger, times: int) -> None:
+        with dp.use_ledger(ledger):
+            both.wait()
+            for _ in range(times):
+                hhh(None)
+            third.wait()  # a thread that chose nothing looks now
+            third.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        done = [pool.submit(work, one, 1), pool.submit(work, two, 2)]
+        third.wait()
+        with pytest.raises(dp.LedgerError, match=r"different ledgers.*pass ledger="):
+            in_thread(lambda: hhh(None))
+        in_thread(lambda: hhh(one))
+        third.wait()
+        for future in done:
+            future.result()
+    assert (one.spent.epsilon, two.spent.epsilon) == (1.0, 1.0)
+    assert current_ledger() is None
+
+
+def test_a_context_of_its_own_still_charges_the_ledger(tmp_path: Path) -> None:
+    """Law: a statement in one context (a notebook cell) holds in the next ones."""
+    import contextvars
+
+    ledger = made(tmp_path)
+    contextvars.Context().run(dp.use_ledger, ledger)
+    contextvars.Context().run(lambda: hhh(None))
+    assert ledger.spent.epsilon == 0.5
+    dp.use_ledger(None)
+
+
+def test_context_alone_would_leave_threads_uncharged(tmp_path: Path) -> None:
+    """Planted bug: a ledger in a context variable only is unknown to the threads of a pool."""
+    import contextvars
+
+    variable: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("x", default=None)
+    variable.set(made(tmp_path))
+    assert in_thread(variable.get) is None
+
+
+def test_every_front_door_says_what_was_left(tmp_path: Path) -> None:
+    """Law: the receipt tells the ledger, its totals and what was left after this very release."""
+    ledger = made(tmp_path)
+    hhh(ledger)
+    held = hhh(ledger).dp.receipt["ledger"]
+    assert (held["id"], held["epsilon"], held["left_epsilon"]) == (ledger.ledger_id, 3.0, 2.0)
+    assert "no ledger" in hhh(None).dp.receipt["budget"]
+
+
+def test_the_noise_is_the_one_without_a_ledger(tmp_path: Path) -> None:
+    """Law: a ledger changes nothing about a release but its receipt."""
+    from dpframe.testing import seeded_noise
+
+    ledger, out = made(tmp_path), []
+    for where, name in ((None, None), (ledger, None), (ledger, "daily")):
+        with seeded_noise(7):
+            out.append(hhh(where, release=name))
+    assert out[0].equals(out[1])
+    assert out[0].equals(out[2])
