@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpframe._sql import identifier, literal
-from dpframe.frontends.publish_names import Named, free
+from dpframe.frontends.publish_names import Named
 from dpframe.ledger import Stored
 
 if TYPE_CHECKING:
@@ -92,13 +92,11 @@ class Table:
 
 
 def release_table(stored: Stored, name: Named) -> Table:
-    """The frame of a release, as it is, except for columns that SQL would take for one."""
+    """The frame of a release, as it is."""
     rows, facts = stored.to_arrow(), json.loads(stored.receipt)
-    taken: set[str] = set()
-    unlike = [free(column, taken) for column in rows.column_names]
     return Table(
         name=name.table,
-        rows=rows.rename_columns(unlike).replace_schema_metadata(rows.schema.metadata),
+        rows=rows,
         comment=f"Release {stored.name!r}: {facts.get('guarantee')}. Hierarchy "
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
         meanings=_meanings(rows.column_names, facts),

@@ -135,7 +135,7 @@ def test_pld_shows_what_it_saves(tmp_path: Path) -> None:
     assert summary["saved_epsilon"] == pytest.approx(2.0 - summary["spent_epsilon"])
     assert summary["spent_epsilon"] + summary["left_epsilon"] == pytest.approx(3.0)
     receipt = hhh(ledger, delta=1e-8).dp.receipt
-    assert "composed at that delta" in receipt["budget"]
+    assert "composed, for budgets fixed beforehand" in receipt["budget"]
 
 
 def test_spent_left_and_the_receipt_agree(ledger: Ledger) -> None:
