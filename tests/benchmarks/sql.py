@@ -1,7 +1,9 @@
-"""``dp_hhh`` in SQL beside ``dp.hhh`` on the same table of the same connection.
+"""``dp_hhh`` in SQL beside the accessor on the same rows, and ``dp.hhh`` on the same table.
 
-Run with ``python -m tests.benchmarks.sql [--rows 1e7] [--pairs 7]``. The two take turns in one
-process, warm; ratios are taken pair by pair. Peak memory is that of a process that does only one.
+Run with ``python -m tests.benchmarks.sql [--rows 1e7] [--pairs 7]``. They take turns in one
+process, warm; ratios are taken turn by turn. ``accessor`` is ``df.dp.hhh`` on a pandas frame with
+the table's rows, ``relation`` is ``dp.hhh`` on the table itself. Peak memory is that of a process
+that does only one, the table included.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from pathlib import Path
 from tests.benchmarks.speed import LEVELS, ROOT, workload
 
 
-def calls(con: object, threshold: int | None) -> dict[str, Callable[[], int]]:
+def calls(
+    con: object, threshold: int | None, *, with_frame: bool = True
+) -> dict[str, Callable[[], int]]:
     import dpframe as dp
 
     limit = "" if threshold is None else f", threshold := {threshold}"
@@ -29,8 +33,10 @@ def calls(con: object, threshold: int | None) -> dict[str, Callable[[], int]]:
                              epsilon := 1.0, delta := 1e-6{limit})
     """
     budget = {"epsilon": 1.0, "delta": 1e-6, "threshold": threshold}
+    frame = con.table("visits").df() if with_frame else None  # type: ignore
     return {
-        "accessor": lambda: len(dp.hhh(con.table("visits"), LEVELS, **budget)),  # type: ignore
+        "accessor": lambda: len(frame.dp.hhh(LEVELS, **budget)),  # type: ignore
+        "relation": lambda: len(dp.hhh(con.table("visits"), LEVELS, **budget)),  # type: ignore
         "sql": lambda: len(con.sql(statement).df()),  # type: ignore
     }
 
@@ -54,7 +60,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         kind, file, threshold = options.one
-        rows = calls(connected(file), int(threshold) or None)[kind]()
+        kinds = calls(connected(file), int(threshold) or None, with_frame=kind == "accessor")
+        rows = kinds[kind]()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps({"peak_mb": peak, "rows": rows}))
         return
@@ -71,15 +78,14 @@ def main() -> None:
                     call()
                     if turn:
                         seconds[kind].append(time.perf_counter() - start)
-            ratios = [s / a for s, a in zip(seconds["sql"], seconds["accessor"], strict=True)]
-            peaks = {kind: _peak(kind, file, threshold) for kind in both}
-            print(
-                f"{options.rows:.0e} rows, threshold {threshold}: accessor "
-                f"{statistics.median(seconds['accessor']):.2f} s, SQL "
-                f"{statistics.median(seconds['sql']):.2f} s, ratio {statistics.median(ratios):.2f} "
-                f"({min(ratios):.2f} to {max(ratios):.2f}); peak with the table "
-                f"{peaks['accessor']:.0f} MB, {peaks['sql']:.0f} MB"
-            )
+            for kind, taken in seconds.items():
+                ratios = [s / t for s, t in zip(seconds["sql"], taken, strict=True)]
+                print(
+                    f"{options.rows:.0e} rows, threshold {threshold}: {kind:8} "
+                    f"{statistics.median(taken):.2f} s, SQL takes {statistics.median(ratios):.2f} "
+                    f"({min(ratios):.2f} to {max(ratios):.2f}) of it; "
+                    f"peak {_peak(kind, file, threshold):.0f} MB"
+                )
 
 
 def _peak(kind: str, file: Path, threshold: int | None) -> float:
