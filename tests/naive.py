@@ -218,3 +218,78 @@ def heavy_hitters(
         path: (noisy[path], sum(n for below, n in noisy.items() if below[: len(path)] == path))
         for path in chosen
     }
+
+
+# -- sketches ------------------------------------------------------------------------------------
+
+Entry = tuple[int, Any]
+"""A dummy ``(0, number)`` or a key ``(1, key)``: sorts with the dummies first."""
+
+
+def misra_gries(records: Iterable[Any], k: int) -> tuple[dict[Entry, int], int]:
+    """Algorithm 1 of Lebeda and Tetek: all k counters, and the number of decrements."""
+    counters: dict[Entry, int] = {(0, i): 0 for i in range(k)}
+    decrements = 0
+    for record in records:
+        key = (1, record)
+        if key in counters:
+            counters[key] += 1
+        elif min(counters.values()) >= 1:
+            counters = {stored: count - 1 for stored, count in counters.items()}
+            decrements += 1
+        else:
+            del counters[min(stored for stored, count in counters.items() if count == 0)]
+            counters[key] = 1
+    return counters, decrements
+
+
+def standard_misra_gries(records: Iterable[Any], k: int) -> tuple[dict[Any, int], int]:
+    """The classical sketch: a key whose counter falls to zero goes at once."""
+    counters: dict[Any, int] = {}
+    decrements = 0
+    for key in records:
+        if key in counters or len(counters) < k:
+            counters[key] = counters.get(key, 0) + 1
+        else:
+            counters = {stored: count - 1 for stored, count in counters.items() if count > 1}
+            decrements += 1
+    return counters, decrements
+
+
+def privacy_aware(users: Iterable[Iterable[Any]], k: int, most: int) -> tuple[dict[Any, int], int]:
+    """Algorithm 4 of Lebeda and Tetek; of more than ``most`` items a user has the smallest."""
+    counters: dict[Any, int] = {}
+    decrements = 0
+    for items in users:
+        for key in sorted(set(items))[:most]:
+            counters[key] = counters.get(key, 0) + 1
+        if len(counters) > k:
+            counters = {stored: count - 1 for stored, count in counters.items() if count > 1}
+            decrements += 1
+    return counters, decrements
+
+
+def merged_bounded(sketches: Sequence[Mapping[Any, int]], k: int) -> dict[Any, int]:
+    """Agarwal et al., one sketch after the other: add, subtract the (k+1)-th largest, drop."""
+    total: dict[Any, int] = {}
+    for sketch in sketches:
+        for key, count in sketch.items():
+            total[key] = total.get(key, 0) + count
+        cut = sorted(total.values(), reverse=True)[k] if len(total) > k else 0
+        total = {key: count - cut for key, count in total.items() if count > cut}
+    return total
+
+
+def post_processed(sketch: Mapping[Any, int], k: int) -> dict[Any, Fraction]:
+    """Algorithm 3 of Lebeda and Tetek, before the noise."""
+    mean = Fraction(sum(sketch.values()), k + 1)
+    return {key: count - mean for key, count in sketch.items() if count > mean}
+
+
+def merged_sum(sketches: Sequence[Mapping[Any, int]], k: int) -> dict[Any, Fraction]:
+    """Post-processed sketches, added."""
+    total: dict[Any, Fraction] = {}
+    for sketch in sketches:
+        for key, count in post_processed(sketch, k).items():
+            total[key] = total.get(key, Fraction(0)) + count
+    return total

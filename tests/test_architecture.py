@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
     {"errors", "_version", "_sql"},
-    {"budget", "noise", "_duck"},
+    {"budget", "noise", "_duck", "sketches"},
     {"hierarchy", "tree", "testing"},
     {"accounting"},
     {"postprocess.intervals", "postprocess.conditional"},

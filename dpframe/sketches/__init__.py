@@ -1,0 +1,7 @@
+"""Counts of the keys of a stream in bounded memory. All is raw data; nothing here draws noise."""
+
+from dpframe.sketches.merging import MergedSketch, merged
+from dpframe.sketches.misra_gries import MisraGries
+from dpframe.sketches.privacy_aware import PrivacyAwareMisraGries
+
+__all__ = ["MergedSketch", "MisraGries", "PrivacyAwareMisraGries", "merged"]

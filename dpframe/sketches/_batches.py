@@ -1,0 +1,299 @@
+"""Whatever holds the keys of a batch, as columns of one kind; nothing is guessed from values.
+
+Keys that are missing, of another kind than the sketch's or of mixed types raise an error that names
+the rule and quotes no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+
+Kind = Literal["int64", "uint64", "text", "bytes"]
+T = TypeVar("T")
+
+PIECE = 32_768
+"""Rows converted at a time, where keys must be converted."""
+
+NAMES = {"int64": "integers", "uint64": "unsigned integers", "text": "text", "bytes": "bytes"}
+
+ACCEPTED = (
+    "keys must be integers of up to 64 bits, text or bytes, as a numpy array, a pandas or Polars "
+    "series, an Arrow array or reader, a DuckDB relation of one column, or an iterable"
+)
+NULLS = (
+    "keys contain NULL, and a missing value is no key: drop these records, or give them a key of "
+    "their own such as '<missing>'."
+)
+FLOATS = (
+    "keys are floating-point numbers, whose equality is not exact and which can be NaN: convert "
+    "them to integers or text."
+)
+MIXED = "keys are of mixed types: a sketch holds integers or text or bytes, never two of them."
+NOT_UTF8 = "keys are text that is not valid Unicode: pass them as bytes."
+TOO_LARGE = (
+    "keys exceed the range of the sketch, which is -2^63 to 2^63 - 1 or, if its first batch was of "
+    "unsigned 64-bit integers, 0 to 2^64 - 1: pass larger keys as text."
+)
+
+
+TYPES: dict[Kind | None, pa.DataType] = {
+    "int64": pa.int64(),
+    "uint64": pa.uint64(),
+    "text": pa.large_string(),
+    "bytes": pa.large_binary(),
+    None: pa.null(),
+}
+"""Of keys in Arrow arrays."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Column:
+    """Keys in their order: int64 (unsigned keys bit by bit), or large Arrow text or bytes."""
+
+    kind: Kind
+    values: Any
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def of(cls, kind: Kind, keys: pa.Array) -> Column:
+        """From an Arrow array of one of the four types."""
+        integers = kind in ("int64", "uint64")
+        return cls(kind, keys.to_numpy().view(np.int64) if integers else keys)
+
+    def to_arrow(self) -> pa.Array:
+        """The keys as their own type."""
+        if isinstance(self.values, np.ndarray):
+            return pa.array(self.values.view(self.kind))
+        return self.values
+
+
+def columns(batch: object, kind: Kind | None) -> Iterator[Column]:
+    """A batch as columns of one kind, that of the sketch if it has one already."""
+    for part in _parts(batch):
+        column = _column(part, kind)
+        if len(column):
+            kind = column.kind
+            yield column
+
+
+def whole(batch: object, kind: Kind | None) -> Column | None:
+    """A batch as one column; None if it is empty."""
+    parts = list(columns(batch, kind))
+    if not parts:
+        return None
+    values, integers = [part.values for part in parts], parts[0].kind in ("int64", "uint64")
+    return Column(parts[0].kind, np.concatenate(values) if integers else pa.concat_arrays(values))
+
+
+# -- sources as arrays and lists -----------------------------------------------------------------
+
+
+def _parts(batch: Any) -> Iterator[Any]:
+    """Numpy arrays of numbers, Arrow arrays, and lists."""
+    module = type(batch).__module__.split(".")[0]
+    if isinstance(batch, np.ndarray) and batch.ndim:
+        yield from _of_numpy(batch)
+    elif isinstance(batch, (np.generic, np.ndarray)):
+        yield [batch.item()]
+    elif isinstance(batch, (pa.Array, pa.ChunkedArray)):
+        yield from _of_arrow(batch)
+    elif module == "pandas" and isinstance(batch, Iterable):
+        yield from _of_pandas(batch)
+    elif isinstance(batch, pa.RecordBatch) or hasattr(batch, "__arrow_c_stream__"):
+        yield from _of_stream(batch)
+    elif isinstance(batch, dict):
+        raise ParameterTypeError(f"{ACCEPTED}; got a mapping.")
+    elif isinstance(batch, Iterable) and not isinstance(batch, (str, bytes, bytearray)):
+        items = iter(batch)
+        while piece := list(islice(items, PIECE)):
+            yield piece
+    else:
+        yield [batch]
+
+
+def _of_numpy(array: NDArray[Any]) -> Iterator[Any]:
+    if array.ndim > 1:
+        raise ParameterError(f"keys must be one-dimensional; got an array of shape {array.shape}.")
+    if np.ma.is_masked(array):
+        raise ParameterError(NULLS)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        yield array
+        return
+    for start in range(0, len(array), PIECE):
+        piece = array[start : start + PIECE]
+        yield piece if array.dtype.kind in "iuf" else piece.tolist()
+
+
+def _of_pandas(series: Any) -> Iterator[Any]:
+    if getattr(series, "ndim", 0) != 1:
+        raise ParameterTypeError(f"{ACCEPTED}; got a pandas {type(series).__name__}.")
+    if isinstance(series.dtype, np.dtype):
+        yield from _of_numpy(series.to_numpy())
+        return
+    values = series.array
+    for start in range(0, len(values), PIECE):
+        piece = values[start : start + PIECE]
+        yield from _of_arrow(_withheld("pandas series", partial(pa.array, piece)))
+
+
+def _of_arrow(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        if pa.types.is_integer(chunk.type) and not chunk.null_count:
+            yield from _of_numpy(chunk.to_numpy())
+        else:
+            for start in range(0, len(chunk), PIECE):
+                yield chunk.slice(start, PIECE)
+
+
+def _of_stream(source: Any) -> Iterator[Any]:
+    """Record batches, one at a time, and series of other libraries."""
+    name = type(source).__name__
+    opened = _withheld(name, lambda: _open(source))
+    if isinstance(opened, pa.ChunkedArray):
+        yield from _of_arrow(opened)
+        return
+    if len(opened.schema) != 1:
+        raise ParameterError(f"keys must be one column; the {name} has {len(opened.schema)}.")
+    while (batch := _withheld(name, lambda: next(opened, None))) is not None:
+        yield from _of_arrow(batch.column(0))
+
+
+def _open(source: Any) -> pa.RecordBatchReader | pa.ChunkedArray:
+    if isinstance(source, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(source.schema, [source])
+    if hasattr(source, "to_arrow_reader"):  # DuckDB; its own stream would not stream
+        return source.to_arrow_reader(16 * PIECE)
+    if hasattr(source, "dtype"):
+        polars = hasattr(source, "to_arrow")
+        return pa.chunked_array([source.to_arrow()] if polars else source)
+    return pa.RecordBatchReader.from_stream(source)
+
+
+def _withheld(name: str, call: Callable[[], T]) -> T:
+    """What is said about a failing row could quote it, so only the kind of error is told."""
+    try:
+        return call()
+    except Exception as error:
+        failed = type(error).__name__
+    raise SourceError(
+        f"reading the {name} failed ({failed}; its text is withheld, it can quote the data)."
+    )
+
+
+# -- one kind of key -----------------------------------------------------------------------------
+
+
+def _column(part: Any, kind: Kind | None) -> Column:
+    if isinstance(part, list):
+        part = _of_list(part)
+    if isinstance(part, pa.Array) and pa.types.is_dictionary(part.type):
+        part = _decoded(part)
+    if isinstance(part, pa.Array) and part.null_count:
+        raise ParameterError(NULLS)
+    if isinstance(part, np.ndarray):
+        found = pa.from_numpy_dtype(part.dtype.newbyteorder("="))
+    else:
+        found = part.type
+    if pa.types.is_floating(found):
+        raise ParameterTypeError(FLOATS)
+    if pa.types.is_integer(found):
+        return _integers(part if isinstance(part, np.ndarray) else part.to_numpy(), kind)
+    text, wide = _is_text(found), pa.large_string() if _is_text(found) else pa.large_binary()
+    if not text and not _is_bytes(found):
+        raise ParameterTypeError(f"{ACCEPTED}; got {found}: convert it to text.")
+    _same_kind("text" if text else "bytes", kind)
+    return Column("text" if text else "bytes", part.cast(wide))
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    values = array.dictionary
+    if pa.types.is_string_view(values.type):  # nothing can be taken from these
+        values = values.cast(pa.large_string())
+    if pa.types.is_binary_view(values.type):
+        values = values.cast(pa.large_binary())
+    return values.take(array.indices)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(map(kind.equals, (pa.string(), pa.large_string(), pa.string_view())))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    known = (pa.binary(), pa.large_binary(), pa.binary_view())
+    return any(map(kind.equals, known)) or bool(pa.types.is_fixed_size_binary(kind))
+
+
+def _same_kind(found: Kind, kind: Kind | None) -> None:
+    if kind is not None and NAMES[found].split()[-1] != NAMES[kind].split()[-1]:
+        raise ParameterTypeError(
+            f"the sketch holds {NAMES[kind]} and the batch {NAMES[found]}: a sketch has keys of "
+            "one kind."
+        )
+
+
+def _integers(values: NDArray[Any], kind: Kind | None) -> Column:
+    """Checks the range, where it is one of the sketch and another of the batch."""
+    own: Kind = "uint64" if values.dtype.kind == "u" and values.dtype.itemsize == 8 else "int64"
+    _same_kind(own, kind)
+    kind = kind or own
+    if own != kind and len(values):
+        outside = values.max() > 2**63 - 1 if own == "uint64" else values.min() < 0
+        if outside:
+            raise ParameterError(TOO_LARGE)
+    whole = np.ascontiguousarray(values, dtype=np.uint64 if kind == "uint64" else np.int64)
+    return Column(kind, whole.view(np.int64))
+
+
+def _of_list(items: list[Any]) -> Any:
+    """Python objects as an array; a wrong one raises here, outside of every handler."""
+    types = set(map(type, items))
+    floats = {t for t in types if issubclass(t, (float, np.floating))}
+    missing = {t for t in types if t is type(None) or t.__name__ in ("NAType", "NaTType")}
+    if missing or (floats and floats < types and any(x != x for x in items if type(x) in floats)):
+        raise ParameterError(NULLS)
+    if floats:
+        raise ParameterTypeError(FLOATS if floats == types else MIXED)
+    groups = {_group(t) for t in types}
+    if groups == {"integers"}:
+        return _of_ints(list(map(int, items)))
+    if groups in ({"text"}, {"bytes"}):
+        wide = pa.large_string() if groups == {"text"} else pa.large_binary()
+        try:
+            return pa.array(items, type=wide)
+        except (UnicodeError, pa.ArrowException):
+            pass
+        raise ParameterError(NOT_UTF8)
+    if len(groups) > 1 and groups <= {"integers", "text", "bytes"}:
+        raise ParameterTypeError(MIXED)
+    names = ", ".join(sorted(t.__name__ for t in types if not _group(t)))
+    raise ParameterTypeError(f"{ACCEPTED}; got {names or 'no keys'}.")
+
+
+def _group(kind: type) -> str:
+    if issubclass(kind, (bool, np.bool_)):
+        return ""
+    if issubclass(kind, (int, np.integer)):
+        return "integers"
+    return (
+        "text" if issubclass(kind, str) else "bytes" if issubclass(kind, (bytes, bytearray)) else ""
+    )
+
+
+def _of_ints(items: list[int]) -> NDArray[Any]:
+    if min(items) >= -(2**63) and max(items) < 2**63:
+        return np.array(items, dtype=np.int64)
+    if min(items) >= 0 and max(items) < 2**64:
+        return np.array(items, dtype=np.uint64)
+    raise ParameterError(TOO_LARGE)

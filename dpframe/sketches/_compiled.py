@@ -1,0 +1,28 @@
+"""The only place that loads numba, so that ``import dpframe`` does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile at the first call; keep the code on disk where there is a place to write.
+
+    numba looks for changes in the file of a function only: one compiled function may call another
+    of the same file, never of another file.
+    """
+    try:
+        return cast(Function, numba.njit(cache=True)(function))
+    except RuntimeError:  # a read-only installation, and no home directory either
+        return cast(Function, numba.njit(function))
+
+
+def inlined(function: Function) -> Function:
+    """For arithmetic in hot loops. Not for functions that take arrays: each call would count
+    references to them."""
+    return cast(Function, numba.njit(inline="always")(function))

@@ -1,0 +1,145 @@
+"""What all sketches share: looking up what they hold, and files."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.sketches import files
+from dpframe.sketches._batches import Kind, whole
+from dpframe.sketches._state import SketchState
+
+LARGEST = 10_000_000
+"""Counters of one sketch: a table of 2 GiB, far beyond what is of use."""
+
+
+class Sketch:
+    """Counters of keys. What its methods return is raw data and must not be published."""
+
+    __slots__ = ("_counters", "_unit")
+
+    _NAME: ClassVar[str]
+    _counters: int
+    _unit: str
+    """What moves the counters by at most one: "record" or "user"."""
+
+    @property
+    def _lattice(self) -> int:
+        """What counters are multiples of one over."""
+        return 1
+
+    def _state(self) -> SketchState:
+        """All that is in the sketch, in the order of keys."""
+        raise NotImplementedError
+
+    def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
+        """Kind of key, keys with a positive counter in any order, and their counters."""
+        state = self._state()
+        return state.kind, *state.positive()
+
+    def _facts(self) -> dict[str, Any]:
+        """Parameters, for a file."""
+        raise NotImplementedError
+
+    @classmethod
+    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+        """From a file; ValueError if there is no such sketch."""
+        raise NotImplementedError
+
+    @property
+    def counters(self) -> int:
+        """Number of counters, k. Public."""
+        return self._counters
+
+    @property
+    def decrements(self) -> int:
+        """How far an estimate can be below the true count. Raw data."""
+        return self._state().decrements
+
+    @property
+    def total(self) -> int:
+        """Records, or items of users, that went in. Raw data."""
+        return self._state().total
+
+    def estimate(self, key: object) -> int:
+        """The counter of a key, 0 if it has none. Raw data.
+
+        The true count lies between the estimate and ``estimate + decrements``.
+
+        Parameters
+        ----------
+        key
+            An integer, text or bytes, of the kind that the sketch holds.
+        """
+        kind, keys, counts = self._entries()
+        column = whole([key], kind)
+        assert column is not None
+        row = pc.index(keys, column.to_arrow()[0]).as_py() if kind else -1
+        return int(counts[row]) // self._lattice if row >= 0 else 0
+
+    def top(self, n: int = 10) -> list[tuple[int | str | bytes, int]]:
+        """The largest counters with their keys, largest first, then by key. Raw data.
+
+        Parameters
+        ----------
+        n
+            How many at most, from 1.
+        """
+        state = self._state()
+        keys, counts = state.positive()
+        first = np.argsort(-counts, kind="stable")[: checked("n", n, 1)]
+        values = (counts[first] // self._lattice).tolist()
+        return list(zip(keys.take(pa.array(first)).to_pylist(), values, strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the sketch to a file, which then holds raw data.
+
+        The file appears as a whole or not at all, readable by the owner only, and replaces one of
+        that name.
+
+        Parameters
+        ----------
+        path
+            Where to.
+
+        Raises
+        ------
+        SourceError
+            If the file cannot be written.
+        """
+        files.write(path, {"sketch": self._NAME, **self._facts()}, self._state())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a sketch that ``save`` wrote.
+
+        Parameters
+        ----------
+        path
+            Where from.
+
+        Raises
+        ------
+        SourceError
+            If there is no such file, or it is truncated, damaged, of a newer version, or not of
+            this class.
+        """
+        return files.read(path, cls._NAME, cls.__name__, cls._restored)
+
+
+def checked(name: str, value: object, low: int, high: int | None = None) -> int:
+    """A whole number within bounds, bounds included."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterTypeError(f"{name} must be a whole number; got {type(value).__name__}.")
+    number = int(value)
+    if number < low or (high is not None and number > high):
+        limits = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ParameterError(f"{name} ({number}) must be {limits}.")
+    return number

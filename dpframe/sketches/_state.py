@@ -1,0 +1,91 @@
+"""The content of a sketch, as releases, merges and files read it. Private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.sketches._batches import TYPES, Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class SketchState:
+    """The content of a sketch: raw data, for the code of a release.
+
+    Parameters
+    ----------
+    counters
+        k, which is not the number of entries of every kind of sketch.
+    kind
+        Kind of the keys; None if the sketch has seen none.
+    keys
+        Arrow array of int64, uint64, large text or large bytes in ascending order, after NULLs
+        for the dummies.
+    counts
+        int64, the counters; in units of ``1 / lattice``.
+    dummies
+        Counters at zero that never had a key; they come first.
+    lattice
+        1, or k + 1 where sketches were post-processed before they were added.
+    decrements
+        Bound on how far an unrounded counter is below the true count of its key, or of a key
+        without a counter.
+    total
+        Records, or items of users, that went in.
+    """
+
+    counters: int
+    kind: Kind | None
+    keys: pa.Array
+    counts: NDArray[np.int64]
+    dummies: int = 0
+    lattice: int = 1
+    decrements: int
+    total: int
+
+    def __repr__(self) -> str:
+        return "SketchState(<private>)"
+
+    @property
+    def dummy(self) -> NDArray[np.bool_]:
+        """Mask of the dummies."""
+        return np.arange(len(self.counts)) < self.dummies
+
+    def post_processed(self) -> SketchState:
+        """Algorithm 3 of Lebeda and Tetek before its noise: each counter less the sum of all over
+        k + 1, in exact multiples of 1 / (k + 1). Nothing is dropped."""
+        lattice = self.counters + 1
+        if lattice * self.total >= 2**63:
+            raise ParameterError("the sketch holds too many records for exact multiples.")
+        counts = lattice * self.counts - self.counts.sum()
+        return replace(self, counts=counts, lattice=lattice, decrements=-(-self.total // lattice))
+
+    def positive(self) -> tuple[pa.Array, NDArray[np.int64]]:
+        """Keys with a positive counter."""
+        rows = np.flatnonzero(self.counts > 0)
+        return self.keys.take(pa.array(rows)), self.counts[rows]
+
+
+def in_order(keys: pa.Array) -> NDArray[np.int64]:
+    """Positions in the order of keys: by value, text and bytes by their bytes."""
+    if pa.types.is_large_string(keys.type):
+        keys = keys.view(pa.large_binary())
+    order: Any = pc.array_sort_indices(keys)
+    return np.asarray(order.to_numpy(), dtype=np.int64)
+
+
+def ordered(keys: pa.Array, counts: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Entries in the order of their keys."""
+    order = in_order(keys)
+    return keys.take(pa.array(order)), counts[order]
+
+
+def nothing() -> tuple[pa.Array, NDArray[np.int64]]:
+    """No entries, of no kind."""
+    return pa.array([], type=TYPES[None]), np.zeros(0, np.int64)

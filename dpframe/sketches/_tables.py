@@ -1,0 +1,181 @@
+"""A table of counters in arrays of fixed size. Private throughout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.sketches._batches import NOT_UTF8, TYPES, Column, Kind
+
+ROOM = 16_384
+"""Words of the arena to have free at a time, about."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Keys:
+    """Keys as words: integers, shape (n,), or text as ``_encode`` puts it, shape (n, 2).
+
+    The part of ``long`` that belongs to key i ends where that of key i + 1 begins, ``places`` says.
+    """
+
+    words: NDArray[np.int64]
+    places: NDArray[np.int64]
+    long: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def take(self, rows: NDArray[np.int64]) -> tuple[Keys, int]:
+        """Some keys, and how many words of an arena they can need."""
+        if not len(self.long):
+            return Keys(self.words[rows], self.places, self.long), 0
+        places, ends = self.places[rows], self.places[rows + 1]
+        return Keys(self.words[rows], places, self.long), int((ends - places).sum())
+
+
+def encoded(column: Column) -> Keys:
+    """Keys as the kernels read them."""
+    if column.kind in ("int64", "uint64"):
+        return Keys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
+    from dpframe.sketches._encode import encode
+
+    array = column.values
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
+    size = int(starts[-1] - starts[0])
+    bytes_ = np.zeros(size // 8 + 3, np.uint64)
+    if size:
+        bytes_.view(np.uint8)[:size] = np.frombuffer(data, np.uint8, size, int(starts[0]))
+    words, places = np.empty((len(array), 2), np.int64), np.empty(len(array) + 1, np.int64)
+    long = np.empty(size // 4, np.uint64)
+    used, ascii_ = encode(bytes_, starts, words, places, long)
+    if column.kind == "text" and not ascii_:
+        _check_utf8(array)
+    places[-1] = used
+    return Keys(words, places, long[:used])
+
+
+def _check_utf8(array: pa.Array) -> None:
+    try:
+        array.validate(full=True)
+        return
+    except pa.ArrowInvalid:
+        pass
+    raise ParameterError(NOT_UTF8)
+
+
+class Table:
+    """Counters of keys of one kind; ``_kernels`` says how."""
+
+    __slots__ = ("arena", "kind", "listed", "meta", "over", "slots")
+
+    def __init__(self, kind: Kind, room: int) -> None:
+        """``room`` is the largest number of positive counters at any time."""
+        size = 16
+        while size < 8 * room:  # zeros that nothing replaced yet take as much again
+            size *= 2
+        self.kind: Kind = kind
+        self.slots = np.zeros((size, 2 if kind in ("int64", "uint64") else 4), np.int64)
+        self.slots[:, 0] = -1
+        self.over = np.zeros(size // 4, np.uint8)
+        self.listed = np.zeros(2 * room + 1, np.int32)
+        self.meta = np.zeros(5, np.int64)
+        self.arena = np.zeros(0, np.uint64)
+
+    def __repr__(self) -> str:
+        return "Table(<private>)"
+
+    def __copy__(self) -> Table:
+        twin = object.__new__(Table)
+        twin.kind = self.kind
+        for name in ("slots", "over", "listed", "meta", "arena"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.slots, self.over, self.listed, self.meta, self.arena)
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def decrements(self) -> int:
+        return int(self.meta[0])
+
+    def update(self, keys: Keys, counters: int) -> None:
+        from dpframe.sketches import _kernels
+
+        step = len(keys) // (1 + len(keys.long) // ROOM) + 1
+        for start in range(0, len(keys), step):
+            words, places = keys.words[start : start + step], keys.places[start : start + step + 1]
+            room = int(places[-1] - places[0]) if len(keys.long) else 0
+            text = (places, keys.long, self._arena(room))
+            _kernels.update(self.slots, self.over, self.listed, self.meta, words, text, counters)
+
+    def update_users(self, keys: Keys, room: int, ends: NDArray[np.int64], counters: int) -> None:
+        from dpframe.sketches import _kernels
+
+        text = (keys.places, keys.long, self._arena(room))
+        _kernels.update_users(
+            self.slots, self.over, self.listed, self.meta, keys.words, text, ends, counters
+        )
+
+    def _arena(self, words: int) -> NDArray[np.uint64]:
+        """The arena with room for so many more words; if it has none, texts in use move to a new
+        one."""
+        used = int(self.meta[4])
+        if used + words > len(self.arena):
+            from dpframe.sketches import _kernels
+
+            old, kept = self.arena, np.zeros(used, np.uint64)
+            _kernels.compact(self.slots, self.meta, old, kept)
+            used = int(self.meta[4])
+            self.arena = np.zeros(2 * used + words, np.uint64)
+            self.arena[:used] = kept[:used]
+        return self.arena
+
+    def entries(self) -> tuple[pa.Array, NDArray[np.int64]]:
+        """Keys with their counters, zeros included, in no order."""
+        rows = self.slots[self.slots[:, 0] >= self.meta[0]]
+        counts = rows[:, 0] - self.meta[0]
+        if self.kind in ("int64", "uint64"):
+            return Column(self.kind, np.ascontiguousarray(rows[:, 1])).to_arrow(), counts
+        long = rows[:, 2] < 0
+        keys = [_short_texts(rows[~long]), self._long_texts(rows[long])]
+        counts = np.concatenate([counts[~long], counts[long]])
+        return pa.concat_arrays(keys).cast(TYPES[self.kind]), counts
+
+    def _long_texts(self, rows: NDArray[np.int64]) -> pa.Array:
+        texts = []
+        for place in rows[:, 3].tolist():
+            size = int(self.arena[place])
+            words = self.arena[place + 1 : place + 1 + (size + 7) // 8]
+            texts.append(words.tobytes()[:size])
+        return pa.array(texts, type=pa.large_binary())
+
+    def restore(self, keys: pa.Array, counts: NDArray[np.int64], decrements: int) -> None:
+        """Put entries into an empty table."""
+        from dpframe.sketches import _kernels
+
+        words = encoded(Column.of(self.kind, keys))
+        rows = np.zeros((len(keys), self.slots.shape[1]), np.int64)
+        rows[:, 0] = counts + decrements
+        if words.words.ndim == 1:
+            rows[:, 1] = words.words
+        else:
+            rows[:, 1:3], rows[:, 3], self.arena = words.words, words.places[:-1], words.long
+        _kernels.fill(self.slots, self.over, self.listed, self.meta, rows)
+        self.meta[:] = decrements, int((counts > 0).sum()), len(rows), self.meta[3], len(self.arena)
+
+
+def _short_texts(rows: NDArray[np.int64]) -> pa.Array:
+    """Texts of up to 15 bytes, which their two words hold."""
+    letters = np.ascontiguousarray(rows[:, 1:3]).view(np.uint8).reshape(-1, 16)
+    lengths = letters[:, 15].astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    kept = letters[:, :15][np.arange(15) < lengths[:, None]]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
+    return pa.Array.from_buffers(pa.large_binary(), len(rows), buffers)

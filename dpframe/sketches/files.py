@@ -1,0 +1,181 @@
+"""Sketches as files: a header, arrays, a checksum. Raw data; no code is run on reading.
+
+::
+
+    16 bytes  "dpframe sketch" and two zero bytes
+     4 bytes  version of the format          little-endian, as all that follows
+     4 bytes  length of the header
+              header                         JSON: class, parameters, kind, totals, sizes
+     8 n      counters                       int64
+              keys, in ascending order       n times 8 bytes, or n + 1 offsets and the bytes
+    32 bytes  SHA-256 of all before
+
+The header holds what all sketches have and the parameters of the class. Tables are not stored: the
+same state gives the same file, whatever way led to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import SourceError
+from dpframe.sketches._batches import TYPES
+from dpframe.sketches._state import SketchState, in_order
+
+T = TypeVar("T")
+
+MAGIC = b"dpframe sketch\0\0"
+FORMAT = 1
+PREFIX = len(MAGIC) + 8
+CHECKSUM = 32
+
+
+def write(path: str | os.PathLike[str], facts: dict[str, Any], state: SketchState) -> None:
+    """Write a sketch: a new file beside the old one, which it then replaces."""
+    target = Path(path)
+    keys, counts = state.keys[state.dummies :], state.counts[state.dummies :]
+    body = counts.astype("<i8").tobytes() + _from_keys(keys)
+    facts = facts | {
+        "kind": state.kind,
+        "entries": len(counts),
+        "bytes": len(body),
+        "decrements": state.decrements,
+        "total": state.total,
+    }
+    header = json.dumps(facts).encode()
+    start = MAGIC + FORMAT.to_bytes(4, "little") + len(header).to_bytes(4, "little")
+    content = start + header + body
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content + hashlib.sha256(content).digest())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise SourceError(
+            f"the sketch was not written to {str(target)!r}: {error.strerror or error}."
+        ) from error
+
+
+def read(
+    path: str | os.PathLike[str],
+    name: str,
+    class_name: str,
+    restored: Callable[[dict[str, Any], SketchState], T],
+) -> T:
+    """Read a sketch of the class with a name; ``restored`` makes it from header and state."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    facts, body = _split(content, str(path))
+    if facts.get("sketch") != name:
+        raise SourceError(
+            f"{str(path)!r} holds a sketch of another class ({facts.get('sketch')}): it is not "
+            f"read by {class_name}.load."
+        )
+    try:
+        return restored(facts, _state(facts, body))
+    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException):
+        pass
+    raise _damaged(str(path))
+
+
+def _split(content: bytes, path: str) -> tuple[dict[str, Any], bytes]:
+    """Header and body; everything that can be wrong with a file as such is found here."""
+    if content[: len(MAGIC)] != MAGIC[: len(content)] or not content:
+        raise SourceError(f"{path!r} is no sketch of dpframe: choose a file that save() wrote.")
+    version = int.from_bytes(content[len(MAGIC) : len(MAGIC) + 4], "little")
+    if len(content) >= PREFIX and version > FORMAT:
+        raise SourceError(
+            f"{path!r} was written by a newer version of dpframe (format {version}; this one reads "
+            f"up to {FORMAT}): update dpframe."
+        )
+    end = len(content) - CHECKSUM
+    size = int.from_bytes(content[len(MAGIC) + 4 : PREFIX], "little")
+    if end < PREFIX + size or hashlib.sha256(content[:end]).digest() != content[end:]:
+        raise _damaged(path)
+    facts: Any = None
+    with contextlib.suppress(ValueError):
+        facts = json.loads(content[PREFIX : PREFIX + size])
+    if not isinstance(facts, dict) or facts.get("bytes") != end - PREFIX - size:
+        raise _damaged(path)
+    return facts, content[PREFIX + size : end]
+
+
+def _damaged(path: str) -> SourceError:
+    return SourceError(
+        f"{path!r} is truncated or damaged: restore it from a copy, or count the stream again."
+    )
+
+
+def _state(facts: dict[str, Any], body: bytes) -> SketchState:
+    n, kind = _whole(facts["entries"]), facts["kind"]
+    counts = np.frombuffer(body, "<i8", n).astype(np.int64)
+    keys = _to_keys(body[8 * n :], n, kind)
+    order = in_order(keys)
+    if not np.array_equal(order, np.arange(n)) or len(keys.unique()) != n or (counts < 0).any():
+        raise ValueError("keys out of order or negative counters")
+    return SketchState(
+        counters=_whole(facts["counters"]),
+        kind=kind,
+        keys=keys,
+        counts=counts,
+        decrements=_whole(facts["decrements"]),
+        total=_whole(facts["total"]),
+    )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("not a number of records")
+    return value
+
+
+def _from_keys(keys: pa.Array) -> bytes:
+    if pa.types.is_null(keys.type):
+        return b""
+    if pa.types.is_integer(keys.type):
+        return bytes(keys.to_numpy().astype(f"<{keys.type.to_pandas_dtype()().dtype.kind}8"))
+    texts = [text.encode() if isinstance(text, str) else text for text in keys.to_pylist()]
+    offsets = np.cumsum([0, *map(len, texts)])
+    return bytes(offsets.astype("<i8")) + b"".join(texts)
+
+
+def _to_keys(body: bytes, n: int, kind: Any) -> pa.Array:
+    if kind in ("int64", "uint64"):
+        _exactly(len(body), 8 * n)
+        return pa.array(np.frombuffer(body, f"<{kind[0]}8").astype(kind))
+    if kind is None:
+        _exactly(len(body) + n, 0)
+        return pa.array([], type=TYPES[None])
+    offsets: NDArray[np.int64] = np.frombuffer(body, "<i8", n + 1).astype(np.int64)
+    texts = body[8 * (n + 1) :]
+    if offsets[0] != 0 or (np.diff(offsets) < 0).any():
+        raise ValueError("offsets out of order")
+    _exactly(len(texts), int(offsets[-1]))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    keys = pa.Array.from_buffers(TYPES[kind], n, buffers)
+    keys.validate(full=True)
+    return keys
+
+
+def _exactly(found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError("sizes do not match")

@@ -1,0 +1,306 @@
+"""One sketch from many, for an aggregator that is trusted with raw data.
+
+Two ways, which a release accounts for differently (Lebeda and Tetek, sections 6 and 7):
+
+*bounded*: Agarwal et al. (Mergeable Summaries, 2013). Counters are added, the (k+1)-th largest is
+subtracted from all, and what is not positive goes. k counters at any time. Neighbours differ by at
+most 1 in at most k counters, all in one direction, after any number of merges in a fixed order.
+
+*sum*: each sketch is first post-processed as in their Algorithm 3: the sum of its counters over
+k + 1 is subtracted from each, and what is not positive goes. These are added. Up to k counters a
+sketch, kept as exact multiples of 1 / (k + 1). Neighbours are at l1 distance at most
+(2k - 1) / (k + 1) and l2 distance at most sqrt(k^2 + k - 1) / (k + 1), whatever the number of
+sketches.
+
+Each record enters exactly one sketch, and a record must not influence which one another record
+enters, nor the order of merges. Split by source, or by a hash of the record's key or user; *not* by
+position in a table: one row less shifts every boundary after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Literal, NoReturn, Self, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.sketches._batches import Kind
+from dpframe.sketches._sketch import LARGEST, Sketch, checked
+from dpframe.sketches._state import SketchState, nothing, ordered
+
+Method = Literal["bounded", "sum"]
+METHODS = ("bounded", "sum")
+
+
+class MergedSketch(Sketch):
+    """Counters of several streams; made by ``merged``. Takes no records. Raw data.
+
+    Privacy
+    -------
+    None: see the class of the sketches that were merged. A release accounts for the method and for
+    k; the structure of a single stream is lost.
+    """
+
+    __slots__ = ("_content", "_method", "_sketches")
+
+    _NAME = "merged"
+    _content: SketchState
+    _method: Method
+    _sketches: int
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise ParameterTypeError("a merged sketch is made by merged(sketches).")
+
+    @classmethod
+    def _made(
+        cls, content: SketchState, *, counters: int, sketches: int, method: Method, unit: str
+    ) -> Self:
+        new = object.__new__(cls)
+        new._content, new._counters, new._sketches = content, counters, sketches
+        new._method, new._unit = method, unit
+        return new
+
+    def __repr__(self) -> str:
+        return (
+            f"MergedSketch(counters={self._counters}, sketches={self._sketches}, "
+            f"method={self._method!r}, <private>)"
+        )
+
+    @property
+    def method(self) -> Method:
+        """How the sketches were merged: "bounded" or "sum". Public."""
+        return self._method
+
+    @property
+    def sketches(self) -> int:
+        """Number of sketches that were merged. Public if it does not depend on the data."""
+        return self._sketches
+
+    @property
+    def unit(self) -> str:
+        """What the counters bound the influence of: "record" or "user". Public."""
+        return self._unit
+
+    @property
+    def memory(self) -> int:
+        """Bytes of counters and keys. Raw data."""
+        return int(self._content.keys.nbytes + self._content.counts.nbytes)
+
+    def update(self, batch: object) -> NoReturn:
+        """Always refused."""
+        raise ParameterTypeError(
+            "a merged sketch takes no records, its counters are no longer those of one stream: "
+            "update a new sketch and merge it."
+        )
+
+    def merge(self, other: Sketch) -> MergedSketch:
+        """This and another sketch of as many counters, by the same method."""
+        return merged([self, other], method=self._method)
+
+    @property
+    def _lattice(self) -> int:
+        return self._content.lattice
+
+    def _state(self) -> SketchState:
+        return self._content
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "counters": self._counters,
+            "sketches": self._sketches,
+            "method": self._method,
+            "unit": self._unit,
+        }
+
+    @classmethod
+    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+        k = checked("counters", facts["counters"], 2, LARGEST)
+        method, unit = facts["method"], facts["unit"]
+        sketches = checked("sketches", facts["sketches"], 1)
+        most = k if method == "bounded" else k * sketches
+        if (
+            method not in METHODS
+            or unit not in ("record", "user")
+            or len(state.counts) > most
+            or state.counts.min(initial=1) < 1
+        ):
+            raise ValueError("no sketch has these counters")
+        if method == "sum":
+            state = replace(state, lattice=k + 1)
+        return cls._made(state, counters=k, sketches=sketches, method=method, unit=unit)
+
+
+def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSketch:
+    """One sketch from several of the same class, number of counters and kind of key.
+
+    Parameters
+    ----------
+    sketches
+        The sketches, in an order that does not depend on the data. They stay as they are. Merged
+        sketches can be among them if their method is the same. With "bounded" they can come from a
+        generator, and only one is held at a time.
+    method
+        "bounded", with k counters, or "sum", with up to k for each sketch and the sensitivity of a
+        post-processed one. Sketches of users can only be merged by "bounded".
+
+    Returns
+    -------
+    MergedSketch
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If there is no sketch, or one occurs twice, or they do not fit together.
+
+    Privacy
+    -------
+    None: the result is raw data. Each record must have entered exactly one of the sketches, chosen
+    independently of all others.
+
+    References
+    ----------
+    Agarwal et al.: Mergeable Summaries, 2013. Lebeda, Tetek: Better Differentially Private
+    Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch, sections 6 and 7.
+
+    Examples
+    --------
+    >>> from dpframe.sketches import MisraGries
+    >>> monday, tuesday = MisraGries(counters=2), MisraGries(counters=2)
+    >>> monday.update([4, 4, 4, 7])
+    >>> tuesday.update([4, 7, 7, 9])
+    >>> merged([monday, tuesday]).top()
+    [(4, 3), (7, 2)]
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method ({method!r}) must be one of {', '.join(METHODS)}.")
+    if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
+        raise ParameterTypeError("sketches must be several sketches, in a list.")
+    if isinstance(sketches, (list, tuple)) and len({id(s) for s in sketches}) < len(sketches):
+        raise ParameterError("a sketch occurs twice: each record may count once.")
+    chosen = cast(Method, method)
+    total = _Bounded() if method == "bounded" else _Sum()
+    first: Sketch | None = None
+    kind: Kind | None = None
+    count = 0
+    for sketch in sketches:
+        _check(sketch, first or sketch, chosen)
+        first = first or sketch
+        state = sketch._state()
+        if kind and state.kind and kind != state.kind:
+            raise ParameterError(
+                f"sketches of different kinds of key ({kind} and {state.kind}) do not merge."
+            )
+        kind = kind or state.kind
+        count += sketch.sketches if isinstance(sketch, MergedSketch) else 1
+        if state.kind is not None:
+            total.add(state)
+    if first is None:
+        raise ParameterError("sketches is empty: give at least one.")
+    content = total.content(kind, first._counters)
+    return MergedSketch._made(
+        content, counters=first._counters, sketches=count, method=chosen, unit=first._unit
+    )
+
+
+def _check(sketch: object, first: Sketch, method: Method) -> None:
+    if not isinstance(sketch, Sketch):
+        raise ParameterTypeError(f"sketches must be sketches; got {type(sketch).__name__}.")
+    if sketch._counters != first._counters:
+        raise ParameterError(
+            f"counters of the sketches differ ({first._counters} and {sketch._counters}): error "
+            "and privacy of a merged sketch are stated for one number of counters."
+        )
+    if sketch._unit != first._unit:
+        raise ParameterError("a sketch of records and one of users do not merge.")
+    if method == "sum" and sketch._unit == "user":
+        raise ParameterError(
+            "sketches of users merge by method='bounded' only: 'sum' needs the structure of a "
+            "sketch of single records."
+        )
+    if isinstance(sketch, MergedSketch) and sketch.method != method:
+        raise ParameterError(
+            f"a sketch merged by {sketch.method!r} does not merge by {method!r}: use one method "
+            "throughout."
+        )
+
+
+class _Bounded:
+    """Adds one sketch at a time and keeps k counters."""
+
+    def __init__(self) -> None:
+        self.keys, self.counts = nothing()
+        self.decrements, self.total = 0, 0
+
+    def add(self, state: SketchState) -> None:
+        keys, counts = state.positive()
+        if self.total:
+            keys, counts = _added(
+                pa.concat_arrays([self.keys, keys]), np.concatenate([self.counts, counts])
+            )
+        if len(counts) > (k := state.counters):
+            cut = int(np.partition(counts, -k - 1)[-k - 1])
+            counts = counts - cut
+            kept = np.flatnonzero(counts > 0)
+            keys, counts = keys.take(pa.array(kept)), counts[kept]
+            self.decrements += cut
+        self.keys, self.counts = keys, counts
+        self.decrements += state.decrements
+        self.total += state.total
+
+    def content(self, kind: Kind | None, counters: int) -> SketchState:
+        keys, counts = ordered(self.keys, self.counts)
+        return SketchState(
+            counters=counters,
+            kind=kind,
+            keys=keys,
+            counts=counts,
+            decrements=self.decrements,
+            total=self.total,
+        )
+
+
+class _Sum:
+    """Keeps all post-processed counters and adds them at the end."""
+
+    def __init__(self) -> None:
+        self.keys: list[pa.Array] = []
+        self.counts: list[NDArray[np.int64]] = []
+        self.total = 0
+
+    def add(self, state: SketchState) -> None:
+        self.total += state.total
+        if (state.counters + 1) * self.total >= 2**63:
+            raise ParameterError("the sketches hold too many records for exact multiples.")
+        if state.lattice == 1:
+            state = state.post_processed()
+        keys, counts = state.positive()
+        self.keys.append(keys)
+        self.counts.append(counts)
+
+    def content(self, kind: Kind | None, counters: int) -> SketchState:
+        keys, counts = nothing()
+        if self.keys:
+            keys, counts = ordered(
+                *_added(pa.concat_arrays(self.keys), np.concatenate(self.counts))
+            )
+        return SketchState(
+            counters=counters,
+            kind=kind,
+            keys=keys,
+            counts=counts,
+            lattice=counters + 1,
+            decrements=-(-self.total // (counters + 1)),
+            total=self.total,
+        )
+
+
+def _added(keys: pa.Array, counts: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Each key once, with the sum of its counters."""
+    codes = keys.dictionary_encode()
+    sums = np.zeros(len(codes.dictionary), np.int64)
+    np.add.at(sums, codes.indices.to_numpy(), counts)
+    return codes.dictionary, sums

@@ -1,0 +1,214 @@
+"""The sketch of Misra and Gries, in the variant of Lebeda and Tetek. Holds raw data.
+
+*Algorithm 1 of their paper.* k counters, at the start with dummy keys at 0. For a record with key
+x: if x has a counter, plus one; else if all counters are positive, all of them minus one; else the
+smallest key among those at zero gives its counter to x, which starts at 1. Dummies are smaller than
+all other keys.
+
+*Which zero goes first* is not followed record by record. Let Z be the keys at zero after a
+decrement, and follow the sketch until the next one. Call a key an event when it gets its first
+positive counter in this time; of r events, s are of keys in Z. Then the zeros left are Z without
+these s keys and without the r - s smallest of the others. By induction: an event of a key outside Z
+replaces the smallest one left, which is one more of the others. So does an event of a key of Z that
+is replaced already: its place among the replaced goes to the smallest one left. An event of a key
+that is still at zero removes just this key. So the inner loop only counts free counters, and the
+zeros left, which are the largest, are told from the replaced ones when the sketch is read.
+
+*Why it can be released.* Take streams that differ by one record, with the others in the same order:
+their sketches differ as the structure lemma says (``tests/privacy/test_sketch_structure.py``). It
+needs the state after a batch to be that of its records one at a time. Records are therefore never
+grouped before they are counted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Set as AnySet
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterTypeError
+from dpframe.sketches._batches import Kind, columns
+from dpframe.sketches._sketch import LARGEST, Sketch, checked
+from dpframe.sketches._state import SketchState, nothing, ordered
+from dpframe.sketches._tables import Table, encoded
+from dpframe.sketches.merging import MergedSketch, merged
+
+
+class MisraGries(Sketch):
+    """Approximate counts of the keys of a stream, in k counters.
+
+    Parameters
+    ----------
+    counters
+        Number of counters, k, from 2. An estimate is at most ``total / (k + 1)`` too low and never
+        too high.
+    standard
+        Remove keys whose counter falls to zero, as most implementations do. Estimates are the
+        same; a private release needs a higher threshold.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If ``counters`` is no whole number from 2.
+
+    Privacy
+    -------
+    None: this is raw data, and so is what its methods return, its files, the time they take and
+    the memory they need. ``repr`` shows parameters only. For the neighbours of a later
+    release, one record more or less, the order of the other records must not depend on that
+    record: do not feed the output of a join, a grouping or a set.
+
+    References
+    ----------
+    Lebeda, Tetek: Better Differentially Private Approximate Histograms and Heavy Hitters using the
+    Misra-Gries Sketch. Algorithm 1.
+
+    Examples
+    --------
+    >>> sketch = MisraGries(counters=2)
+    >>> sketch.update(["a", "b", "a", "c", "a"])
+    >>> sketch
+    MisraGries(counters=2, <private>)
+    >>> sketch.estimate("a"), sketch.decrements, sketch.total
+    (2, 1, 5)
+    """
+
+    __slots__ = ("_standard", "_table", "_total")
+
+    _NAME = "misra-gries"
+
+    def __init__(self, counters: int, *, standard: bool = False) -> None:
+        self._counters = checked("counters", counters, 2, LARGEST)
+        if not isinstance(standard, bool):
+            raise ParameterTypeError(f"standard must be True or False; got {standard!r}.")
+        self._standard, self._unit = standard, "record"
+        self._table: Table | None = None
+        self._total = 0
+
+    def __repr__(self) -> str:
+        standard = ", standard=True" if self._standard else ""
+        return f"MisraGries(counters={self._counters}{standard}, <private>)"
+
+    @property
+    def standard(self) -> bool:
+        """Whether keys at zero are removed at once. Public."""
+        return self._standard
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the counters and their keys, at most proportional to k and to the length of
+        keys. Raw data if keys are text of more than 15 bytes."""
+        return 0 if self._table is None else self._table.nbytes
+
+    @property
+    def decrements(self) -> int:
+        """How far an estimate can be below the true count, alpha. Raw data."""
+        return 0 if self._table is None else self._table.decrements
+
+    @property
+    def total(self) -> int:
+        """Records that went in. Raw data."""
+        return self._total
+
+    def update(self, batch: object) -> None:
+        """Count records, each of weight one, in their order.
+
+        The state afterwards is that of the records one at a time, however they are split into
+        batches.
+
+        Parameters
+        ----------
+        batch
+            Keys as integers of up to 64 bits, text or bytes: a numpy array, a pandas or Polars
+            series, an Arrow array, chunked array, reader or table of one column, a DuckDB relation
+            of one column, an iterable of Python objects, or a single key. All batches are of one
+            kind. Integers of different widths are equal if their values are; text is compared
+            exactly, as UTF-8.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a key is missing (NULL, None, NaN), a floating-point number, out of range, or of
+            another kind than the rest; or if the batch is a set, whose order would depend on its
+            content.
+        SourceError
+            If a reader or a relation fails.
+
+        After an error the sketch is as it was before the call.
+        """
+        if isinstance(batch, AnySet):
+            raise ParameterTypeError(
+                "a set has no order that is independent of its content, so its sketch could not be "
+                "released: pass a list in an order of your own."
+            )
+        table, added = self._table, 0
+        parts = columns(batch, None if table is None else table.kind)
+        following = next(parts, None)
+        while following is not None:
+            part, following = following, next(parts, None)
+            if table is None:
+                table = Table(part.kind, self._counters)
+            elif following is not None and table is self._table:
+                table = copy.copy(table)  # kept apart until all is read
+            table.update(encoded(part), self._counters)
+            added += len(part)
+        self._table, self._total = table, self._total + added
+
+    def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
+        """The bounded-memory merge with another sketch of as many counters; see ``merged``."""
+        return merged([self, other])
+
+    def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
+        if self._table is None:
+            return None, *nothing()
+        return self._table.kind, *self._table.entries()
+
+    def _state(self) -> SketchState:
+        """All k entries, dummies and keys at zero included; of a standard sketch those above
+        zero."""
+        k, table = self._counters, self._table
+        if table is None:
+            keys, counts, decrements = *nothing(), 0
+        else:
+            keys, counts = ordered(*table.entries())
+            decrements = table.decrements
+        free = k - int((counts > 0).sum())
+        zeros = np.flatnonzero(counts == 0)
+        lost = zeros if self._standard else zeros[: max(0, len(zeros) - free)]
+        kept = np.delete(np.arange(len(counts)), lost)
+        dummies = 0 if self._standard else k - len(kept)
+        return SketchState(
+            counters=k,
+            kind=None if table is None else table.kind,
+            keys=pa.concat_arrays([pa.nulls(dummies, keys.type), keys.take(pa.array(kept))]),
+            counts=np.concatenate([np.zeros(dummies, np.int64), counts[kept]]),
+            dummies=dummies,
+            decrements=decrements,
+            total=self._total,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        return {"counters": self._counters, "standard": self._standard}
+
+    @classmethod
+    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+        sketch = cls(facts["counters"], standard=facts["standard"])
+        k, counts = sketch._counters, state.counts
+        full = len(counts) == k or sketch._standard
+        removed = state.decrements * (k + 1) + int(counts.sum())
+        if (
+            len(counts) > k
+            or removed != state.total
+            or (counts.min(initial=1) < 1 and (sketch._standard or not state.decrements))
+            or (state.decrements and not full)
+        ):
+            raise ValueError("no sketch has these counters")
+        if state.kind is not None:
+            sketch._table = Table(state.kind, k)
+            sketch._table.restore(state.keys, counts, state.decrements)
+        sketch._total = state.total
+        return sketch

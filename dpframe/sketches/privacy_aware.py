@@ -1,0 +1,242 @@
+"""The sketch of Lebeda and Tetek for users with several items each. Holds raw data.
+
+*Algorithm 4 (PAMG).* For the set of items of a user: plus one for each item, which gets a counter
+if it has none; then, if there are more than k counters, all of them minus one, once, and those at
+zero go. Whatever user is added or left out, each counter moves by at most 1, at most k of them, all
+in one direction. Estimates are at most n / (k + 1) too low, n being the number of items of all
+users.
+
+A user comes once, with all items. More than ``max_items`` are cut to the smallest ones in the order
+of keys: a choice that depends on this user alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.sketches._batches import PIECE, TYPES, Column, Kind, whole
+from dpframe.sketches._sketch import LARGEST, Sketch, checked
+from dpframe.sketches._state import SketchState, in_order, nothing, ordered
+from dpframe.sketches._tables import Table, encoded
+from dpframe.sketches.merging import MergedSketch, merged
+
+UNSORTED = (
+    "users must be in ascending order over all calls, and all rows of a user in one call: sort by "
+    "user first. Otherwise a user could count more than once."
+)
+
+
+class PrivacyAwareMisraGries(Sketch):
+    """Approximate numbers of users with an item, in k counters, decremented once a user.
+
+    Parameters
+    ----------
+    counters
+        Number of counters, k, from 2.
+    max_items
+        Largest number of items of a user, from 1; further ones are left out. While a user is
+        counted there are up to ``counters + max_items`` counters.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If one of them is no whole number in its range.
+
+    Privacy
+    -------
+    None: this is raw data, and so is what its methods return, its files, the time they take and
+    the memory they need. ``repr`` shows parameters only. Neighbours of a later release differ by
+    one user with all their items; the order of the other users must not depend on that one.
+
+    References
+    ----------
+    Lebeda, Tetek: Better Differentially Private Approximate Histograms and Heavy Hitters using the
+    Misra-Gries Sketch. Algorithm 4, Lemmas 8 and 9.
+
+    Examples
+    --------
+    >>> sketch = PrivacyAwareMisraGries(counters=2, max_items=3)
+    >>> sketch.update({"a", "b"})
+    >>> sketch.update_users([1, 1, 2, 5], ["a", "c", "a", "a"])
+    >>> sketch
+    PrivacyAwareMisraGries(counters=2, max_items=3, <private>)
+    >>> sketch.top()
+    [('a', 3)]
+    """
+
+    __slots__ = ("_last", "_max_items", "_table", "_total")
+
+    _NAME = "privacy-aware-misra-gries"
+
+    def __init__(self, counters: int, max_items: int) -> None:
+        self._counters = checked("counters", counters, 2, LARGEST)
+        self._max_items = checked("max_items", max_items, 1, LARGEST)
+        self._unit = "user"
+        self._table: Table | None = None
+        self._total = 0
+        self._last: tuple[Kind, int | str | bytes] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"PrivacyAwareMisraGries(counters={self._counters}, max_items={self._max_items}, "
+            "<private>)"
+        )
+
+    @property
+    def max_items(self) -> int:
+        """Largest number of items of a user. Public."""
+        return self._max_items
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the counters and their keys. Raw data if keys are text of more than 15 bytes."""
+        return 0 if self._table is None else self._table.nbytes
+
+    @property
+    def decrements(self) -> int:
+        """How far an estimate can be below the true count. Raw data."""
+        return 0 if self._table is None else self._table.decrements
+
+    @property
+    def total(self) -> int:
+        """Items that went in, distinct ones of each user. Raw data."""
+        return self._total
+
+    def update(self, items: object) -> None:
+        """Count one user, who comes once.
+
+        Parameters
+        ----------
+        items
+            All items of the user, in any order, as ``MisraGries.update`` takes keys, or as a set.
+            Repeated ones count once.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError, SourceError
+            As ``MisraGries.update`` does. The sketch is then as it was before.
+        """
+        column = whole(items, self._kind)
+        if column is not None:
+            self._add(np.zeros(len(column), np.int64), column)
+
+    def update_users(self, users: object, items: object) -> None:
+        """Count many users at once.
+
+        Parameters
+        ----------
+        users
+            Who has the item, in ascending order (text by its bytes, as DuckDB and Arrow sort):
+            integers, text or bytes, in any form that ``MisraGries.update`` takes. All rows of a
+            user are in one call, and users of a later call are greater than those of an earlier
+            one: this is how it is made sure that a user comes once.
+        items
+            The items, as many. Repeated ones of a user count once.
+
+        Raises
+        ------
+        ParameterError
+            If users are not in ascending order, or there are not as many users as items.
+        ParameterError, ParameterTypeError, SourceError
+            As ``MisraGries.update`` does, also for users. The sketch is then as it was before.
+        """
+        kind, before = self._last or (None, None)
+        who, what = whole(users, kind), whole(items, self._kind)
+        if (0 if who is None else len(who)) != (0 if what is None else len(what)):
+            raise ParameterError("users and items must be of the same length.")
+        if who is None or what is None:
+            return
+        ids = who.to_arrow()
+        if before is not None and not pc.greater(ids[0], pa.scalar(before, ids.type)).as_py():
+            raise ParameterError(UNSORTED)
+        if pc.any(pc.less(ids[1:], ids[:-1])).as_py():
+            raise ParameterError(UNSORTED)
+        new = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+        self._add(np.concatenate([[0], np.cumsum(new)]), what)
+        self._last = who.kind, ids[-1].as_py()
+
+    def merge(self, other: PrivacyAwareMisraGries | MergedSketch) -> MergedSketch:
+        """The bounded-memory merge with another sketch of as many counters; see ``merged``."""
+        return merged([self, other])
+
+    @property
+    def _kind(self) -> Kind | None:
+        return None if self._table is None else self._table.kind
+
+    def _add(self, users: NDArray[np.int64], items: Column) -> None:
+        """Items of users, numbered from 0 in ascending order."""
+        codes = items.to_arrow().dictionary_encode()
+        order = in_order(codes.dictionary)
+        keys = encoded(Column.of(items.kind, codes.dictionary.take(pa.array(order))))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        ranks = rank[codes.indices.to_numpy()]
+        rows = np.lexsort((ranks, users))
+        users, ranks = users[rows], ranks[rows]
+        once = np.concatenate([[True], (np.diff(users) != 0) | (np.diff(ranks) != 0)])
+        users, ranks = users[once], ranks[once]
+        first = np.searchsorted(users, users)  # of the same user
+        kept = np.arange(len(users)) - first < self._max_items
+        users, ranks = users[kept], ranks[kept]
+        table = self._table or Table(items.kind, self._counters + self._max_items)
+        ends = np.append(np.flatnonzero(np.diff(users)) + 1, len(users))
+        start = 0
+        while start < len(users):
+            below = ends[(ends > start) & (ends <= start + PIECE)]
+            if not len(below):  # one user with more
+                below = ends[ends > start][:1]
+            stop = int(below[-1])
+            table.update_users(*keys.take(ranks[start:stop]), below - start, self._counters)
+            start = stop
+        self._table, self._total = table, self._total + len(users)
+
+    def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
+        if self._table is None:
+            return None, *nothing()
+        return self._table.kind, *self._table.entries()
+
+    def _state(self) -> SketchState:
+        kind, (keys, counts) = self._kind, nothing()
+        if self._table is not None:
+            keys, counts = self._table.entries()
+            kept = np.flatnonzero(counts > 0)
+            keys, counts = ordered(keys.take(pa.array(kept)), counts[kept])
+        return SketchState(
+            counters=self._counters,
+            kind=kind,
+            keys=keys,
+            counts=counts,
+            decrements=self.decrements,
+            total=self._total,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        kind, last = self._last or (None, None)
+        return {
+            "counters": self._counters,
+            "max_items": self._max_items,
+            "user_kind": kind,
+            "last_user": last.hex() if isinstance(last, bytes) else last,
+        }
+
+    @classmethod
+    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+        sketch = cls(facts["counters"], facts["max_items"])
+        k, counts = sketch._counters, state.counts
+        lost = state.decrements * (k + 1) + int(counts.sum())
+        if len(counts) > k or counts.min(initial=1) < 1 or lost > state.total:
+            raise ValueError("no sketch has these counters")
+        if state.kind is not None:
+            sketch._table = Table(state.kind, k + sketch._max_items)
+            sketch._table.restore(state.keys, counts, state.decrements)
+        sketch._total = state.total
+        if (kind := facts["user_kind"]) is not None:
+            last = bytes.fromhex(facts["last_user"]) if kind == "bytes" else facts["last_user"]
+            sketch._last = kind, pa.scalar(last, TYPES[kind]).as_py()
+        return sketch
