@@ -267,7 +267,7 @@ def _of_list(items: list[Any]) -> Any:
         raise ParameterTypeError(FLOATS if floats == types else MIXED)
     groups = {_group(t) for t in types}
     if groups == {"integers"}:
-        return _of_ints(list(map(int, items)))
+        return _of_ints(items if types == {int} else list(map(int, items)))
     if groups in ({"text"}, {"bytes"}):
         wide = pa.large_string() if groups == {"text"} else pa.large_binary()
         try:
@@ -292,8 +292,9 @@ def _group(kind: type) -> str:
 
 
 def _of_ints(items: list[int]) -> NDArray[Any]:
-    if min(items) >= -(2**63) and max(items) < 2**63:
-        return np.array(items, dtype=np.int64)
-    if min(items) >= 0 and max(items) < 2**64:
-        return np.array(items, dtype=np.uint64)
+    for dtype in (np.int64, np.uint64):
+        try:
+            return np.array(items, dtype=dtype)
+        except OverflowError:
+            pass
     raise ParameterError(TOO_LARGE)

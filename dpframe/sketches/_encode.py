@@ -9,12 +9,11 @@ followed by the length. Of a longer text they hold eight bytes and a hash; the w
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled, inlined
+from dpframe.sketches._compiled import compiled
 
 Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
@@ -26,26 +25,20 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _HIGH = np.uint64(0x8080808080808080)
 """Bits that no ASCII text has."""
 
-_FIRST = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
-"""Masks of the first n bytes of a word."""
+_HEAD = np.array([(1 << 8 * min(8, n)) - 1 for n in range(16)], dtype=np.uint64)
+_TAIL = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(16)], dtype=np.uint64)
+"""Masks of the bytes of a text of n bytes in its first and its second word."""
 
 assert sys.byteorder == "little", "sketches of text need a little-endian processor"
-
-
-@inlined
-def _word(data: Unsigned, start: Any) -> Any:
-    """Eight bytes from any position on."""
-    i, shift = start >> np.uint64(3), (start & np.uint64(7)) << np.uint64(3)
-    after = data[i + np.uint64(1)] << np.uint64(1)
-    return (data[i] >> shift) | (after << (np.uint64(63) - shift))
 
 
 @compiled
 def encode(
     data: Unsigned, starts: Words, words: Words, places: Words, long: Unsigned
 ) -> tuple[int, bool]:
-    """Words of texts that lie one after the other in ``data``, which goes on for two more words.
+    """Words of texts that lie one after the other.
 
+    ``data[i]`` is the word that begins at byte i, and there are nine more after the last text.
     Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``, counted from ``starts[0]``. Fills
     ``words``, shape (n, 2), ``long``, and for each text where its part of ``long`` begins. Returns
     how much of ``long`` is filled, at most a word for every four bytes, and whether all is ASCII.
@@ -53,8 +46,8 @@ def encode(
     used, seen, origin = 0, np.uint64(0), starts[0]
     for i in range(starts.shape[0] - 1):
         start, n = np.uint64(starts[i] - origin), starts[i + 1] - starts[i]
-        first = _word(data, start) & _FIRST[np.uint64(min(8, n))]
-        second = _word(data, start + np.uint64(8)) & _FIRST[np.uint64(max(0, min(7, n - 8)))]
+        size = np.uint64(min(n, 15))
+        first, second = data[start] & _HEAD[size], data[start + np.uint64(8)] & _TAIL[size]
         words[i, 0], words[i, 1] = np.int64(first), np.int64(second) | n << 56
         seen |= first | second
         places[i] = used
@@ -62,7 +55,7 @@ def encode(
             h = np.uint64(n)
             long[used] = n
             for j in range(0, n, 8):
-                word = _word(data, start + np.uint64(j)) & _FIRST[np.uint64(min(8, n - j))]
+                word = data[start + np.uint64(j)] & _HEAD[np.uint64(min(8, n - j))]
                 used += 1
                 long[used] = word
                 seen |= word

@@ -1,17 +1,17 @@
 """The tables of the sketches and their inner loops. Compiled.
 
-A slot is a row of words. Word 0 is ``U``; the rest is the key, ``[U, key]`` for integers and
-``[U, first, second, place]`` for text as ``_encode`` puts it, ``place`` being where a long text
-stands in the *arena*. Keys are compared in full: equal hashes merge nothing.
+A table is an array of words in buckets of four slots: four words ``U``, then four times the first
+word of the key, and for text (as ``_encode`` puts it) four second words and four places. A place is
+where a long text stands in the *arena*. Keys are compared in full: equal hashes merge nothing.
 
 ``U - alpha`` is the counter, so that "all counters minus one" is ``alpha += 1``. A slot with
-``U < alpha`` is free whatever its key; -1 is an empty one. Four slots are a bucket. A key lives at
-its home, the slot of its hash, or elsewhere in that bucket (``home ^ j``) or, if that was full, in
-one of the next; ``over`` marks the buckets that a search must not end at. ``listed`` holds the
-slots with ``U >= alpha``. At most a quarter of the slots is in use at any time: then never all
-buckets are marked, and every search ends.
+``U < alpha`` is free whatever its key; -1 is an empty one. A key lives in its home, the slot of its
+hash, or elsewhere in that bucket or, if that was full, in one of the next; ``over`` marks the
+buckets that a search must not end at. ``listed`` holds the slots with ``U >= alpha``, a slot being
+written as the position of its ``U``. At most a quarter of the slots is in use at any time: then
+never all buckets are marked, and every search ends.
 
-Which of the counters at zero goes first is decided when the sketch is read (``tables.py``).
+Which of the counters at zero goes first is decided when the sketch is read (``misra_gries.py``).
 """
 
 # mypy: disable-error-code="no-any-return, assignment"
@@ -39,9 +39,24 @@ BLOCK = 32
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _MIXER = np.uint64(0xD6E8FEB86659FD93)  # of Pelle Evensen's rrmxmx
+_2, _3, _4, _8, _12 = (np.uint64(n) for n in (2, 3, 4, 8, 12))
+"""Unsigned like hashes: numba would make a mixed sum a float."""
 
-_LOWEST = np.array([(bits & -bits).bit_length() - 1 & 3 for bits in range(256)], dtype=np.uint8)
-"""Position of the lowest bit among the lower four or, if those are 0, among the upper four."""
+
+def _choices() -> NDArray[np.uint8]:
+    """A slot of the bucket by the home of a key and eight bits: the lower four are slots that hold
+    the key, the upper four slots that are free. Its own slot, or else the free one at its home or
+    nearest to it."""
+    out = np.zeros((4, 256), np.uint8)
+    for home in range(4):
+        for bits in range(256):
+            wanted = bits & 15 or bits >> 4
+            slots = [home ^ j for j in range(4) if wanted >> (home ^ j) & 1]
+            out[home, bits] = slots[0] if slots else 0
+    return out.reshape(-1)
+
+
+_CHOICE = _choices()
 
 
 # -- keys; loops are compiled once for integers, shape (n,), and once for text, shape (n, 2) -----
@@ -61,11 +76,19 @@ def _hash(keys: Words, i: int) -> Any:
 
 
 @compiled
-def _same(slots: Words, slot: Any, keys: Words, i: int) -> Any:
+def _bucket(keys: Words, home: Any) -> Any:
+    """Where the bucket of a home begins."""
+    if keys.ndim == 1:
+        return home >> _2 << _3
+    return home >> _2 << _4
+
+
+@compiled
+def _same(table: Words, slot: Any, keys: Words, i: int) -> Any:
     """Whether a slot has the words of a key."""
     if keys.ndim == 1:
-        return slots[slot, 1] == keys[i]
-    return (slots[slot, 1] == keys[i, 0]) & (slots[slot, 2] == keys[i, 1])
+        return table[slot + _4] == keys[i]
+    return (table[slot + _4] == keys[i, 0]) & (table[slot + _8] == keys[i, 1])
 
 
 @compiled
@@ -77,33 +100,32 @@ def _is_long(keys: Words, i: int) -> Any:
 
 
 @compiled
-def _write(slots: Words, slot: Any, u: int, keys: Words, i: int) -> None:
-    slots[slot, 0] = u
-    if keys.ndim == 1:
-        slots[slot, 1] = keys[i]
-    else:
-        slots[slot, 1], slots[slot, 2] = keys[i, 0], keys[i, 1]
-
-
-@compiled
-def _stored(text: Text, i: int, at: int) -> bool:
-    """Whether a long text is the one at a place of the arena."""
+def _stored(table: Words, slot: Any, text: Text, i: int) -> bool:
+    """Whether a long text is the one of a slot with the same words."""
     places, long, arena = text
-    same = True
+    at, same = table[slot + _12], True
     for j in range(1 + (long[places[i]] + 7) // 8):
         same = same and arena[at + j] == long[places[i] + j]
     return same
 
 
 @compiled
-def _store(text: Text, i: int, meta: Words) -> int:
+def _write(table: Words, slot: Any, u: int, keys: Words, i: int) -> None:
+    table[slot] = u
+    if keys.ndim == 1:
+        table[slot + _4] = keys[i]
+    else:
+        table[slot + _4], table[slot + _8] = keys[i, 0], keys[i, 1]
+
+
+@compiled
+def _store(table: Words, slot: Any, text: Text, i: int, meta: Words) -> None:
     """Append a long text to the arena, which has room for it."""
     places, long, arena = text
-    at = meta[ARENA]
+    table[slot + _12] = meta[ARENA]
     for j in range(1 + (long[places[i]] + 7) // 8):
-        arena[at + j] = long[places[i] + j]
+        arena[meta[ARENA]] = long[places[i] + j]
         meta[ARENA] += 1
-    return at
 
 
 # -- slots ---------------------------------------------------------------------------------------
@@ -111,7 +133,7 @@ def _store(text: Text, i: int, meta: Words) -> int:
 
 @compiled
 def _shift_to(slots: int) -> Any:
-    """What a hash is shifted by to give a slot; the number of slots is a power of two."""
+    """What a hash is shifted by to give a home; the number of slots is a power of two."""
     shift = 64
     while slots > 1:
         slots >>= 1
@@ -120,84 +142,93 @@ def _shift_to(slots: int) -> Any:
 
 
 @compiled
-def _seat(slots: Words, over: Bytes, meta: Words, home: Any) -> Any:
+def _seat(table: Words, over: Bytes, meta: Words, keys: Words, home: Any) -> Any:
     """The first free slot from a home on, emptied; marks the full buckets that are passed."""
     while True:
         for j in range(4):
-            slot = home ^ np.uint64(j)
-            if slots[slot, 0] < meta[ALPHA]:
-                slots[slot, 0] = -1
+            slot = _bucket(keys, home) + ((home ^ np.uint64(j)) & _3)
+            if table[slot] < meta[ALPHA]:
+                table[slot] = -1
                 return slot
-        meta[OVER] += 1 - over[home >> np.uint64(2)]
-        over[home >> np.uint64(2)] = 1
-        home = (home + np.uint64(4)) & np.uint64(slots.shape[0] - 1)
+        meta[OVER] += 1 - over[home >> _2]
+        over[home >> _2] = 1
+        home = (home + _4) & np.uint64(4 * over.shape[0] - 1)
 
 
 @compiled
 def _search(
-    slots: Words, over: Bytes, meta: Words, keys: Words, i: int, home: Any, text: Text
+    table: Words, over: Bytes, meta: Words, keys: Words, i: int, home: Any, text: Text
 ) -> Any:
     """The slot of a key, or a free one for it."""
     near = home
     while True:
         for j in range(4):
-            slot = near ^ np.uint64(j)
+            slot = _bucket(keys, near) + np.uint64(j)
             if (
-                slots[slot, 0] >= 0
-                and _same(slots, slot, keys, i)
-                and (not _is_long(keys, i) or _stored(text, i, slots[slot, 3]))
+                table[slot] >= 0
+                and _same(table, slot, keys, i)
+                and (not _is_long(keys, i) or _stored(table, slot, text, i))
             ):
                 return slot
-        if not over[near >> np.uint64(2)]:
-            return _seat(slots, over, meta, home)
-        near = (near + np.uint64(4)) & np.uint64(slots.shape[0] - 1)
+        if not over[near >> _2]:
+            return _seat(table, over, meta, keys, home)
+        near = (near + _4) & np.uint64(4 * over.shape[0] - 1)
 
 
 @compiled
-def fill(slots: Words, over: Bytes, listed: Places, meta: Words, rows: Words) -> None:
-    """Empty a table, and put rows with distinct keys into it."""
-    shift = _shift_to(slots.shape[0])
-    slots[:, 0] = -1
+def fill(
+    table: Words, over: Bytes, listed: Places, meta: Words, us: Words, keys: Words, places: Words
+) -> None:
+    """Empty a table, and put distinct keys with their ``U`` and places into it."""
+    shift, width = _shift_to(4 * over.shape[0]), table.shape[0] // over.shape[0]
+    for bucket in range(0, table.shape[0], width):
+        table[bucket : bucket + 4] = -1
     over[:] = 0
-    meta[OVER] = 0
-    for i in range(rows.shape[0]):
-        home = _hash(rows[:, 1], i) if rows.shape[1] == 2 else _hash(rows[:, 1:3], i)
-        slot = _seat(slots, over, meta, home >> shift)
-        slots[slot] = rows[i]
+    meta[OVER], meta[LISTED] = 0, us.shape[0]
+    for i in range(us.shape[0]):
+        slot = _seat(table, over, meta, keys, _hash(keys, i) >> shift)
+        _write(table, slot, us[i], keys, i)
+        if keys.ndim == 2:
+            table[slot + _12] = places[i]
         listed[i] = slot
-    meta[LISTED] = rows.shape[0]
 
 
 @compiled
-def _decrement(slots: Words, over: Bytes, listed: Places, meta: Words) -> None:
-    """All counters minus one; tidies up where many buckets are marked."""
+def _decrement(table: Words, over: Bytes, listed: Places, meta: Words, keys: Words) -> None:
+    """All counters minus one; tidies up where many buckets are marked. ``keys`` tells the kind."""
     alpha = meta[ALPHA] + 1
     kept, zeros = 0, 0
     for i in range(meta[LISTED]):
-        slot = np.int64(listed[i])
-        u = slots[slot, 0]
+        slot = listed[i]
+        u = table[np.uint64(slot)]
         listed[kept] = slot
         kept += np.int64(u >= alpha)
         zeros += np.int64(u == alpha)
     meta[ALPHA], meta[NONZERO], meta[LISTED] = alpha, kept - zeros, kept
     if 16 * meta[OVER] > over.shape[0]:
-        rows = np.empty((kept, slots.shape[1]), np.int64)
-        for i in range(kept):
-            rows[i] = slots[listed[i]]
-        fill(slots, over, listed, meta, rows)
+        slots = listed[:kept]
+        us, places = table[slots], np.zeros(0, np.int64)
+        if keys.ndim == 1:
+            fill(table, over, listed, meta, us, table[slots + 4], places)
+        else:
+            words = np.empty((kept, 2), np.int64)
+            words[:, 0], words[:, 1], places = table[slots + 4], table[slots + 8], table[slots + 12]
+            fill(table, over, listed, meta, us, words, places)
 
 
 @compiled
-def compact(slots: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
+def compact(table: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
     """Move the long texts in use from one arena to another, and empty all other slots."""
     meta[ARENA] = 0
-    for slot in range(slots.shape[0]):
-        if slots[slot, 0] < meta[ALPHA]:
-            slots[slot, 0] = -1
-        elif slots[slot, 2] < 0:  # a long text
-            at, size = slots[slot, 3], 1 + (np.int64(old[slots[slot, 3]]) + 7) // 8
+    for slot in range(table.shape[0]):
+        if slot % 16 >= 4:
+            continue
+        if table[slot] < meta[ALPHA]:
+            table[slot] = -1
+        elif table[slot + 8] < 0:  # a long text
+            at, size = table[slot + 12], 1 + (np.int64(old[table[slot + 12]]) + 7) // 8
             new[meta[ARENA] : meta[ARENA] + size] = old[at : at + size]
-            slots[slot, 3] = meta[ARENA]
+            table[slot + 12] = meta[ARENA]
             meta[ARENA] += size
 
 
@@ -206,7 +237,7 @@ def compact(slots: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
 
 @compiled
 def update(
-    slots: Words, over: Bytes, listed: Places, meta: Words, keys: Words, text: Text, counters: int
+    table: Words, over: Bytes, listed: Places, meta: Words, keys: Words, text: Text, counters: int
 ) -> None:
     """Misra-Gries: keys one at a time, in their order.
 
@@ -214,51 +245,53 @@ def update(
     It cannot reach zero within the block, and a hit on a counter that stays positive changes
     nothing else: the result is that of the records one at a time.
     """
-    shift = _shift_to(slots.shape[0])
+    shift = _shift_to(4 * over.shape[0])
     rest, homes = np.empty(BLOCK + 1, np.uint64), np.empty(BLOCK + 1, np.uint64)
     alpha, nonzero, n = meta[ALPHA], meta[NONZERO], meta[LISTED]
     for start in range(0, keys.shape[0], BLOCK):
         left = 0
         for i in range(start, min(start + BLOCK, keys.shape[0])):
             home = _hash(keys, i) >> shift
-            u = slots[home, 0]
-            heavy = (u > alpha + BLOCK) & _same(slots, home, keys, i) & (not _is_long(keys, i))
-            slots[home, 0] = u + np.int64(heavy)
+            slot = _bucket(keys, home) + (home & _3)
+            u = table[slot]
+            heavy = (u > alpha + BLOCK) & _same(table, slot, keys, i) & (not _is_long(keys, i))
+            table[slot] = u + np.int64(heavy)
             rest[left], homes[left] = np.uint64(i), home
             left += 1 - np.int64(heavy)
         for r in range(left):
             i, home = rest[r], homes[r]
+            bucket = _bucket(keys, home)
             own, free = 0, 0
             for j in range(4):
-                slot = home ^ np.uint64(j)
-                u = slots[slot, 0]
+                slot = bucket + np.uint64(j)
+                u = table[slot]
                 free |= np.int64(u < alpha) << j
-                own |= np.int64(_same(slots, slot, keys, i) & (u >= 0)) << j
-            slot = home ^ np.uint64(_LOWEST[np.uint64(own | free << 4)])
-            elsewhere = 16 * np.int64(over[home >> np.uint64(2)]) >= free + 32 * own  # or no room
+                own |= np.int64(_same(table, slot, keys, i) & (u >= 0)) << j
+            slot = bucket + np.uint64(_CHOICE[(home & _3) << _8 | np.uint64(own | free << 4)])
+            elsewhere = 16 * np.int64(over[home >> _2]) >= free + 32 * own  # or there is no room
             if _is_long(keys, i) and own != 0:
-                elsewhere = not _stored(text, i, slots[slot, 3])
+                elsewhere = not _stored(table, slot, text, i)
             if elsewhere:
-                slot = _search(slots, over, meta, keys, i, home, text)
-            u = slots[slot, 0]
-            u = u if _same(slots, slot, keys, i) else -1
+                slot = _search(table, over, meta, keys, i, home, text)
+            u = table[slot]
+            u = u if _same(table, slot, keys, i) else -1
             if nonzero < counters or u > alpha:  # a counter is at zero, or the key is stored
-                _write(slots, slot, max(u, alpha) + 1, keys, i)
+                _write(table, slot, max(u, alpha) + 1, keys, i)
                 if _is_long(keys, i) and u < 0:
-                    slots[slot, 3] = _store(text, i, meta)
+                    _store(table, slot, text, i, meta)
                 listed[n] = slot
                 n += np.int64(u < alpha)
                 nonzero += np.int64(u <= alpha)
             else:
                 meta[LISTED] = n
-                _decrement(slots, over, listed, meta)
+                _decrement(table, over, listed, meta, keys)
                 alpha, nonzero, n = meta[ALPHA], meta[NONZERO], meta[LISTED]
     meta[NONZERO], meta[LISTED] = nonzero, n
 
 
 @compiled
 def update_users(
-    slots: Words,
+    table: Words,
     over: Bytes,
     listed: Places,
     meta: Words,
@@ -268,19 +301,19 @@ def update_users(
     counters: int,
 ) -> None:
     """Sets of distinct keys, one user after the other; at most one decrement for each."""
-    shift = _shift_to(slots.shape[0])
+    shift = _shift_to(4 * over.shape[0])
     start = 0
     for end in ends:
         for i in range(start, end):
-            slot = _search(slots, over, meta, keys, i, _hash(keys, i) >> shift, text)
-            alpha, u = meta[ALPHA], slots[slot, 0]
-            u = u if _same(slots, slot, keys, i) else -1
-            _write(slots, slot, max(u, alpha) + 1, keys, i)
+            slot = _search(table, over, meta, keys, i, _hash(keys, i) >> shift, text)
+            alpha, u = meta[ALPHA], table[slot]
+            u = u if _same(table, slot, keys, i) else -1
+            _write(table, slot, max(u, alpha) + 1, keys, i)
             if _is_long(keys, i) and u < 0:
-                slots[slot, 3] = _store(text, i, meta)
+                _store(table, slot, text, i, meta)
             listed[meta[LISTED]] = slot
             meta[LISTED] += np.int64(u < alpha)
             meta[NONZERO] += np.int64(u <= alpha)
         if meta[NONZERO] > counters:
-            _decrement(slots, over, listed, meta)
+            _decrement(table, over, listed, meta, keys)
         start = end

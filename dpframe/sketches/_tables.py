@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,12 +48,13 @@ def encoded(column: Column) -> Keys:
     _, offsets, data = array.buffers()
     starts = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
     size = int(starts[-1] - starts[0])
-    bytes_ = np.zeros(size // 8 + 3, np.uint64)
+    bytes_ = np.zeros(size + 16, np.uint8)
     if size:
-        bytes_.view(np.uint8)[:size] = np.frombuffer(data, np.uint8, size, int(starts[0]))
+        bytes_[:size] = np.frombuffer(data, np.uint8, size, int(starts[0]))
+    overlapping = np.ndarray(size + 9, np.uint64, bytes_.data, strides=(1,))
     words, places = np.empty((len(array), 2), np.int64), np.empty(len(array) + 1, np.int64)
     long = np.empty(size // 4, np.uint64)
-    used, ascii_ = encode(bytes_, starts, words, places, long)
+    used, ascii_ = encode(overlapping, starts, words, places, long)
     if column.kind == "text" and not ascii_:
         _check_utf8(array)
     places[-1] = used
@@ -71,17 +73,17 @@ def _check_utf8(array: pa.Array) -> None:
 class Table:
     """Counters of keys of one kind; ``_kernels`` says how."""
 
-    __slots__ = ("arena", "kind", "listed", "meta", "over", "slots")
+    __slots__ = ("arena", "kind", "listed", "meta", "over", "words")
 
     def __init__(self, kind: Kind, room: int) -> None:
         """``room`` is the largest number of positive counters at any time."""
-        size = 16
-        while size < 8 * room:  # zeros that nothing replaced yet take as much again
-            size *= 2
+        buckets = 4
+        while buckets < 2 * room:  # a quarter full: zeros that nothing replaced yet count too
+            buckets *= 2
         self.kind: Kind = kind
-        self.slots = np.zeros((size, 2 if kind in ("int64", "uint64") else 4), np.int64)
-        self.slots[:, 0] = -1
-        self.over = np.zeros(size // 4, np.uint8)
+        self.words = np.zeros((buckets, 2 if kind in ("int64", "uint64") else 4, 4), np.int64)
+        self.words[:, 0] = -1
+        self.over = np.zeros(buckets, np.uint8)
         self.listed = np.zeros(2 * room + 1, np.int32)
         self.meta = np.zeros(5, np.int64)
         self.arena = np.zeros(0, np.uint64)
@@ -92,18 +94,22 @@ class Table:
     def __copy__(self) -> Table:
         twin = object.__new__(Table)
         twin.kind = self.kind
-        for name in ("slots", "over", "listed", "meta", "arena"):
+        for name in ("words", "over", "listed", "meta", "arena"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.slots, self.over, self.listed, self.meta, self.arena)
+        arrays = (self.words, self.over, self.listed, self.meta, self.arena)
         return sum(array.nbytes for array in arrays)
 
     @property
     def decrements(self) -> int:
         return int(self.meta[0])
+
+    @property
+    def _arrays(self) -> tuple[Any, Any, Any, Any]:
+        return self.words.reshape(-1), self.over, self.listed, self.meta
 
     def update(self, keys: Keys, counters: int) -> None:
         from dpframe.sketches import _kernels
@@ -113,15 +119,13 @@ class Table:
             words, places = keys.words[start : start + step], keys.places[start : start + step + 1]
             room = int(places[-1] - places[0]) if len(keys.long) else 0
             text = (places, keys.long, self._arena(room))
-            _kernels.update(self.slots, self.over, self.listed, self.meta, words, text, counters)
+            _kernels.update(*self._arrays, words, text, counters)
 
     def update_users(self, keys: Keys, room: int, ends: NDArray[np.int64], counters: int) -> None:
         from dpframe.sketches import _kernels
 
         text = (keys.places, keys.long, self._arena(room))
-        _kernels.update_users(
-            self.slots, self.over, self.listed, self.meta, keys.words, text, ends, counters
-        )
+        _kernels.update_users(*self._arrays, keys.words, text, ends, counters)
 
     def _arena(self, words: int) -> NDArray[np.uint64]:
         """The arena with room for so many more words; if it has none, texts in use move to a new
@@ -130,8 +134,8 @@ class Table:
         if used + words > len(self.arena):
             from dpframe.sketches import _kernels
 
-            old, kept = self.arena, np.zeros(used, np.uint64)
-            _kernels.compact(self.slots, self.meta, old, kept)
+            kept = np.zeros(used, np.uint64)
+            _kernels.compact(self.words.reshape(-1), self.meta, self.arena, kept)
             used = int(self.meta[4])
             self.arena = np.zeros(2 * used + words, np.uint64)
             self.arena[:used] = kept[:used]
@@ -139,18 +143,20 @@ class Table:
 
     def entries(self) -> tuple[pa.Array, NDArray[np.int64]]:
         """Keys with their counters, zeros included, in no order."""
-        rows = self.slots[self.slots[:, 0] >= self.meta[0]]
-        counts = rows[:, 0] - self.meta[0]
+        rows = self.words[:, 0] >= self.meta[0]
+        counts = self.words[:, 0][rows] - self.meta[0]
+        first = self.words[:, 1][rows]
         if self.kind in ("int64", "uint64"):
-            return Column(self.kind, np.ascontiguousarray(rows[:, 1])).to_arrow(), counts
-        long = rows[:, 2] < 0
-        keys = [_short_texts(rows[~long]), self._long_texts(rows[long])]
+            return Column(self.kind, first).to_arrow(), counts
+        second, places = self.words[:, 2][rows], self.words[:, 3][rows]
+        long = second < 0
+        keys = [_short_texts(first[~long], second[~long]), self._long_texts(places[long])]
         counts = np.concatenate([counts[~long], counts[long]])
         return pa.concat_arrays(keys).cast(TYPES[self.kind]), counts
 
-    def _long_texts(self, rows: NDArray[np.int64]) -> pa.Array:
+    def _long_texts(self, places: NDArray[np.int64]) -> pa.Array:
         texts = []
-        for place in rows[:, 3].tolist():
+        for place in places.tolist():
             size = int(self.arena[place])
             words = self.arena[place + 1 : place + 1 + (size + 7) // 8]
             texts.append(words.tobytes()[:size])
@@ -160,22 +166,17 @@ class Table:
         """Put entries into an empty table."""
         from dpframe.sketches import _kernels
 
-        words = encoded(Column.of(self.kind, keys))
-        rows = np.zeros((len(keys), self.slots.shape[1]), np.int64)
-        rows[:, 0] = counts + decrements
-        if words.words.ndim == 1:
-            rows[:, 1] = words.words
-        else:
-            rows[:, 1:3], rows[:, 3], self.arena = words.words, words.places[:-1], words.long
-        _kernels.fill(self.slots, self.over, self.listed, self.meta, rows)
-        self.meta[:] = decrements, int((counts > 0).sum()), len(rows), self.meta[3], len(self.arena)
+        content = encoded(Column.of(self.kind, keys))
+        self.arena = content.long
+        self.meta[:] = decrements, int((counts > 0).sum()), 0, 0, len(self.arena)
+        _kernels.fill(*self._arrays, counts + decrements, content.words, content.places)
 
 
-def _short_texts(rows: NDArray[np.int64]) -> pa.Array:
+def _short_texts(first: NDArray[np.int64], second: NDArray[np.int64]) -> pa.Array:
     """Texts of up to 15 bytes, which their two words hold."""
-    letters = np.ascontiguousarray(rows[:, 1:3]).view(np.uint8).reshape(-1, 16)
+    letters = np.stack([first, second], axis=1).view(np.uint8)
     lengths = letters[:, 15].astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     kept = letters[:, :15][np.arange(15) < lengths[:, None]]
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
-    return pa.Array.from_buffers(pa.large_binary(), len(rows), buffers)
+    return pa.Array.from_buffers(pa.large_binary(), len(first), buffers)

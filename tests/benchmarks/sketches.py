@@ -197,10 +197,10 @@ def main() -> None:
     if options.stream:
         stream_in_pieces(options.stream, options.text)
         return
-    speed(int(options.rows), options.turns)
-    memory()
-    merging()
+    memory()  # first: a process starts with the peak of the one that started it
     first_update()
+    merging()
+    speed(int(options.rows), options.turns)
 
 
 if __name__ == "__main__":
