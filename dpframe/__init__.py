@@ -23,6 +23,12 @@ from dpframe.errors import (
 from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
 from dpframe.frontends.publish import publish
+from dpframe.frontends.sketches import (
+    MergedSketch,
+    MisraGries,
+    PrivacyAwareMisraGries,
+    merge_sketches,
+)
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
@@ -36,9 +42,12 @@ __all__ = [
     "HierarchyError",
     "Ledger",
     "LedgerError",
+    "MergedSketch",
+    "MisraGries",
     "OverBudgetError",
     "ParameterError",
     "ParameterTypeError",
+    "PrivacyAwareMisraGries",
     "Receipt",
     "ReleaseNameError",
     "SourceError",
@@ -52,6 +61,7 @@ __all__ = [
     "explain",
     "hhh",
     "ip",
+    "merge_sketches",
     "number",
     "path",
     "publish",

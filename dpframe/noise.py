@@ -4,6 +4,8 @@ A law is an array of integer weights that sum to 2**64. Drawing inverts a unifor
 integer of the operating system, so the probability of every outcome is exactly
 ``weight / 2**64`` and nothing about the sampler is approximated. This is the only module
 that touches randomness.
+
+Noise without bounds, which delta = 0 needs, is drawn by rejection on whole numbers: exact too.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +158,78 @@ def gaussian(scale: float, bound: int) -> NoiseTable:
     """Discrete Gaussian, P(z) proportional to exp(-z**2/(2 scale**2)), cut at +-bound."""
     law = halves(left=("gaussian", scale, bound), right=("gaussian", scale, bound), recentre=False)
     return NoiseTable("discrete Gaussian", law.lowest, law.weights)
+
+
+# -- without bounds ------------------------------------------------------------------------------
+
+
+def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
+    """n draws of discrete Laplace noise, P(z) proportional to exp(-|z|/scale) for every integer.
+
+    Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Algorithm 2,
+    with all draws of a round at once. Nothing is rounded.
+
+    Parameters
+    ----------
+    scale
+        Above 0, numerator and denominator below 2**62.
+    """
+    t, s = scale.numerator, scale.denominator
+    if not 0 < t < 2**62 > s:
+        raise ValueError("the scale must be a positive fraction of integers below 2**62")
+    out = np.empty(n, dtype=np.int64)
+    waiting = np.arange(n)
+    while len(waiting):
+        size = len(waiting)
+        u, v = _below(t, size), _successes(size)
+        kept = _exp_chance(u, t)
+        if t * (int(v.max()) + 1) < 2**63:
+            magnitude = (u + t * v) // s
+        else:
+            magnitude = ((u.astype(object) + t * v.astype(object)) // s).astype(np.int64)
+        negative = _below(2, size) == 1
+        kept &= ~(negative & (magnitude == 0))  # zero would come twice
+        out[waiting[kept]] = np.where(negative, -magnitude, magnitude)[kept]
+        waiting = waiting[~kept]
+    return out
+
+
+def _below(n: int, size: int) -> NDArray[np.int64]:
+    """Uniform on 0 .. n - 1: bits beyond the last multiple of n are drawn again."""
+    out = np.zeros(size, dtype=np.int64)
+    waiting = np.arange(size if n > 1 else 0)
+    last = np.uint64(TOTAL - TOTAL % n - 1)
+    while len(waiting):
+        bits = _bits.get()(len(waiting))
+        fits = bits <= last
+        out[waiting[fits]] = bits[fits] % np.uint64(n)
+        waiting = waiting[~fits]
+    return out
+
+
+def _exp_chance(u: NDArray[np.int64], t: int) -> NDArray[np.bool_]:
+    """True with probability exp(-u/t), for 0 <= u <= t; their Algorithm 1.
+
+    P(a draw is still alive after j rounds) is (u/t)^j / j!, and the alternating sum of these,
+    P(it ends in an odd round), is the series of exp(-u/t).
+    """
+    out = np.zeros(len(u), dtype=np.bool_)
+    alive, k = np.arange(len(u)), 1
+    while len(alive):
+        goes_on = (_below(t, len(alive)) < u[alive]) & (_below(k, len(alive)) == 0)
+        out[alive[~goes_on]] = k % 2 == 1
+        alive, k = alive[goes_on], k + 1
+    return out
+
+
+def _successes(size: int) -> NDArray[np.int64]:
+    """Successes of chance exp(-1) before the first failure."""
+    out = np.zeros(size, dtype=np.int64)
+    alive = np.arange(size)
+    while len(alive):
+        alive = alive[_exp_chance(np.ones(len(alive), dtype=np.int64), 1)]
+        out[alive] += 1
+    return out
 
 
 def random_seed() -> int:

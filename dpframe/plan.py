@@ -14,27 +14,41 @@ from dpframe.accounting.compose import Profile, group_profile
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
 from dpframe.accounting.printed import printed_lower_bound
+from dpframe.accounting.sketches import SketchLaws, sketch_laws
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
-from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
+from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh, streaming_hhh
 from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width
+from dpframe.sketches import SketchState
 from dpframe.tree import CountTree, NoisyNodes
 
-Mechanism = Literal["offline", "laplace", "gaussian", "paper"]
+Mechanism = Literal["offline", "streaming", "laplace", "gaussian", "paper"]
 MECHANISMS: tuple[str, ...] = get_args(Mechanism)
+
+Counted = CountTree | tuple[SketchState, ...]
+"""What a mechanism starts from: the true counts above a band, or one sketch a level. Private."""
+
+DEFAULT_COUNTERS = 2000
+"""Counters of a sketch, if nobody says how many."""
 
 PROFILE_POINTS = 40
 """Steps of the privacy profile, from epsilon 0 to that of one record."""
+
+
+AnyLaws = Laws | LevelLaws | PrintedLaws | SketchLaws
+_OneNoise = (LevelLaws, SketchLaws)
+"""Laws that decide and publish with one draw."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything about a release except the data and the draw.
 
-    ``threshold`` is in records (or users); the laws count units of ``unit.grid``.
+    ``threshold`` is in records (or users); the laws count units of ``unit.grid``. ``counters`` is
+    the size of a sketch, if the mechanism has any.
     """
 
     hierarchy: Hierarchy
@@ -44,8 +58,9 @@ class Plan:
     threshold: int
     remainder: bool
     confidence: float
-    laws: Laws | LevelLaws | PrintedLaws
+    laws: AnyLaws
     asked: dict[str, float | None]
+    counters: int | None = None
 
     @property
     def request(self) -> dict[str, object]:
@@ -61,6 +76,7 @@ class Plan:
             "mechanism": self.mechanism,
             "remainder": self.remainder,
             "confidence": self.confidence,
+            **({} if self.counters is None else {"counters": self.counters}),
             **self.asked,
         }
 
@@ -81,13 +97,15 @@ class Plan:
 
     @property
     def release(self) -> NoiseTable:
-        return self.laws.noise if isinstance(self.laws, LevelLaws) else self.laws.release
+        return self.laws.noise if isinstance(self.laws, _OneNoise) else self.laws.release
 
     @property
     def band(self) -> int:
         """Units below which a count can never be reported, so that it need not be fetched."""
         if isinstance(self.laws, LevelLaws):
             return self.laws.threshold - self.laws.noise.highest
+        if isinstance(self.laws, SketchLaws):
+            return max(1, self.laws.theta - self.laws.noise.highest - self.laws.shared.highest)
         reach = self.test.highest
         if isinstance(self.laws, PrintedLaws):
             reach += self.laws.gamma.highest
@@ -126,9 +144,20 @@ class Plan:
             return whole
         return (*group_profile(points[:-1], self.unit.moves), *whole)
 
-    def run(self, tree: CountTree) -> NoisyNodes:
+    def run(self, counted: Counted) -> NoisyNodes:
         """The only noisy step."""
         threshold = self.threshold * self.grid
+        if isinstance(self.laws, SketchLaws):
+            assert isinstance(counted, tuple)
+            return streaming_hhh.run(
+                counted,
+                laws=self.laws,
+                threshold=threshold,
+                confidence=self.confidence,
+                hierarchy=self.hierarchy,
+            )
+        assert isinstance(counted, CountTree)
+        tree = counted
         if isinstance(self.laws, Laws):
             return offline_hhh.run(
                 tree,
@@ -156,6 +185,8 @@ class Plan:
         """P(a residual equal to the threshold is selected)."""
         if isinstance(self.laws, PrintedLaws):
             return printed_hhh.chance_at_threshold(self.laws)
+        if isinstance(self.laws, SketchLaws):
+            return self.laws.chance(self.threshold)
         test = self.test
         return float(test.at_least()[max(0, -test.lowest)])
 
@@ -184,11 +215,12 @@ def make_plan(
     release_share: float | None = None,
     confidence: float = 0.95,
     acknowledge: bool = False,
+    counters: int | None = None,
 ) -> Plan:
     """Choose the noise for one release of heavy hitters. Pure: no data, no randomness."""
     asked = {"threshold": threshold, "release_share": release_share}
     record = per_record(budget, unit.moves)
-    laws: Laws | LevelLaws | PrintedLaws
+    laws: AnyLaws
     if mechanism == "offline":
         options = law_options(
             height=hierarchy.height,
@@ -207,6 +239,10 @@ def make_plan(
             f"mechanism={mechanism!r} counts records, not shares of users: pass "
             "contribution='records' with max_contributions=, or use mechanism='offline'."
         )
+    elif mechanism == "streaming":
+        _check_streaming(unit, release_share)
+        laws = sketch_laws(sketches=hierarchy.height, epsilon=record.epsilon, delta=record.delta)
+        threshold = laws.theta if threshold is None else threshold
     elif mechanism == "paper":
         laws, threshold = _printed(hierarchy.height, record, threshold, remainder, acknowledge)
     else:
@@ -227,6 +263,7 @@ def make_plan(
         confidence=confidence,
         laws=laws,
         asked=asked,
+        counters=counters,
     )
 
 
@@ -243,6 +280,20 @@ def _at_least(threshold: int | None, smallest: int, budget: Budget, height: int)
             "raise threshold, epsilon or delta."
         )
     return smallest if threshold is None else threshold
+
+
+def _check_streaming(unit: PrivacyUnit, release_share: float | None) -> None:
+    if unit.user is not None:
+        raise ParameterError(
+            "mechanism='streaming' protects single records: to bound what users contribute, all "
+            "their rows must be at hand. Use mechanism='offline' with user=, or feed a "
+            "dp.PrivacyAwareMisraGries with one user at a time."
+        )
+    if release_share is not None:
+        raise ParameterError(
+            f"release_share ({release_share!r}) divides epsilon between two draws; "
+            "mechanism='streaming' has one draw for both. Leave it out."
+        )
 
 
 def _printed(

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from dpframe.errors import ParameterError
 from dpframe.ledger import Charge, Ledger, Stored
-from dpframe.plan import Plan
+from dpframe.plan import Counted, Plan
 from dpframe.receipt import Receipt, receipt
-from dpframe.sources.tables import count, describe
-from dpframe.tree import CountTree
+from dpframe.sources.relations import describe
+from dpframe.sources.tables import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def release(
 
 
 def released(
-    counted: Callable[[], CountTree],
+    counted: Callable[[], Counted],
     plan: Plan,
     *,
     source: str,
@@ -88,7 +88,7 @@ def released(
 
 
 def _drawn(
-    counted: Callable[[], CountTree],
+    counted: Callable[[], Counted],
     plan: Plan,
     source: str,
     ledger: Ledger | None,
@@ -100,10 +100,11 @@ def _drawn(
     cost = _charge(plan, facts, source, name)
     if ledger is not None:
         ledger.check(cost)  # nothing is read for a release that cannot be paid
-    tree = counted()  # bounded, above the band, private
+    counts = counted()  # bounded, above the band, private
     left = ledger.charge(cost) if ledger is not None else None  # on disk before the draw
-    noisy = plan.run(tree)  # the only noisy step
-    return Release(tidy(noisy, plan), facts.paid(ledger, left))  # public from here on
+    noisy = plan.run(counts)  # the only noisy step
+    facts = facts.paid(ledger, left).with_sketch_error(noisy.sketch_error)
+    return Release(tidy(noisy, plan), facts)  # public from here on
 
 
 def _charge(plan: Plan, facts: Receipt, source: str, name: str | None) -> Charge:

@@ -73,6 +73,8 @@ class NoisyNodes:
     ``ancestor`` is the position of the nearest reported ancestor, -1 if none. ``residual`` and
     ``count`` are in units of the grid. ``terms`` is the number of independent release noises
     in ``count``; 0 where the count was itself selected upon and no exact law is claimed.
+    ``bounds`` are intervals that hold more than the noise of the count, ``sketch_error`` how far
+    counts of each level may be below an upper estimate; both only for sketches.
     """
 
     level: NDArray[np.int64]
@@ -81,6 +83,8 @@ class NoisyNodes:
     count: NDArray[np.int64]
     terms: NDArray[np.int64]
     keys: tuple[pa.ChunkedArray, ...]
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    sketch_error: tuple[int, ...] | None = None
 
 
 def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

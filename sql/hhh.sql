@@ -4,12 +4,12 @@ CREATE OR REPLACE TEMP MACRO dp_hhh(
     tbl := NULL, hierarchy := NULL, epsilon := NULL, delta := NULL, threshold := NULL,
     "user" := NULL, contribution := NULL, max_contributions := NULL, mechanism := NULL,
     remainder := NULL, release_share := NULL, confidence := NULL, acknowledge := NULL,
-    release := NULL, query := NULL
+    counters := NULL, release := NULL, query := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_hhh(
     temp.__dpframe_here(), current_setting('search_path'), tbl, query, release, hierarchy, epsilon,
     delta, threshold, "user", contribution, max_contributions, mechanism, remainder, release_share,
-    confidence, acknowledge
+    confidence, acknowledge, counters
 ));
 
 COMMENT ON MACRO TABLE dp_hhh IS 'Hierarchical heavy hitters of a table (or query), differentially private: level, prefix, residual, count, lower, upper. Draws and charges each time it runs, unless release names it. See SELECT * FROM dp_functions()';
@@ -18,12 +18,12 @@ CREATE OR REPLACE TEMP MACRO dp_explain(
     tbl := NULL, hierarchy := NULL, epsilon := NULL, delta := NULL, threshold := NULL,
     "user" := NULL, contribution := NULL, max_contributions := NULL, mechanism := NULL,
     remainder := NULL, release_share := NULL, confidence := NULL, acknowledge := NULL,
-    query := NULL
+    counters := NULL, query := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), tbl, query, NULL, hierarchy, epsilon,
     delta, threshold, "user", contribution, max_contributions, mechanism, remainder, release_share,
-    confidence, acknowledge
+    confidence, acknowledge, counters
 ));
 
 COMMENT ON MACRO TABLE dp_explain IS 'What dp_hhh with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources import tables
+from dpframe.sources import relations, tables
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.tree import CountTree
 from tests.naive import Path
@@ -17,8 +17,8 @@ def exact_tree(
 ) -> CountTree:
     """All nodes of a source, as a release would read them with band 1."""
     wanted = [*hierarchy.source_columns, *([unit.user] if unit.user is not None else [])]
-    with tables._opened(source, wanted) as relation:
-        found_types = map(tables.canonical, relation.types)
+    with relations.opened(source, wanted) as relation:
+        found_types = map(relations.canonical, relation.types)
         types: dict[str | None, str] = dict(zip(relation.columns, found_types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)

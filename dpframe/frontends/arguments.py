@@ -13,7 +13,8 @@ from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger, as_ledger, current_ledger
-from dpframe.plan import MECHANISMS, Mechanism, Plan, make_plan
+from dpframe.plan import DEFAULT_COUNTERS, MECHANISMS, Mechanism, Plan, make_plan
+from dpframe.sketches import LARGEST
 
 EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
@@ -34,8 +35,10 @@ def plan_from(
     release_share: object,
     confidence: object,
     acknowledge: object,
+    counters: object = None,
 ) -> Plan:
     """A plan from unchecked arguments."""
+    chosen = cast(Mechanism, _choice("mechanism", mechanism, MECHANISMS))
     return make_plan(
         hierarchy=as_hierarchy(hierarchy),
         unit=_unit(user, contribution, max_contributions),
@@ -43,15 +46,38 @@ def plan_from(
             epsilon=_budget("epsilon", epsilon, *EPSILON, "for example 1.0"),
             delta=_budget("delta", delta, *DELTA, "well below one over the number of people"),
         ),
-        mechanism=cast(Mechanism, _choice("mechanism", mechanism, MECHANISMS)),
+        mechanism=chosen,
         threshold=None if threshold is None else _whole("threshold", threshold, 1, 2**53),
-        remainder=flag("remainder", remainder),
+        remainder=_remainder(remainder, chosen),
         release_share=(
             None if release_share is None else _number("release_share", release_share, 0.01, 0.99)
         ),
         confidence=_number("confidence", confidence, 0.5, 0.999999),
         acknowledge=flag("acknowledge", acknowledge),
+        counters=_counters(counters, chosen),
     )
+
+
+def _remainder(value: object, mechanism: Mechanism) -> bool:
+    if value is None:
+        return mechanism != "streaming"
+    if flag("remainder", value) and mechanism == "streaming":
+        raise ParameterError(
+            "mechanism='streaming' releases no remainder: sketches do not know how many records "
+            "there are. Leave remainder out, or use mechanism='offline'."
+        )
+    return bool(value)
+
+
+def _counters(value: object, mechanism: Mechanism) -> int | None:
+    if mechanism != "streaming":
+        if value is not None:
+            raise ParameterError(
+                f"counters ({value!r}) is the size of a sketch: it needs mechanism='streaming'; "
+                f"mechanism={mechanism!r} counts exactly."
+            )
+        return None
+    return DEFAULT_COUNTERS if value is None else _whole("counters", value, 2, LARGEST)
 
 
 def release_name(value: object) -> str | None:

@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("hhh", help="hierarchical heavy hitters of a file")
-    run.add_argument("file", help="a parquet or CSV file")
+    run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
     _budget_arguments(run)
     run.add_argument("--ledger", help="charge the release to this ledger before drawing")
     run.add_argument("--release", help="store the result in the ledger under this name, or replay")
@@ -93,6 +93,7 @@ def _budget_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--contribution", help="share (default) or records; with --user")
     parser.add_argument("--max-contributions", type=int, help="with --contribution records")
     parser.add_argument("--mechanism", default="offline", help=", ".join(MECHANISMS))
+    parser.add_argument("--counters", type=int, help="size of a sketch; --mechanism streaming")
     parser.add_argument("--no-remainder", action="store_true", help="no row for level 0")
     parser.add_argument("--release-share", type=float, help="part of epsilon for the counts")
     parser.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
@@ -109,10 +110,11 @@ def _plan(options: argparse.Namespace) -> Plan:
         contribution=options.contribution,
         max_contributions=options.max_contributions,
         mechanism=options.mechanism,
-        remainder=not options.no_remainder,
+        remainder=False if options.no_remainder else None,
         release_share=options.release_share,
         confidence=options.confidence,
         acknowledge=options.acknowledge,
+        counters=options.counters,
     )
 
 
@@ -181,10 +183,11 @@ def _demo(options: argparse.Namespace) -> int:
         contribution=None,
         max_contributions=None,
         mechanism="offline",
-        remainder=True,
+        remainder=None,
         release_share=None,
         confidence=0.95,
         acknowledge=False,
+        counters=None,
     )
     with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
         result = release(flights, plan)

@@ -8,36 +8,35 @@ list of candidates, which charges and draws when the statement runs. Binding doe
 from __future__ import annotations
 
 import contextvars
-import itertools
 import json
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.frontends.arguments import chosen_ledger, plan_from, release_name
+from dpframe.frontends.arguments import chosen_ledger, release_name
+from dpframe.frontends.duckdb_running import budget, draw, releases, replay, sketch
+from dpframe.frontends.duckdb_sessions import (
+    ARGUMENTS,
+    Session,
+    plain,
+    plan_of,
+    session_of,
+    sessions,
+    tokens,
+)
 from dpframe.frontends.duckdb_types import (
     BUDGET,
     RELEASES,
     ROWS,
-    budget_rows,
-    candidates,
-    release_rows,
-    result_rows,
 )
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
-from dpframe.receipt import Receipt, quantities
-from dpframe.release import released, replayed
+from dpframe.receipt import Explanation
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
 
@@ -46,28 +45,6 @@ if TYPE_CHECKING:
 
 OURS = "system.main"
 """Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
-
-ARGUMENTS = (
-    *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution", "max_contributions"),
-    *("mechanism", "remainder", "release_share", "confidence", "acknowledge"),
-)
-"""In the order in which the macros pass them; NULL stands for the default of ``dp.hhh``."""
-
-DEFAULTS = {"mechanism": "offline", "remainder": True, "confidence": 0.95, "acknowledge": False}
-
-
-@dataclass(eq=False, slots=True)
-class Session:
-    """What one registered connection knows. It does not keep the connection open."""
-
-    connection: weakref.ref[DuckDBPyConnection]
-    ledger: Ledger | None
-    context: contextvars.Context
-    receipts: list[tuple[Receipt, str]] = field(default_factory=list)
-
-
-_sessions: dict[str, Session] = {}
-_tokens = itertools.count(1)
 
 
 def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
@@ -113,9 +90,9 @@ def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None)
         raise ParameterTypeError(
             f"con must be a DuckDB connection, as from duckdb.connect(); got {type(con).__name__}."
         )
-    token = str(next(_tokens))
-    _sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger), contextvars.copy_context())
-    weakref.finalize(con, _sessions.pop, token, None)
+    token = str(next(tokens))
+    sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger), contextvars.copy_context())
+    weakref.finalize(con, sessions.pop, token, None)
     _duck.add_functions(con, FUNCTIONS, ARROW_FUNCTIONS)
     script = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};\n" + macros()
     _duck.run_script(con, script)
@@ -137,12 +114,12 @@ MACRO_FILES = ("hhh.sql", "ledger.sql", "functions.sql")
 def _hhh_sql(
     token: str, path: str, tbl: object, query: object, release: object, *given: object
 ) -> str:
-    session, plan = _session(token), _plan(given)
+    session, plan = session_of(token), plan_of(given)
     source, name = _source(tbl, query), release_name(release)
     columns = _label_columns(plan)
     call = json.dumps(
         {
-            "arguments": dict(zip(ARGUMENTS, map(_plain, given), strict=True)),
+            "arguments": dict(zip(ARGUMENTS, map(plain, given), strict=True)),
             "release": name,
             "source": source.described,
         },
@@ -151,13 +128,21 @@ def _hhh_sql(
     if name is not None and _stored(session, plan, source, name):
         rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
+    described = _described(session, path, source)
+    if plan.counters is not None:
+        if described is None:
+            return sql_tables.not_stored(source)
+        sql_tables.check_stored(plan.hierarchy, described)
+        where = f"{literal(source.relation)}, {literal(path)}"
+        rows = f"{OURS}.__dpframe_sketch({literal(token)}, {literal(call)}, {where})"
+        return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     rollup = sql_tables.statement(
         source,
         plan.hierarchy,
         plan.unit,
         band=plan.band,
         seed=session.context.copy().run(random_seed),
-        columns=_described(session, path, source),
+        columns=described,
     )
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
     small = ["i := i::UINTEGER", "level := level::UTINYINT"]  # a third less to copy
@@ -173,7 +158,7 @@ def _hhh_sql(
 def _explain_sql(
     token: str, path: str, tbl: object, query: object, _: object, *given: object
 ) -> str:
-    session, plan = _session(token), _plan(given)
+    session, plan = session_of(token), plan_of(given)
     if tbl is not None or query is not None:
         source = _source(tbl, query)
         described = _described(session, path, source)
@@ -181,7 +166,8 @@ def _explain_sql(
             source, plan.hierarchy, plan.unit, band=plan.band, seed=0, columns=described
         )
     rows = ", ".join(
-        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})" for q in quantities(plan)
+        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"
+        for q in Explanation(plan).lines
     )
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
@@ -216,81 +202,6 @@ def _label_columns(plan: Plan) -> str:
     return ", ".join(["r.level", "r.prefix", *keys, "r.residual", "r.count", "r.lower", "r.upper"])
 
 
-# -- while a statement runs: charge, draw, replay -------------------------------------------------
-
-
-def _draw(
-    tokens: pa.ChunkedArray,
-    calls: pa.ChunkedArray,
-    lists: pa.ChunkedArray,
-    collations: pa.ChunkedArray,
-) -> pa.Array:
-    for collation in collations:
-        _duck.check_collation(collation.as_py())
-    if len(calls) > 1:
-        raise ParameterError(
-            "dp_hhh would be drawn and charged once for each of several rows, as in a subquery "
-            "that uses columns from outside: join its result, or put it in a CTE."
-        )
-    out = []
-    for token, call, listed in zip(tokens, calls, lists, strict=True):
-        session, facts = _session(token.as_py()), json.loads(call.as_py())
-        plan = _plan(tuple(facts["arguments"].values()))
-        result = session.context.copy().run(
-            released,
-            partial(candidates, listed),
-            plan,
-            source=facts["source"],
-            ledger=session.ledger,
-            name=facts["release"],
-        )
-        if session.ledger is None:
-            session.receipts.append((result.receipt, facts["source"]))
-        out.append(result_rows(result))
-    return pa.concat_arrays(out)
-
-
-def _replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
-    pairs = list(zip(tokens.to_pylist(), calls.to_pylist(), strict=True))
-    rows = {pair: _replayed(*pair) for pair in dict.fromkeys(pairs)}
-    return pa.concat_arrays([rows[pair] for pair in pairs])
-
-
-def _replayed(token: str, call: str) -> pa.Array:
-    session, facts = _session(token), json.loads(call)
-    stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
-    if stored is None:
-        raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
-    return result_rows(replayed(stored))
-
-
-def _budget(tokens: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays([budget_rows(_session(t.as_py()).ledger) for t in tokens])
-
-
-def _releases(tokens: pa.ChunkedArray) -> pa.Array:
-    sessions = [_session(t.as_py()) for t in tokens]
-    return pa.concat_arrays([release_rows(s.ledger, s.receipts) for s in sessions])
-
-
-def _session(token: str) -> Session:
-    session = _sessions.get(token)
-    if session is None:
-        raise SourceError("this connection is no longer registered: call dpframe.register(con).")
-    return session
-
-
-def _plan(given: tuple[object, ...]) -> Plan:
-    arguments: dict[str, Any] = dict(zip(ARGUMENTS, map(_plain, given), strict=True))
-    arguments = {k: DEFAULTS.get(k) if v is None else v for k, v in arguments.items()}
-    return plan_from(arguments.pop("hierarchy"), **arguments)
-
-
-def _plain(value: object) -> object:
-    """DuckDB writes 1.0 as a DECIMAL; for the rest of dpframe numbers are numbers."""
-    return float(value) if isinstance(value, Decimal) else value
-
-
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
     """Only errors of ours reach the SQL user: what others say can quote the data."""
 
@@ -310,8 +221,9 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 FUNCTIONS = {"__dpframe_hhh": _answered(_hhh_sql), "__dpframe_explain": _answered(_explain_sql)}
 ARROW_FUNCTIONS = {
-    "__dpframe_draw": (_answered(_draw), ROWS),
-    "__dpframe_replay": (_answered(_replay), ROWS),
-    "__dpframe_budget": (_answered(_budget), BUDGET),
-    "__dpframe_releases": (_answered(_releases), RELEASES),
+    "__dpframe_draw": (_answered(draw), ROWS),
+    "__dpframe_sketch": (_answered(sketch), ROWS),
+    "__dpframe_replay": (_answered(replay), ROWS),
+    "__dpframe_budget": (_answered(budget), BUDGET),
+    "__dpframe_releases": (_answered(releases), RELEASES),
 }

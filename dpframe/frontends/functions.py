@@ -29,10 +29,11 @@ def hhh(
     contribution: str | None = None,
     max_contributions: int | None = None,
     mechanism: str = "offline",
-    remainder: bool = True,
+    remainder: bool | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
     acknowledge: bool = False,
+    counters: int | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     progress: bool = False,
@@ -62,9 +63,12 @@ def hhh(
     max_contributions
         With ``contribution="records"``: rows counted of each user, at least 1.
     mechanism
-        "offline" (default), the baselines "laplace" and "gaussian", or "paper" (as printed).
+        "offline" (default: exact counts), "streaming" (one pass and one sketch a level, for data
+        whose nodes do not fit in memory), the baselines "laplace" and "gaussian", or "paper" (as
+        printed).
     remainder
-        Release what no reported node covers as level 0, so that everything adds up.
+        Release what no reported node covers as level 0, so that everything adds up. Default True,
+        except for "streaming", which cannot.
     release_share
         Part of epsilon (0.01 to 0.99) spent on reported counts; the rest decides what is
         reported. Default a third (half for a single level without remainder).
@@ -72,6 +76,9 @@ def hhh(
         Of the intervals, 0.5 to 0.999999.
     acknowledge
         Must be True for ``mechanism="paper"``.
+    counters
+        With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Counts are
+        too low by at most the number of records over ``counters + 1``.
     ledger
         A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
         Default: the one of :class:`use_ledger`, else none.
@@ -133,6 +140,7 @@ def hhh(
         release_share=release_share,
         confidence=confidence,
         acknowledge=acknowledge,
+        counters=counters,
     )
     return run(
         source,
@@ -153,10 +161,11 @@ def explain(
     contribution: str | None = None,
     max_contributions: int | None = None,
     mechanism: str = "offline",
-    remainder: bool = True,
+    remainder: bool | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
     acknowledge: bool = False,
+    counters: int | None = None,
 ) -> Explanation:
     """What :func:`hhh` with these arguments would do: noise, threshold, coverage, error.
 
@@ -188,5 +197,6 @@ def explain(
             release_share=release_share,
             confidence=confidence,
             acknowledge=acknowledge,
+            counters=counters,
         )
     )

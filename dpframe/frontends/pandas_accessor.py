@@ -44,7 +44,7 @@ class DpAccessor:
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
         """What :meth:`hhh` with these arguments would do; reads column names, no data."""
         from dpframe.frontends.functions import explain
-        from dpframe.sources.tables import check_columns
+        from dpframe.sources.relations import check_columns
 
         explanation = explain(hierarchy, **arguments)
         unit = explanation.plan.unit

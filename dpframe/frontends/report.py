@@ -16,7 +16,8 @@ import pandas as pd
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
-from dpframe.receipt import Quantity, Receipt, _shown
+from dpframe.quantities import Quantity, shown
+from dpframe.receipt import Receipt
 
 NUMBERS = ("residual", "count", "lower", "upper")
 SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")
@@ -157,7 +158,7 @@ def _card(receipt: Receipt) -> str:
     lines: list[Quantity] = receipt._lines
     return "".join(
         f"<tr><th scope='row'>{html.escape(line.name)}</th>"
-        f"<td>{html.escape(_shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
+        f"<td>{html.escape(shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
         for line in lines
     )
 

@@ -23,15 +23,15 @@ def tidy(noisy: NoisyNodes, plan: Plan) -> pd.DataFrame:
     labels = hierarchy.labels(noisy.level, keys)
     order = _order(noisy.level, labels, keys)
     level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
-    half = _half_widths(plan, noisy.terms[order])
+    lower, upper = (ends[order] for ends in noisy.bounds or _around(noisy, plan))
     columns: dict[str, object] = {"level": level, "prefix": _text(labels.take(order))}
     for depth, name in enumerate(hierarchy.label_columns, 1):
         values = pc.fill_null(keys[depth - 1].take(order), INVALID)
         columns[name] = _text(pc.if_else(pa.array(level >= depth), values, None))
     columns["residual"] = _rounded(residual, grid)
     columns["count"] = _rounded(count, grid)
-    columns["lower"] = (count - half) // grid
-    columns["upper"] = -(-(count + half) // grid)
+    columns["lower"] = lower // grid
+    columns["upper"] = -(-upper // grid)
     return pd.DataFrame(columns)
 
 
@@ -52,9 +52,11 @@ def _text(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
     return text
 
 
-def _half_widths(plan: Plan, terms: NDArray[np.int64]) -> NDArray[np.int64]:
-    different, where = np.unique(terms, return_inverse=True)
-    return np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
+def _around(noisy: NoisyNodes, plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Intervals for the noise in the counts."""
+    different, where = np.unique(noisy.terms, return_inverse=True)
+    half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
+    return noisy.count - half, noisy.count + half
 
 
 def _rounded(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:

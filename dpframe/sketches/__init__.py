@@ -1,7 +1,16 @@
 """Counts of the keys of a stream in bounded memory. All is raw data; nothing here draws noise."""
 
+from dpframe.sketches._sketch import LARGEST
+from dpframe.sketches._state import SketchState
 from dpframe.sketches.merging import MergedSketch, merged
 from dpframe.sketches.misra_gries import MisraGries
 from dpframe.sketches.privacy_aware import PrivacyAwareMisraGries
 
-__all__ = ["MergedSketch", "MisraGries", "PrivacyAwareMisraGries", "merged"]
+__all__ = [
+    "LARGEST",
+    "MergedSketch",
+    "MisraGries",
+    "PrivacyAwareMisraGries",
+    "SketchState",
+    "merged",
+]

@@ -23,12 +23,28 @@ LARGEST = 10_000_000
 class Sketch:
     """Counters of keys. What its methods return is raw data and must not be published."""
 
-    __slots__ = ("_counters", "_unit")
+    __slots__ = ("_counters", "_released", "_resumed", "_unit")
 
     _NAME: ClassVar[str]
     _counters: int
     _unit: str
     """What moves the counters by at most one: "record" or "user"."""
+    _released: int
+    """Private releases of what is in the sketch."""
+    _resumed: int
+    """Releases after which the caller has asked to go on counting."""
+
+    def _new(self, counters: int, unit: str) -> None:
+        self._counters, self._unit = counters, unit
+        self._released = self._resumed = 0
+
+    def _takes_records(self) -> None:
+        if self._released > self._resumed:
+            raise ParameterError(
+                "the sketch was released, and takes no records: its next release would hold the "
+                "released records again, and both count. Count what comes in a new sketch, or call "
+                "sketch.resume() first if that is what you want."
+            )
 
     @property
     def _lattice(self) -> int:
@@ -114,7 +130,8 @@ class Sketch:
         SourceError
             If the file cannot be written.
         """
-        files.write(path, {"sketch": self._NAME, **self._facts()}, self._state())
+        releases = {"released": self._released, "resumed": self._resumed}
+        files.write(path, {"sketch": self._NAME, **self._facts(), **releases}, self._state())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -131,7 +148,15 @@ class Sketch:
             If there is no such file, or it is truncated, damaged, of a newer version, or not of
             this class.
         """
-        return files.read(path, cls._NAME, cls.__name__, cls._restored)
+        return files.read(path, cls._NAME, cls.__name__, cls._from_file)
+
+    @classmethod
+    def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:
+        sketch = cls._restored(facts, state)
+        # files of before releases were counted hold sketches that had none
+        sketch._released = checked("released", facts.get("released", 0), 0)
+        sketch._resumed = checked("resumed", facts.get("resumed", 0), 0, sketch._released)
+        return sketch
 
 
 def checked(name: str, value: object, low: int, high: int | None = None) -> int:

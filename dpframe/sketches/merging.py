@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal, NoReturn, Self, cast
+from typing import Any, Literal, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -60,8 +60,8 @@ class MergedSketch(Sketch):
         cls, content: SketchState, *, counters: int, sketches: int, method: Method, unit: str
     ) -> Self:
         new = object.__new__(cls)
-        new._content, new._counters, new._sketches = content, counters, sketches
-        new._method, new._unit = method, unit
+        new._new(counters, unit)
+        new._content, new._sketches, new._method = content, sketches, method
         return new
 
     def __repr__(self) -> str:
@@ -134,6 +134,9 @@ class MergedSketch(Sketch):
         return cls._made(state, counters=k, sketches=sketches, method=method, unit=unit)
 
 
+Made = TypeVar("Made", bound=MergedSketch)
+
+
 def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSketch:
     """One sketch from several of the same class, number of counters and kind of key.
 
@@ -175,6 +178,11 @@ def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSket
     >>> merged([monday, tuesday]).top()
     [(4, 3), (7, 2)]
     """
+    return combined(sketches, method, MergedSketch)
+
+
+def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
+    """:func:`merged`, as a sketch of the given class."""
     if method not in METHODS:
         raise ParameterError(f"method ({method!r}) must be one of {', '.join(METHODS)}.")
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
@@ -185,7 +193,7 @@ def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSket
     total = _Bounded() if method == "bounded" else _Sum()
     first: Sketch | None = None
     kind: Kind | None = None
-    count = 0
+    count = released = 0
     for sketch in sketches:
         _check(sketch, first or sketch, chosen)
         first = first or sketch
@@ -195,15 +203,18 @@ def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSket
                 f"sketches of different kinds of key ({kind} and {state.kind}) do not merge."
             )
         kind = kind or state.kind
+        released = max(released, sketch._released)  # a record is in one of them
         count += sketch.sketches if isinstance(sketch, MergedSketch) else 1
         if state.kind is not None:
             total.add(state)
     if first is None:
         raise ParameterError("sketches is empty: give at least one.")
     content = total.content(kind, first._counters)
-    return MergedSketch._made(
+    new = made._made(
         content, counters=first._counters, sketches=count, method=chosen, unit=first._unit
     )
+    new._released = released
+    return new
 
 
 def _check(sketch: object, first: Sketch, method: Method) -> None:

@@ -82,10 +82,10 @@ class MisraGries(Sketch):
     _NAME = "misra-gries"
 
     def __init__(self, counters: int, *, standard: bool = False) -> None:
-        self._counters = checked("counters", counters, 2, LARGEST)
+        self._new(checked("counters", counters, 2, LARGEST), "record")
         if not isinstance(standard, bool):
             raise ParameterTypeError(f"standard must be True or False; got {standard!r}.")
-        self._standard, self._unit = standard, "record"
+        self._standard = standard
         self._table: Table | None = None
         self._total = 0
 
@@ -133,13 +133,14 @@ class MisraGries(Sketch):
         ------
         ParameterError, ParameterTypeError
             If a key is missing (NULL, None, NaN), a floating-point number, out of range, or of
-            another kind than the rest; or if the batch is a set, whose order would depend on its
-            content.
+            another kind than the rest; if the batch is a set, whose order would depend on its
+            content; or if the sketch was released and not resumed.
         SourceError
             If a reader or a relation fails.
 
         After an error the sketch is as it was before the call.
         """
+        self._takes_records()
         if isinstance(batch, AnySet):
             raise ParameterTypeError(
                 "a set has no order that is independent of its content, so its sketch could not be "

@@ -75,9 +75,8 @@ class PrivacyAwareMisraGries(Sketch):
     _NAME = "privacy-aware-misra-gries"
 
     def __init__(self, counters: int, max_items: int) -> None:
-        self._counters = checked("counters", counters, 2, LARGEST)
+        self._new(checked("counters", counters, 2, LARGEST), "user")
         self._max_items = checked("max_items", max_items, 1, LARGEST)
-        self._unit = "user"
         self._table: Table | None = None
         self._total = 0
         self._last: tuple[Kind, int | str | bytes] | None = None
@@ -122,6 +121,7 @@ class PrivacyAwareMisraGries(Sketch):
         ParameterError, ParameterTypeError, SourceError
             As ``MisraGries.update`` does. The sketch is then as it was before.
         """
+        self._takes_records()
         column = whole(items, self._kind)
         if column is not None:
             self._add(np.zeros(len(column), np.int64), column)
@@ -146,6 +146,7 @@ class PrivacyAwareMisraGries(Sketch):
         ParameterError, ParameterTypeError, SourceError
             As ``MisraGries.update`` does, also for users. The sketch is then as it was before.
         """
+        self._takes_records()
         kind, before = self._last or (None, None)
         who, what = whole(users, kind), whole(items, self._kind)
         if (0 if who is None else len(who)) != (0 if what is None else len(what)):

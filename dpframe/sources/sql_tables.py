@@ -9,7 +9,7 @@ more slowly. A type that is known is checked when the statement is bound on the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dpframe._sql import identifier, literal
@@ -18,8 +18,8 @@ from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import in_utc
 from dpframe.sources.columns import require
+from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.tables import canonical
 
 PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
 
@@ -102,13 +102,7 @@ def statement(
     """The rollup of a source; ``columns`` are its names and types, None if nobody could say."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
-    seen = {} if columns is None else {name: canonical(t) for name, t in columns}
-    if columns is not None:
-        try:
-            require(wanted, [name for name, _ in columns])
-            hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
-        except ColumnError as error:
-            raise ColumnError(f"{error} {ELSEWHERE}") from None
+    seen = {} if columns is None else _seen(wanted, hierarchy, columns)
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     return rollup_sql(
@@ -120,6 +114,34 @@ def statement(
         seed=seed,
         view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
     )
+
+
+def check_stored(hierarchy: Hierarchy, columns: list[tuple[str, str]]) -> None:
+    """Raise ColumnError if a source has not the columns."""
+    _seen(hierarchy.source_columns, hierarchy, columns)
+
+
+def not_stored(source: SqlSource) -> str:
+    """A statement that fails: as DuckDB says if there is no such source, else as it has to be."""
+    refused = literal(
+        "mechanism='streaming' reads the source on a second connection, which does not see it: "
+        "temporary tables, registered frames and tables that are not committed are read by "
+        "mechanism='offline'."
+    )
+    return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
+
+
+def _seen(
+    wanted: Sequence[str], hierarchy: Hierarchy, columns: list[tuple[str, str]]
+) -> dict[str, str]:
+    """Types by name, after a check that the wanted ones are there and can be read."""
+    seen = {name: canonical(t) for name, t in columns}
+    try:
+        require(wanted, [name for name, _ in columns])
+        hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
+    except ColumnError as error:
+        raise ColumnError(f"{error} {ELSEWHERE}") from None
+    return seen
 
 
 def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:

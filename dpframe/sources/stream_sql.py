@@ -1,33 +1,62 @@
 """Records as a stream: one row a record, in the source's order, one key a level.
 
-Pure text, beside ``rollup_sql``: the same keys, without grouping. The statement reads the view
+Pure text, beside ``rollup_sql``: the same keys, without grouping. ``stream_sql`` reads the view
 once and returns ``l1, l2, ...``: the node of the record at each level as text, NULL where the
-record does not reach. Equal nodes have equal texts, and ``texts_of`` takes a text apart again.
+record does not reach (:mod:`dpframe.hierarchy.stream_keys`). Where the same texts come again and
+again it is cheaper to read them as they are (``texts_sql``) and to find the keys of each once
+(``keys_sql``).
 """
 
 from __future__ import annotations
 
-import json
-
 from dpframe._duck import VIEW
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.stream_keys import packed
 from dpframe.sources.rollup_sql import exact
-
-INVALID_KEY = "!"
-"""Stands for a NULL key; every other key starts with VALUE."""
-
-VALUE = "="
 
 
 def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:
-    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    """Keys of every record; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
     named = zip(hierarchy.source_columns, types, strict=True)
     chosen = ", ".join(f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named))
+    keyed = (
+        f"(SELECT {', '.join(_finest(hierarchy))} FROM {_keyed(hierarchy, chosen, types, view)})"
+    )
+    return _levels(hierarchy, types, keyed, "")
+
+
+def texts_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
+    """The one text column of a hierarchy, for ``keys_sql``."""
+    (column,) = hierarchy.source_columns
+    return f"SELECT {exact(column, 'VARCHAR')} AS c0 FROM {view}"
+
+
+def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
+    """Keys of distinct texts ``c0`` with their numbers ``i``, without dropped ones."""
+    types = ("VARCHAR",)
+    keyed = _keyed(hierarchy, "i, c0 COLLATE C AS c0", types, view)
+    finest = ", ".join(_finest(hierarchy))
+    return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _levels(
+        hierarchy, types, "keyed", "i, "
+    )
+
+
+def _finest(hierarchy: Hierarchy) -> tuple[str, ...]:
+    return tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
+
+
+def _keyed(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str) -> str:
+    """A subquery with the finest key besides what was chosen."""
     query = f"(SELECT {chosen} FROM {view})"
     columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
     for step in hierarchy.key_steps(columns, types):
         query = _with(query, step)
-    finest = tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
+    return query
+
+
+def _levels(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str) -> str:
+    """The key of every level from the finest one."""
+    finest = _finest(hierarchy)
     where = ""
     if hierarchy.on_invalid == "drop":
         where = " WHERE " + " AND ".join(f"{key} IS NOT NULL" for key in finest)
@@ -43,29 +72,13 @@ def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW
     selects = []
     for level in range(1, hierarchy.height + 1):
         texts = hierarchy.texts(level, shown[level], types)
-        key = _packed(texts[: len(shown[level])])
+        key = packed(texts[: len(shown[level])])
         if depth is not None:
             key = f"CASE WHEN d >= {level} THEN {key} END"
         selects.append(f"{key} AS l{level}")
-    return f"SELECT {', '.join(selects)} FROM {query}{where}"
-
-
-def texts_of(key: str, width: int) -> tuple[str | None, ...]:
-    """The texts that ``Hierarchy.label`` takes, from a key of the stream."""
-    if not key.startswith("["):
-        texts: list[str | None] = [None if key == INVALID_KEY else key.removeprefix(VALUE)]
-    else:
-        texts = json.loads(key)
-    return (*texts, *[None] * (width - len(texts)))
+    return f"SELECT {kept}{', '.join(selects)} FROM {query}{where}"
 
 
 def _with(query: str, columns: dict[str, str]) -> str:
     added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
     return f"(SELECT *, {added} FROM {query})"
-
-
-def _packed(texts: tuple[str, ...]) -> str:
-    if len(texts) == 1:
-        return f"coalesce('{VALUE}' || {texts[0]}, '{INVALID_KEY}')"
-    listed = ", ".join(f"CAST({text} AS VARCHAR)" for text in texts)
-    return f"CAST(to_json(list_value({listed})) AS VARCHAR)"

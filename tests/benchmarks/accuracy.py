@@ -17,7 +17,7 @@ import numpy as np
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.plan import Plan, make_plan
-from dpframe.sources.tables import count
+from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree
 from tests.benchmarks.speed import LEVELS, SHARED, workload
 
@@ -36,7 +36,7 @@ class Everything(Plan):
 
 def exact_tree(source: object, hierarchy: object, unit: PrivacyUnit) -> CountTree:
     plan = make_plan(hierarchy=as_hierarchy(hierarchy), unit=unit, budget=BUDGET)
-    return count(source, Everything(**vars_of(plan)))
+    return exact_counts(source, Everything(**vars_of(plan)))
 
 
 def vars_of(plan: Plan) -> dict[str, object]:
@@ -191,7 +191,7 @@ def users() -> None:
     ]
     for unit in units:
         plan = plan_for(hierarchy, unit)
-        tree = count(file, plan)
+        tree = exact_counts(file, plan)
         total = tree.count[0] / plan.grid
         runs = [plan.run(tree) for _ in range(RELEASES)]
         nodes = np.mean([(r.level > 0).sum() for r in runs])

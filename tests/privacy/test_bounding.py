@@ -21,7 +21,7 @@ from scipy import stats
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.tables import count
+from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 
 LEVEL = 1e-6
@@ -46,7 +46,7 @@ def counted(
     frame = rows if isinstance(rows, pd.DataFrame) else frame_of(rows)
     plan = SimpleNamespace(hierarchy=hierarchy, unit=unit, band=1)
     with seeded_noise(seed):
-        tree = count(frame, plan)  # type: ignore[arg-type]
+        tree = exact_counts(frame, plan)  # type: ignore[arg-type]
     texts = zip(*(column.to_pylist() for column in tree.keys), strict=True)
     nodes = [(level, *text) for level, text in zip(tree.level.tolist(), texts, strict=True)]
     assert len(set(nodes)) == len(nodes)

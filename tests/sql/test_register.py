@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from dpframe.frontends import duckdb_functions
+from dpframe.frontends import duckdb_sessions
 from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
 
 
@@ -134,7 +134,7 @@ def test_a_registered_connection_can_end(tmp_path: Path, ending: str) -> None:
     del con
     gc.collect()
     assert gone() is None
-    assert token not in duckdb_functions._sessions
+    assert token not in duckdb_sessions.sessions
     done = subprocess.run([sys.executable, "-c", write], capture_output=True)
     assert done.returncode == 0, done.stderr
 
@@ -199,7 +199,7 @@ def test_the_functions_of_an_ended_connection_answer_nobody(
     """Law: SQL that was written for a connection which is gone says so, and draws nothing."""
     dp.register(con)
     (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]
-    duckdb_functions._sessions.pop(token)
+    duckdb_sessions.sessions.pop(token)
     assert "no longer registered: call dpframe.register(con)" in said(con, f"FROM {HHH}")
     assert "no longer registered" in said(con, "FROM dp_budget()")
     dp.register(con)

@@ -111,15 +111,18 @@ WRONG: list[tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]] = [
     # mechanism
     ({"mechanism": "ofline"}, ParameterError, ("mechanism ('ofline')", "Did you mean 'offline'?")),
     ({"mechanism": "Laplace"}, ParameterError, ("mechanism", "Did you mean 'laplace'?")),
-    ({"mechanism": 3}, ParameterTypeError, ("mechanism", "offline, laplace, gaussian, paper", "3")),
-    ({"mechanism": None}, ParameterTypeError, ("mechanism", "offline, laplace", "None")),
+    (
+        {"mechanism": 3},
+        ParameterTypeError,
+        ("mechanism", "offline, streaming, laplace, gaussian, paper", "3"),
+    ),
+    ({"mechanism": None}, ParameterTypeError, ("mechanism", "offline, streaming", "None")),
     ({"mechanism": "laplace", **USER}, ParameterError, ("mechanism='laplace'", "shares of users")),
     ({"mechanism": "gaussian", **USER}, ParameterError, ("mechanism='gaussian'", "'records'")),
     ({"mechanism": "paper", **USER}, ParameterError, ("mechanism='paper'", "shares of users")),
     ({"mechanism": "laplace", "threshold": 2}, ThresholdError, ("threshold (2)", "smallest")),
     # the rest
     ({"remainder": 1}, ParameterTypeError, ("remainder", "True or False", "1")),
-    ({"remainder": None}, ParameterTypeError, ("remainder", "True or False", "None")),
     ({"acknowledge": "yes"}, ParameterTypeError, ("acknowledge", "True or False", "'yes'")),
     ({"release_share": "half"}, ParameterTypeError, ("release_share", "'half'", "0.01 to 0.99")),
     ({"release_share": True}, ParameterTypeError, ("release_share", "True", "0.01 to 0.99")),

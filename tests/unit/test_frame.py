@@ -20,7 +20,8 @@ from dpframe.frontends.arguments import plan_from
 from dpframe.noise import NoiseTable, gaussian, halves, laplace
 from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.tidy import TEXT
-from dpframe.receipt import Receipt, guarantee
+from dpframe.quantities import guarantee
+from dpframe.receipt import Receipt
 from dpframe.release import Release, receipt_of, release
 from dpframe.testing import seeded_noise
 

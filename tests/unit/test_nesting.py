@@ -17,7 +17,7 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.plan import Plan
 from dpframe.postprocess import tidy
 from dpframe.postprocess.nesting import areas, nearest_reported
-from dpframe.sources.tables import count
+from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
 from tests import strategies as nasty
@@ -53,7 +53,7 @@ def true_parents(noisy: NoisyNodes, plan: Plan) -> list[int]:
 
 def expect_parents(plan: Plan, source: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
     with seeded_noise(seed):
-        noisy = plan.run(count(source, plan))
+        noisy = plan.run(exact_counts(source, plan))
     frame = tidy.tidy(noisy, plan)
     again = as_hierarchy(plan.hierarchy.spec)
     assert nearest_reported(frame, again).tolist() == true_parents(noisy, plan)

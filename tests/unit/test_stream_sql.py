@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import tables
-from dpframe.sources.stream_sql import stream_sql, texts_of
+from dpframe.hierarchy.stream_keys import texts_of
+from dpframe.sources import relations
+from dpframe.sources.stream_sql import stream_sql
 from tests.rollups import exact_tree
 
 ROWS = pd.DataFrame(
@@ -44,7 +45,7 @@ def test_the_stream_has_the_nodes_and_counts_of_the_rollup(spec: str) -> None:
         for level, texts, count in zip(tree.level.tolist(), keys, tree.count.tolist(), strict=True)
         if level
     }
-    with tables._opened(ROWS, hierarchy.source_columns) as relation:
+    with relations.opened(ROWS, hierarchy.source_columns) as relation:
         types = dict(zip(relation.columns, relation.types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         found = relation.query(stream_sql(hierarchy, types=read), False)

@@ -1,54 +1,32 @@
-"""Every call into DuckDB. What it says about a failing row never leaves this module."""
+"""Sources as relations for statements. What DuckDB says about a row never leaves this file."""
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
-from duckdb.func import ARROW, SPECIAL
 
-from dpframe._sql import identifier, literal
+from dpframe._sql import literal
 from dpframe.errors import SourceError
-
-__all__ = [
-    "VIEW",
-    "DuckDBPyConnection",
-    "DuckDBPyRelation",
-    "GivenRelation",
-    "OwnRelation",
-    "Relation",
-    "add_functions",
-    "check_collation",
-    "create_database",
-    "describe",
-    "is_one_select",
-    "opened",
-    "register",
-    "run_script",
-    "scan",
-]
 
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
 
 RELATION = "the DuckDB relation"
-
-OLDEST = "v1.0.0"
-"""DuckDB that can read the files of results: programs that show them lag behind."""
 
 T = TypeVar("T")
 
@@ -60,6 +38,14 @@ class Relation(Protocol):
     types: tuple[str, ...]
 
     def query(self, statement: str, progress: bool) -> pa.Table: ...
+
+    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
+        """Rows in the order of the source, a few at a time."""
+        ...
+
+    def operators(self, statement: str) -> set[str]:
+        """Names of DuckDB's operators that a statement would use."""
+        ...
 
     def __enter__(self) -> Self: ...
 
@@ -92,6 +78,13 @@ class OwnRelation:
 
         return _withheld(self._what, run)
 
+    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
+        _check_order(_withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
+        return _batches(self._what, lambda: self._cursor.sql(statement))
+
+    def operators(self, statement: str) -> set[str]:
+        return _withheld(self._what, lambda: _operators(self._cursor.sql(statement)))
+
     def __enter__(self) -> Self:
         return self
 
@@ -115,11 +108,30 @@ class GivenRelation:
         check_collation(collation["name"][0].as_py())
         return _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, statement)))
 
+    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
+        _check_order(_withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
+        return _batches(RELATION, lambda: self._relation.query(VIEW, statement))
+
+    def operators(self, statement: str) -> set[str]:
+        return _withheld(RELATION, lambda: _operators(self._relation.query(VIEW, statement)))
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         """The connection is the caller's."""
+
+
+ORDERED = "SELECT current_setting('preserve_insertion_order') AS kept"
+
+
+def _check_order(setting: pa.Table) -> None:
+    """Raise SourceError where the order of rows is left to chance."""
+    if not setting["kept"][0].as_py():
+        raise SourceError(
+            "the connection reads rows in any order, and a sketch needs that of the table: "
+            "SET preserve_insertion_order = true first."
+        )
 
 
 def check_collation(name: str | None) -> None:
@@ -143,109 +155,51 @@ def scan(from_sql: str, what: str) -> OwnRelation:
     return OwnRelation(_connect(os.getpid()).cursor(), from_sql, what)
 
 
-def add_functions(
-    con: DuckDBPyConnection,
-    texts: dict[str, Callable[..., str]],
-    arrows: dict[str, tuple[Callable[..., pa.Array], str]],
-) -> None:
-    """Scalar functions of any arguments, unless the database has them: some give text, foldable
-    while a statement is bound; some take and give Arrow arrays, run once for every row.
+def beside(con: DuckDBPyConnection, from_sql: str, search_path: str, what: str) -> OwnRelation:
+    """A relation as a second connection to the same database sees it."""
 
-    A cursor adds them, so that no transaction of the caller takes them back, and looks where no
-    macro of the caller has one of their names.
-    """
-    with _adding, con.cursor() as cursor:
-        with suppress(duckdb.InvalidInputException):  # the configuration may be locked
-            cursor.execute("SET search_path = 'system.main'")
-        found = cursor.execute(
-            "SELECT function_name FROM duckdb_functions() WHERE database_name = 'system' "
-            "AND starts_with(function_name, '__dpframe_')"
-        ).fetchall()
-        names = {row[0] for row in found}
-        for name, text in texts.items():
-            if name not in names:
-                cursor.create_function(name, text, None, "VARCHAR", null_handling=SPECIAL)
-        for name, (arrow, kind) in arrows.items():
-            if name not in names:
-                cursor.create_function(
-                    name,
-                    arrow,
-                    None,
-                    kind,
-                    type=ARROW,
-                    null_handling=SPECIAL,
-                    side_effects=True,
-                )
+    def connected() -> DuckDBPyConnection:
+        cursor = con.cursor()
+        if search_path:
+            cursor.execute(f"SET search_path = {literal(search_path)}")
+        return cursor
 
-
-_adding = threading.Lock()
-"""Held while functions are looked for and added: a database takes each name once."""
-
-
-def run_script(con: DuckDBPyConnection, script: str) -> None:
-    """Run statements of ours."""
-    con.execute(script)
-
-
-def describe(
-    con: DuckDBPyConnection, relation: str, search_path: str
-) -> list[tuple[object, ...]] | None:
-    """Rows of DESCRIBE from a second connection to the same database; None if it cannot say."""
-    try:
-        with con.cursor() as cursor:
-            if search_path:
-                cursor.execute(f"SET search_path = {literal(search_path)}")
-            return cursor.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    except duckdb.Error:
-        return None
-
-
-def is_one_select(text: str) -> bool:
-    """Whether DuckDB parses a text as one SELECT statement without parameters."""
-    try:
-        found = duckdb.extract_statements(text)
-    except duckdb.Error:
-        return False
-    select = duckdb.StatementType.SELECT
-    return len(found) == 1 and found[0].type == select and not found[0].named_parameters
-
-
-def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:
-    """A new database file of released tables and what a script of ours adds; OSError if not."""
-    try:
-        with duckdb.connect(path, config={"storage_compatibility_version": OLDEST}) as con:
-            for name, table in tables.items():
-                con.register("rows of the table", table)
-                con.execute(f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"')
-            con.unregister("rows of the table")
-            con.execute(script)
-            con.execute("CHECKPOINT")  # all of it in the one file
-    except duckdb.Error as error:
-        raise OSError(str(error)) from error
-
-
-@contextmanager
-def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    """Ask a file of released tables, read-only, under a name.
-
-    OSError says why it cannot be read, BlockingIOError that it is open for writing. For files of
-    public results only: nothing is withheld.
-    """
-    with duckdb.connect(":memory:") as con:
-        try:
-            # a type, or DuckDB would fetch extensions for files of other kinds
-            con.execute(
-                f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
-            )
-            yield lambda statement: con.execute(statement).fetchall()
-        except duckdb.Error as error:
-            held = "lock on file" in str(error) or "already attached" in str(error)
-            raise (BlockingIOError if held else OSError)(str(error)) from error
+    return OwnRelation(_withheld(what, connected), from_sql, what)
 
 
 def _rows(result: DuckDBPyRelation | None) -> pa.Table:
     assert result is not None  # every statement is a SELECT
     return result.to_arrow_table()
+
+
+BATCH_ROWS = 1_000_000
+"""Rows of a batch, about."""
+
+
+def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterator[pa.RecordBatch]:
+    def start() -> pa.RecordBatchReader:
+        relation = result()
+        assert relation is not None
+        return relation.to_arrow_reader(BATCH_ROWS)
+
+    reader, held = _withheld(what, start), []
+    while (batch := _withheld(what, lambda: next(reader, None))) is not None:
+        held.append(batch)  # DuckDB gives at most what it reads at once
+        if sum(part.num_rows for part in held) >= BATCH_ROWS:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
+
+
+def _operators(result: DuckDBPyRelation | None) -> set[str]:
+    assert result is not None
+    waiting, found = json.loads(result.explain(format="json")), set()
+    while waiting:
+        node = waiting.pop()
+        found.add(str(node["name"]))
+        waiting.extend(node.get("children", ()))
+    return found
 
 
 def _withheld(what: str, call: Callable[[], T]) -> T:

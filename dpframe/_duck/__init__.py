@@ -1,0 +1,35 @@
+"""Every call into DuckDB."""
+
+from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+from dpframe._duck.connections import add_functions, describe, is_one_select, run_script
+from dpframe._duck.databases import create_database, opened
+from dpframe._duck.relations import (
+    VIEW,
+    GivenRelation,
+    OwnRelation,
+    Relation,
+    beside,
+    check_collation,
+    register,
+    scan,
+)
+
+__all__ = [
+    "VIEW",
+    "DuckDBPyConnection",
+    "DuckDBPyRelation",
+    "GivenRelation",
+    "OwnRelation",
+    "Relation",
+    "add_functions",
+    "beside",
+    "check_collation",
+    "create_database",
+    "describe",
+    "is_one_select",
+    "opened",
+    "register",
+    "run_script",
+    "scan",
+]

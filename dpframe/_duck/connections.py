@@ -1,0 +1,81 @@
+"""Connections of the caller: functions for their SQL, and what they can say about a relation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import duckdb
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+from duckdb.func import ARROW, SPECIAL
+
+from dpframe._sql import literal
+
+
+def add_functions(
+    con: DuckDBPyConnection,
+    texts: dict[str, Callable[..., str]],
+    arrows: dict[str, tuple[Callable[..., pa.Array], str]],
+) -> None:
+    """Scalar functions of any arguments, unless the database has them: some give text, foldable
+    while a statement is bound; some take and give Arrow arrays, run once for every row.
+
+    A cursor adds them, so that no transaction of the caller takes them back, and looks where no
+    macro of the caller has one of their names.
+    """
+    with _adding, con.cursor() as cursor:
+        with suppress(duckdb.InvalidInputException):  # the configuration may be locked
+            cursor.execute("SET search_path = 'system.main'")
+        found = cursor.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE database_name = 'system' "
+            "AND starts_with(function_name, '__dpframe_')"
+        ).fetchall()
+        names = {row[0] for row in found}
+        for name, text in texts.items():
+            if name not in names:
+                cursor.create_function(name, text, None, "VARCHAR", null_handling=SPECIAL)
+        for name, (arrow, kind) in arrows.items():
+            if name not in names:
+                cursor.create_function(
+                    name,
+                    arrow,
+                    None,
+                    kind,
+                    type=ARROW,
+                    null_handling=SPECIAL,
+                    side_effects=True,
+                )
+
+
+_adding = threading.Lock()
+"""Held while functions are looked for and added: a database takes each name once."""
+
+
+def run_script(con: DuckDBPyConnection, script: str) -> None:
+    """Run statements of ours."""
+    con.execute(script)
+
+
+def describe(
+    con: DuckDBPyConnection, relation: str, search_path: str
+) -> list[tuple[object, ...]] | None:
+    """Rows of DESCRIBE from a second connection to the same database; None if it cannot say."""
+    try:
+        with con.cursor() as cursor:
+            if search_path:
+                cursor.execute(f"SET search_path = {literal(search_path)}")
+            return cursor.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    except duckdb.Error:
+        return None
+
+
+def is_one_select(text: str) -> bool:
+    """Whether DuckDB parses a text as one SELECT statement without parameters."""
+    try:
+        found = duckdb.extract_statements(text)
+    except duckdb.Error:
+        return False
+    select = duckdb.StatementType.SELECT
+    return len(found) == 1 and found[0].type == select and not found[0].named_parameters

@@ -1,0 +1,49 @@
+"""Database files of released tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dpframe._sql import identifier, literal
+
+OLDEST = "v1.0.0"
+"""DuckDB that can read the files of results: programs that show them lag behind."""
+
+
+def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:
+    """A new database file of released tables and what a script of ours adds; OSError if not."""
+    try:
+        with duckdb.connect(path, config={"storage_compatibility_version": OLDEST}) as con:
+            for name, table in tables.items():
+                con.register("rows of the table", table)
+                con.execute(f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"')
+            con.unregister("rows of the table")
+            con.execute(script)
+            con.execute("CHECKPOINT")  # all of it in the one file
+    except duckdb.Error as error:
+        raise OSError(str(error)) from error
+
+
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Ask a file of released tables, read-only, under a name.
+
+    OSError says why it cannot be read, BlockingIOError that it is open for writing. For files of
+    public results only: nothing is withheld.
+    """
+    with duckdb.connect(":memory:") as con:
+        try:
+            # a type, or DuckDB would fetch extensions for files of other kinds
+            con.execute(
+                f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
+            )
+            yield lambda statement: con.execute(statement).fetchall()
+        except duckdb.Error as error:
+            held = "lock on file" in str(error) or "already attached" in str(error)
+            raise (BlockingIOError if held else OSError)(str(error)) from error

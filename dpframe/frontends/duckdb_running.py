@@ -1,0 +1,114 @@
+"""While a statement of SQL runs: charge, draw, replay, and what the ledger holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe.errors import ParameterError, SourceError
+from dpframe.frontends.duckdb_sessions import plan_of, session_of
+from dpframe.frontends.duckdb_types import (
+    budget_rows,
+    candidates,
+    release_rows,
+    result_rows,
+)
+from dpframe.plan import Counted, Plan
+from dpframe.release import released, replayed
+from dpframe.sources.stream import LevelSketches, feed
+
+
+def draw(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    lists: pa.ChunkedArray,
+    collations: pa.ChunkedArray,
+) -> pa.Array:
+    for collation in collations:
+        _duck.check_collation(collation.as_py())
+    _check_one(calls)
+    rows = zip(tokens.to_pylist(), calls.to_pylist(), lists, strict=True)
+    return pa.concat_arrays(
+        [_released(token, call, partial(_listed, listed)) for token, call, listed in rows]
+    )
+
+
+def _listed(listed: pa.ListScalar, plan: Plan) -> Counted:
+    return candidates(listed)
+
+
+def sketch(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    relations: pa.ChunkedArray,
+    paths: pa.ChunkedArray,
+) -> pa.Array:
+    _check_one(calls)
+    rows = zip(*(c.to_pylist() for c in (tokens, calls, relations, paths)), strict=True)
+    return pa.concat_arrays([_sketched(*row) for row in rows])
+
+
+def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
+    con = session_of(token).connection()
+    if con is None:
+        raise SourceError("this connection is closed.")
+
+    def counted(plan: Plan) -> Counted:
+        levels = LevelSketches(plan.hierarchy, plan.counters or 0)
+        with _duck.beside(con, relation, path, "the source") as rows:
+            feed(levels.sketches, rows, plan.hierarchy)
+        return levels.states()
+
+    return _released(token, call, counted)
+
+
+def _check_one(calls: pa.ChunkedArray) -> None:
+    if len(calls) > 1:
+        raise ParameterError(
+            "dp_hhh would be drawn and charged once for each of several rows, as in a subquery "
+            "that uses columns from outside: join its result, or put it in a CTE."
+        )
+
+
+def _released(token: str, call: str, counted: Callable[[Plan], Counted]) -> pa.Array:
+    """Charge, draw and remember one release."""
+    session, facts = session_of(token), json.loads(call)
+    plan = plan_of(tuple(facts["arguments"].values()))
+    result = session.context.copy().run(
+        released,
+        partial(counted, plan),
+        plan,
+        source=facts["source"],
+        ledger=session.ledger,
+        name=facts["release"],
+    )
+    if session.ledger is None:
+        session.receipts.append((result.receipt, facts["source"]))
+    return result_rows(result)
+
+
+def replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
+    pairs = list(zip(tokens.to_pylist(), calls.to_pylist(), strict=True))
+    rows = {pair: _replayed(*pair) for pair in dict.fromkeys(pairs)}
+    return pa.concat_arrays([rows[pair] for pair in pairs])
+
+
+def _replayed(token: str, call: str) -> pa.Array:
+    session, facts = session_of(token), json.loads(call)
+    stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
+    if stored is None:
+        raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
+    return result_rows(replayed(stored))
+
+
+def budget(tokens: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays([budget_rows(session_of(t.as_py()).ledger) for t in tokens])
+
+
+def releases(tokens: pa.ChunkedArray) -> pa.Array:
+    sessions = [session_of(t.as_py()) for t in tokens]
+    return pa.concat_arrays([release_rows(s.ledger, s.receipts) for s in sessions])

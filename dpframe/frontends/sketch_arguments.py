@@ -1,0 +1,135 @@
+"""The arguments of a sketch's release, checked once: name, value, rule, next step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.budget import Budget
+from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
+from dpframe.frontends.arguments import DELTA, EPSILON, _budget, _number, _whole
+from dpframe.sketch_plan import SketchPlan, Structure, make_sketch_plan
+from dpframe.sketches._batches import NAMES, Kind, whole
+from dpframe.sketches._sketch import LARGEST, Sketch
+from dpframe.sketches._state import in_order
+from dpframe.sketches.merging import MergedSketch
+from dpframe.sketches.misra_gries import MisraGries
+
+
+def sketch_plan_from(
+    sketch: Sketch,
+    *,
+    epsilon: object,
+    delta: object,
+    universe: object,
+    records: object,
+    max_contributions: object,
+    confidence: object,
+) -> SketchPlan:
+    """A plan from unchecked arguments and the public parameters of a sketch."""
+    structure = _structure(sketch)
+    checked_epsilon = _budget("epsilon", epsilon, *EPSILON, "for example 1.0")
+    return make_sketch_plan(
+        structure=structure,
+        unit=sketch._unit,
+        counters=sketch.counters,
+        sketches=sketch.sketches if isinstance(sketch, MergedSketch) else 1,
+        max_contributions=_contributions(max_contributions, sketch._unit),
+        budget=Budget(epsilon=checked_epsilon, delta=_delta(delta, universe)),
+        universe=None if universe is None else _universe(universe),
+        records=_records(records, structure, universe),
+        confidence=_number("confidence", confidence, 0.5, 0.999999),
+    )
+
+
+def check_kind(plan: SketchPlan, kind: Kind | None) -> None:
+    """Keys of the universe must be of the kind that the sketch holds, which is public."""
+    if plan.universe is None or kind is None:
+        return
+    listed = _noun(plan.universe.type)
+    if listed != NAMES[kind].split()[-1]:
+        raise ParameterTypeError(
+            f"universe holds {listed} and the sketch {NAMES[kind]}: list keys of the kind that "
+            "the sketch counts."
+        )
+
+
+def hint(value: object) -> int | None:
+    """About how many records there are, as a public number."""
+    return None if value is None else _whole("records", value, 0, 2**53)
+
+
+def _structure(sketch: Sketch) -> Structure:
+    if isinstance(sketch, MergedSketch):
+        return sketch.method
+    if isinstance(sketch, MisraGries):
+        return "standard" if sketch.standard else "variant"
+    return "users"
+
+
+def _delta(delta: object, universe: object) -> float:
+    if universe is None:
+        if delta is None:
+            raise BudgetError(
+                "delta is missing: pass delta=, well below one over the number of people; or "
+                "universe=, a public list of all keys, for a release with delta = 0."
+            )
+        return _budget("delta", delta, *DELTA, "well below one over the number of people")
+    if delta is not None:
+        raise ParameterError(
+            f"delta ({delta!r}) does not go with universe=: noise on every listed key needs no "
+            "delta. Leave one of the two out."
+        )
+    return 0.0
+
+
+def _contributions(value: object, unit: str) -> int:
+    if value is None:
+        return 1
+    if unit == "user":
+        raise ParameterError(
+            f"max_contributions ({value!r}) is for sketches of single records: this one counts "
+            "users as a whole already, with at most max_items items each. Leave it out."
+        )
+    return _whole("max_contributions", value, 1, 1_000_000)
+
+
+def _records(value: object, structure: Structure, universe: object) -> int | None:
+    if value is None:
+        return None
+    if universe is None and structure in ("variant", "standard"):
+        raise ParameterError(
+            "records is not needed for the sketch of one stream: its error is released with the "
+            "counts, and gives upper. Leave it out."
+        )
+    return _whole("records", value, 0, 2**53)
+
+
+def _universe(universe: object) -> pa.Array:
+    """Public keys in their order."""
+    if isinstance(universe, str | bytes | bytearray | int):
+        raise ParameterTypeError(
+            f"universe must be a list of keys; got one, of type {type(universe).__name__}."
+        )
+    told: DpframeError | None = None
+    column = None
+    try:
+        column = whole(universe, None)
+    except (ParameterError, ParameterTypeError) as error:
+        told = type(error)(f"universe does not hold keys: {error}")
+    if told is not None:
+        raise told
+    if column is None:
+        raise ParameterError("universe is empty: list the keys that could occur.")
+    if len(column) > LARGEST:
+        raise ParameterError(f"universe ({len(column)} keys) must hold at most {LARGEST} keys.")
+    keys = column.to_arrow()
+    if len(keys.unique()) < len(keys):
+        raise ParameterError("universe holds a key twice: list each key once.")
+    return keys.take(pa.array(in_order(keys).astype(np.int64)))
+
+
+def _noun(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return "integers"
+    return "text" if pa.types.is_large_string(kind) else "bytes"

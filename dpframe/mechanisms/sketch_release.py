@@ -1,0 +1,132 @@
+"""The private release of Misra-Gries sketches: of one stream, merged, of users, over a universe.
+
+Source: Lebeda and Tetek, "Better Differentially Private Approximate Histograms and Heavy Hitters
+using the Misra-Gries Sketch" (PODS 2023). Neighbours: one record more or less, or one user for
+sketches of users.
+
+=====================  ==========================================  ============================
+function               source                                      cost
+=====================  ==========================================  ============================
+``single_stream``      Algorithm 2                                 ``accounting.sketches``
+``summed``             Algorithm 3 and section 7                   ``accounting.sketch_lattice``
+``sparse``             Corollaries 2 and 10, with the Gaussian     ``accounting.gshm``
+                       sparse histogram mechanism
+``top_of_universe``    Algorithm 3, Laplace noise on everything    ``accounting.sketch_pure``
+=====================  ==========================================  ============================
+
+Deviation in ``single_stream``, for half the variance at the same privacy: alpha_hat = alpha + eta
+is published, and U = C + alpha + Z of a key instead of C + eta + Z
+(:mod:`dpframe.accounting.sketches`). U has one draw of noise and estimates what the true count is
+at most; the count is at most alpha below it.
+
+Deviation in ``summed``: noise is drawn on multiples of 1/(k + 1), not on real numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.accounting.gshm import GshmLaws
+from dpframe.accounting.sketch_lattice import LatticeLaws
+from dpframe.accounting.sketch_pure import PureLaws
+from dpframe.accounting.sketches import SketchLaws
+from dpframe.noise import unbounded_laplace
+from dpframe.sketches._state import SketchState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisySketch:
+    """What is released of one sketch. Public.
+
+    ``keys`` in ascending order; ``upper`` (int64) is U of each; ``decrements`` is alpha_hat, which
+    can be negative.
+    """
+
+    keys: pa.Array
+    upper: NDArray[np.int64]
+    decrements: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyCounts:
+    """What is released of merged sketches, of users, or over a universe. Public.
+
+    ``keys`` in ascending order; ``values`` (int64) in units of ``1/unit`` of a count.
+    """
+
+    keys: pa.Array
+    values: NDArray[np.int64]
+    unit: int
+
+
+def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
+    """Release the sketch of one stream. Dummies are left out: their noise would reach nobody."""
+    keys, counts = state.keys[state.dummies :], state.counts[state.dummies :]
+    decrements = state.decrements + int(laws.shared.draw(1)[0])
+    upper = counts + state.decrements + laws.noise.draw(len(counts))
+    kept = np.flatnonzero(upper >= decrements + laws.theta)
+    return NoisySketch(keys=keys.take(pa.array(kept)), upper=upper[kept], decrements=decrements)
+
+
+def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
+    """Release a sum of post-processed sketches; each record is in one of them."""
+    if state.lattice != laws.unit or not laws.merged:
+        raise ValueError("the laws are not those of a sum of sketches with k counters")
+    keys, counts = state.positive()
+    values = counts + laws.noise.draw(len(counts))
+    kept = np.flatnonzero(values >= laws.theta)
+    return NoisyCounts(keys=keys.take(pa.array(kept)), values=values[kept], unit=laws.unit)
+
+
+def sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
+    """Release counts of which a record or user moves at most k by 1, in one direction."""
+    if state.lattice != 1 or state.counters > laws.changed:
+        raise ValueError("the laws are not those of whole counts in k counters")
+    keys, counts = state.positive()
+    values = counts + laws.noise.draw(len(counts))
+    kept = np.flatnonzero(values >= 1 + laws.t)
+    return NoisyCounts(keys=keys.take(pa.array(kept)), values=values[kept], unit=1)
+
+
+def top_of_universe(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisyCounts:
+    """Release the k largest noisy values of a universe; equal ones in the order of keys.
+
+    ``universe`` is public, ascending and without duplicates.
+    """
+    if state.lattice == 1 and laws.unit > 1:
+        state = state.post_processed()
+    if state.lattice != laws.unit:
+        raise ValueError("the laws are not those of this sketch")
+    values = on_universe(state, universe) + unbounded_laplace(laws.scale, len(universe))
+    first = np.argsort(-values, kind="stable")[: state.counters]
+    kept = np.sort(first)
+    return NoisyCounts(keys=universe.take(pa.array(kept)), values=values[kept], unit=laws.unit)
+
+
+def on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
+    """The value of every element of the universe: 0 if it is not stored, or stored below 0."""
+    keys, counts = state.positive()
+    values = np.zeros(len(universe), dtype=np.int64)
+    if not len(keys):
+        return values
+    if keys.type != universe.type:  # integers, signed and not
+        keys, counts = _within(keys, counts, universe.type)
+    rows = pc.index_in(keys, value_set=universe)
+    stored = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
+    values[rows.take(pa.array(stored)).to_numpy()] = counts[stored]
+    return values
+
+
+def _within(
+    keys: pa.Array, counts: NDArray[np.int64], to: pa.DataType
+) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Integers that both types can hold, as the other type."""
+    numbers = keys.to_numpy()
+    fits = numbers <= 2**63 - 1 if pa.types.is_signed_integer(to) else numbers >= 0
+    kept = np.flatnonzero(fits)
+    return keys.take(pa.array(kept)).cast(to), counts[kept]

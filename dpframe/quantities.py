@@ -1,0 +1,150 @@
+"""What is known of a release before the data are read: numbers, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpframe.accounting.sketches import SketchLaws
+from dpframe.mechanisms.printed_hhh import PrintedLaws
+from dpframe.noise import NoiseTable
+from dpframe.plan import Plan
+
+PAPERS = {
+    "offline": "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected",
+    "paper": "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed",
+    "streaming": (
+        "Lebeda, Tetek (2023), Algorithms 1 and 2, a sketch a level; selection of Biswas et al. "
+        "(2024), Algorithm 3, corrected"
+    ),
+    "laplace": "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)",
+    "gaussian": "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)",
+}
+
+
+def guarantee(plan: Plan) -> str:
+    """The privacy claim, as one sentence; every document and card quotes this function."""
+    return (
+        f"({plan.budget.epsilon:g}, {plan.budget.delta:g})-differential privacy for "
+        f"{plan.unit.sentence}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One line of a plan: a number or text, and what it means."""
+
+    name: str
+    value: object
+    meaning: str
+
+    @property
+    def shown(self) -> str:
+        """The value as text."""
+        return shown(self.value)
+
+
+def quantities(plan: Plan) -> list[Quantity]:
+    """Everything about a release that is known before the data are read."""
+    if isinstance(plan.laws, SketchLaws):
+        return _sketch_quantities(plan, plan.laws)
+    what = "users" if plan.grid > 1 else "records"
+    release_sd = plan.release.sd / plan.grid
+    # shares are rounded to whole users after the noise: up to half a user more
+    bound = -(-(plan.release.highest + plan.grid // 2) // plan.grid)
+    wide = -(-plan.half_width(1) // plan.grid)
+    out = [
+        Quantity(
+            "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
+        ),
+        Quantity("mechanism", plan.mechanism, PAPERS[plan.mechanism]),
+        Quantity("hierarchy", plan.hierarchy.spec, f"{plan.height} levels: {_few(plan)}"),
+        Quantity("counts", plan.unit.counts, "what the numbers count"),
+        Quantity("threshold", plan.threshold, f"residual {what} from which a node is reported"),
+        Quantity(
+            "chance at threshold",
+            round(plan.chance_at_threshold, 4),
+            "probability that a residual equal to the threshold is reported",
+        ),
+        Quantity(
+            "certainly reported", plan.certainly_reported, "every residual from here on is reported"
+        ),
+        Quantity("never reported", plan.never_reported, "no residual below this is reported"),
+        Quantity("test noise", _noise(plan.test, plan.grid), "decides what is reported"),
+        Quantity("release noise", _noise(plan.release, plan.grid), "added to what is reported"),
+        Quantity("standard error", round(release_sd, 3), f"of a reported residual, in {what}"),
+        Quantity(
+            "typical error",
+            f"+-{wide} with confidence {plan.confidence:g}",
+            f"of a count that holds one reported residual, in {what}",
+        ),
+        Quantity(
+            "largest error", bound, f"no reported residual is further from the truth, in {what}"
+        ),
+        Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
+        Quantity(
+            "computed delta",
+            rounded_up(plan.delta_spent),
+            "upper bound from the tables that are drawn from",
+        ),
+    ]
+    if isinstance(plan.laws, PrintedLaws):
+        shared = Quantity("shared noise", _noise(plan.laws.gamma, 1), "one gamma for all tests")
+        out.insert(8, shared)
+    if plan.mechanism in ("laplace", "gaussian"):
+        dropped = {"chance at threshold", "certainly reported", "never reported"}
+        out = [q for q in out if q.name not in dropped]
+    return out
+
+
+def _sketch_quantities(plan: Plan, laws: SketchLaws) -> list[Quantity]:
+    counters = plan.counters or 0
+    return [
+        Quantity(
+            "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
+        ),
+        Quantity("mechanism", plan.mechanism, PAPERS[plan.mechanism]),
+        Quantity("hierarchy", plan.hierarchy.spec, f"{plan.height} levels: {_few(plan)}"),
+        Quantity("counts", plan.unit.counts, "what the numbers count"),
+        Quantity("counters", counters, f"of each of {plan.height} sketches, one a level"),
+        Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
+        Quantity("hidden below", laws.theta, "noisy counters below this are not even looked at"),
+        Quantity(
+            "sketch error",
+            f"at most records / {counters + 1}",
+            "how far a count can be off before noise; released for each level as sketch_error",
+        ),
+        Quantity("release noise", _noise(laws.noise, 1), "added to what is reported"),
+        Quantity("error noise", _noise(laws.shared, 1), "added to the sketch error of each level"),
+        Quantity("standard error", round(laws.noise.sd, 3), "of the noise in a reported count"),
+        Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
+        Quantity(
+            "computed delta",
+            rounded_up(plan.delta_spent),
+            "upper bound from the tables that are drawn from",
+        ),
+    ]
+
+
+def rounded_up(x: float) -> str:
+    """Four digits, never below ``x``."""
+    mantissa, exponent = f"{x:.3e}".split("e")
+    if float(f"{mantissa}e{exponent}") < x:
+        mantissa = f"{float(mantissa) + 0.001:.3f}"
+    return f"{mantissa}e{exponent}"
+
+
+def _few(plan: Plan) -> str:
+    names = plan.hierarchy.level_names
+    return ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))
+
+
+def _noise(law: NoiseTable, grid: int) -> str:
+    low, high = law.lowest / grid, law.highest / grid
+    return f"{law.family}, sd {law.sd / grid:.3g}, within [{low:.4g}, {high:.4g}]"
+
+
+def shown(value: object) -> str:
+    """A value as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,44 @@
+"""Whatever holds the rows, as a relation that a statement can read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpframe import _duck
+from dpframe.sources.columns import require
+from dpframe.sources.files import open_file
+from dpframe.sources.frames import arrow_table
+
+
+def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
+    """The source as a relation with the wanted columns; close after use."""
+    if isinstance(source, str | Path):
+        return open_file(str(source), wanted)
+    if isinstance(source, _duck.DuckDBPyRelation):
+        given = _duck.GivenRelation(source)
+        require(wanted, given.columns)
+        return given
+    what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+    return _duck.register(arrow_table(source, wanted), what)
+
+
+def describe(source: object) -> str:
+    """What a source is, publicly: the path of a file, otherwise the kind of object."""
+    if isinstance(source, str | Path):
+        return f"file {os.path.abspath(source)}"
+    if isinstance(source, _duck.DuckDBPyRelation):
+        return "DuckDB relation"
+    return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"
+
+
+def check_columns(source: object, wanted: Sequence[str]) -> None:
+    """Raise ColumnError for a column that the source does not have; reads names only."""
+    if hasattr(source, "columns") and not isinstance(source, str):
+        require(wanted, list(source.columns), alone=True)
+
+
+def canonical(duckdb_type: str) -> str:
+    """Types that read alike: ENUM as text."""
+    return "ENUM" if duckdb_type.startswith("ENUM") else duckdb_type

@@ -1,0 +1,141 @@
+"""From whatever holds the rows to one sketch a level, in one pass and bounded memory.
+
+Records enter the sketches one after the other in the order of the source. That order must not
+depend on any one record, so only sources that are read as they are stored are taken: a table, a
+frame or a file, filtered and projected, and nothing that joins, groups, samples or sorts.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpframe._duck import Relation, register
+from dpframe.errors import SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.sketches import MisraGries
+from dpframe.sketches._state import SketchState
+from dpframe.sources.relations import canonical, opened
+from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
+
+IN_ORDER = (
+    *("SEQ_SCAN", "TABLE_SCAN", "COLUMN_DATA_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),
+    *("PANDAS_SCAN", "PYTHON_ARROW_SCAN", "ARROW_SCAN", "PARQUET_SCAN", "READ_PARQUET"),
+    *("READ_CSV", "READ_CSV_AUTO", "FILTER", "UNION"),
+)
+"""DuckDB's operators that give rows in the order in which they are stored."""
+
+REMEMBERED = 500_000
+"""Texts whose keys are kept at a time."""
+
+
+def sketched(
+    source: object, hierarchy: Hierarchy, counters: int, *, progress: bool = False
+) -> tuple[SketchState, ...]:
+    """What the sketches of all levels hold after all records of a source. Private."""
+    levels = LevelSketches(hierarchy, counters)
+    levels.update(source, progress=progress)
+    return levels.states()
+
+
+class LevelSketches:
+    """One sketch a level, fed with the ancestors of every record. Raw data."""
+
+    def __init__(self, hierarchy: Hierarchy, counters: int) -> None:
+        self.hierarchy = hierarchy
+        self.sketches = [MisraGries(counters) for _ in range(hierarchy.height)]
+
+    def update(self, source: object, *, progress: bool = False) -> None:
+        """Count all records of a source."""
+        with opened(source, self.hierarchy.source_columns) as relation:
+            feed(self.sketches, relation, self.hierarchy, progress=progress)
+
+    def states(self) -> tuple[SketchState, ...]:
+        return tuple(sketch._state() for sketch in self.sketches)
+
+
+def feed(
+    sketches: Sequence[MisraGries],
+    relation: Relation,
+    hierarchy: Hierarchy,
+    *,
+    progress: bool = False,
+) -> None:
+    """Update one sketch a level with the rows of a relation."""
+    types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    read = tuple(types[c] for c in hierarchy.source_columns)
+    hierarchy.check_types(read)
+    again = hierarchy.reads_text and read == ("VARCHAR",)
+    statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
+    moving = sorted(relation.operators(statement).difference(IN_ORDER))
+    if moving:
+        raise SourceError(
+            "a sketch needs rows in the order in which they are stored, and this source does more "
+            f"than read them ({', '.join(moving)}): one record could change the order of others. "
+            "Pass a table, a frame or files, or use mechanism='offline'."
+        )
+    keys = _TextKeys(hierarchy) if again else _as_read
+    for batch in _shown(relation.batches(statement), progress):
+        for sketch, column in zip(sketches, keys(batch), strict=True):
+            sketch.update(column.drop_null() if column.null_count else column)
+
+
+def _as_read(batch: pa.RecordBatch) -> list[pa.Array]:
+    columns: list[pa.Array] = batch.columns
+    return columns
+
+
+class _TextKeys:
+    """Keys of texts, found once for each text as long as it is remembered."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._hierarchy, self._statement = hierarchy, keys_sql(hierarchy)
+        self._texts = pa.array([], pa.string())
+        self._found = [pa.array([], pa.string()) for _ in range(hierarchy.height)]
+
+    def __call__(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Keys of every row, an array a level."""
+        coded = batch.column(0).dictionary_encode("encode")
+        known = pc.index_in(coded.dictionary, self._texts)
+        if known.null_count:
+            self._learn(coded.dictionary.filter(known.is_null()))
+            known = pc.index_in(coded.dictionary, self._texts)
+        rows = known.take(coded.indices)
+        return [keys.take(rows) for keys in self._found]
+
+    def _learn(self, texts: pa.Array) -> None:
+        distinct = pa.table({"i": np.arange(len(texts)), "c0": texts})
+        with register(distinct, "the texts of a batch") as relation:
+            found = relation.query(self._statement, False)
+        place = np.full(len(texts), -1, dtype=np.int64)
+        place[found["i"].to_numpy()] = np.arange(len(found))
+        rows = pa.array(place, mask=place < 0)
+        new = [column.combine_chunks().take(rows) for column in found.columns[1:]]
+        if len(self._texts) + len(texts) > REMEMBERED:
+            self._texts, self._found = self._texts[:0], [keys[:0] for keys in self._found]
+        self._texts = pa.concat_arrays([self._texts, texts])
+        self._found = [pa.concat_arrays(both) for both in zip(self._found, new, strict=True)]
+
+
+def _shown(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
+    """Rows so far on stderr, twice a second from the second second on."""
+    if not wanted or not sys.stderr.isatty():
+        yield from batches
+        return
+    start = shown = time.monotonic()
+    rows = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        now = time.monotonic()
+        if now - start > 1.5 and now - shown > 0.5:
+            line = f"\rsketching ... {rows:,} rows, {now - start:.0f} s "
+            print(line, end="", file=sys.stderr, flush=True)
+            shown = now
+    if shown > start:
+        print("\r" + " " * 48 + "\r", end="", file=sys.stderr, flush=True)
