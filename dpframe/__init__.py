@@ -22,6 +22,7 @@ from dpframe.errors import (
 )
 from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
+from dpframe.frontends.heavy_hitters import heavy_hitters
 from dpframe.frontends.publish import publish
 from dpframe.frontends.sketches import (
     MergedSketch,
@@ -59,6 +60,7 @@ __all__ = [
     "date",
     "domain",
     "explain",
+    "heavy_hitters",
     "hhh",
     "ip",
     "merge_sketches",

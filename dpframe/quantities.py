@@ -111,7 +111,7 @@ def _sketch_quantities(plan: Plan, laws: SketchLaws) -> list[Quantity]:
         Quantity(
             "sketch error",
             f"at most records / {counters + 1}",
-            "how far a count can be off before noise; released for each level as sketch_error",
+            "how far a count can be too high before noise; released a level as sketch_error",
         ),
         Quantity("release noise", _noise(laws.noise, 1), "added to what is reported"),
         Quantity("error noise", _noise(laws.shared, 1), "added to the sketch error of each level"),

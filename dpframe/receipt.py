@@ -101,13 +101,13 @@ class Receipt(Mapping[str, Any]):
         return Receipt({**self._facts, "budget": text, "ledger": held})
 
     def with_sketch_error(self, error: Sequence[int] | None) -> Receipt:
-        """With the released bound on what sketches undercount, coarse to fine, if there is one."""
+        """With the released bound on the error of sketches, coarse to fine, if there is one."""
         if error is None:
             return self
         shown = Quantity(
             "sketch errors",
             ", ".join(map(str, error)),
-            "released bound on what each level's sketch undercounts, coarse to fine, noisy",
+            "released bound on how far counts of each level can be too high, coarse to fine, noisy",
         )
         card = [*self["card"], [shown.name, shown.value, shown.meaning]]
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})

@@ -14,7 +14,7 @@ LAYERS = [
     {"budget", "noise", "_duck", "sketches"},
     {"hierarchy", "tree", "testing"},
     {"accounting"},
-    {"postprocess.intervals", "postprocess.conditional"},
+    {"postprocess.intervals", "postprocess.conditional", "postprocess.flat"},
     {"mechanisms"},
     {"plan", "sketch_plan", "ledger"},
     {"quantities"},

@@ -198,6 +198,8 @@ def _operators(result: DuckDBPyRelation | None) -> set[str]:
     while waiting:
         node = waiting.pop()
         found.add(str(node["name"]))
+        if "Sample Method" in node.get("extra_info", {}):  # of a scan that samples by itself
+            found.add("SAMPLE")
         waiting.extend(node.get("children", ()))
     return found
 

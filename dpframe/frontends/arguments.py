@@ -43,16 +43,16 @@ def plan_from(
         hierarchy=as_hierarchy(hierarchy),
         unit=_unit(user, contribution, max_contributions),
         budget=Budget(
-            epsilon=_budget("epsilon", epsilon, *EPSILON, "for example 1.0"),
-            delta=_budget("delta", delta, *DELTA, "well below one over the number of people"),
+            epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
+            delta=amount("delta", delta, *DELTA, "well below one over the number of people"),
         ),
         mechanism=chosen,
-        threshold=None if threshold is None else _whole("threshold", threshold, 1, 2**53),
+        threshold=None if threshold is None else whole("threshold", threshold, 1, 2**53),
         remainder=_remainder(remainder, chosen),
         release_share=(
-            None if release_share is None else _number("release_share", release_share, 0.01, 0.99)
+            None if release_share is None else number("release_share", release_share, 0.01, 0.99)
         ),
-        confidence=_number("confidence", confidence, 0.5, 0.999999),
+        confidence=number("confidence", confidence, 0.5, 0.999999),
         acknowledge=flag("acknowledge", acknowledge),
         counters=_counters(counters, chosen),
     )
@@ -77,7 +77,7 @@ def _counters(value: object, mechanism: Mechanism) -> int | None:
                 f"mechanism={mechanism!r} counts exactly."
             )
         return None
-    return DEFAULT_COUNTERS if value is None else _whole("counters", value, 2, LARGEST)
+    return DEFAULT_COUNTERS if value is None else whole("counters", value, 2, LARGEST)
 
 
 def release_name(value: object) -> str | None:
@@ -127,11 +127,12 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
             "contribution='records' needs max_contributions=, the number of records counted of "
             "each user; it must not be learned from the data."
         )
-    bound = _whole("max_contributions", max_contributions, 1, 1_000_000)
+    bound = whole("max_contributions", max_contributions, 1, 1_000_000)
     return PrivacyUnit(user=user, contribution=cast(Contribution, kind), max_contributions=bound)
 
 
-def _budget(name: str, value: object, low: float, high: float, advice: str) -> float:
+def amount(name: str, value: object, low: float, high: float, advice: str) -> float:
+    """Part of a privacy budget, which has no default."""
     if value is None:
         raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -144,7 +145,8 @@ def _budget(name: str, value: object, low: float, high: float, advice: str) -> f
     return float(value)
 
 
-def _number(name: str, value: object, low: float, high: float) -> float:
+def number(name: str, value: object, low: float, high: float) -> float:
+    """A number within bounds."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterTypeError(
             f"{name} must be a number from {low:g} to {high:g}; got {value!r}."
@@ -155,15 +157,16 @@ def _number(name: str, value: object, low: float, high: float) -> float:
     return float(value)
 
 
-def _whole(name: str, value: object, low: int, high: int) -> int:
-    whole: Any = value
+def whole(name: str, value: object, low: int, high: int) -> int:
+    """A whole number within bounds, also from a float that is one."""
+    given: Any = value
     if isinstance(value, float | np.floating) and float(value).is_integer():
-        whole = int(value)
-    if isinstance(whole, bool) or not isinstance(whole, Integral):
+        given = int(value)
+    if isinstance(given, bool) or not isinstance(given, Integral):
         raise ParameterTypeError(f"{name} must be a whole number of at least {low}; got {value!r}.")
-    if not low <= int(whole) <= high:
+    if not low <= int(given) <= high:
         raise ParameterError(f"{name} ({value!r}) must be a whole number from {low} to {high}.")
-    return int(whole)
+    return int(given)
 
 
 def flag(name: str, value: object) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.frontends.arguments import chosen_ledger, release_name
+from dpframe.frontends.arguments import chosen_ledger, release_name, whole
 from dpframe.frontends.duckdb_running import budget, draw, releases, replay, sketch
 from dpframe.frontends.duckdb_sessions import (
     ARGUMENTS,
@@ -33,6 +33,7 @@ from dpframe.frontends.duckdb_types import (
     RELEASES,
     ROWS,
 )
+from dpframe.frontends.heavy_hitters import flat_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
@@ -50,9 +51,10 @@ OURS = "system.main"
 def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
-    ``dp_hhh``, ``dp_explain``, ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary
-    macros of this connection: nothing is written to its database, which may be read-only. Calling
-    it again, also with another ledger, replaces them. A cursor is a connection of its own.
+    ``dp_hhh``, ``dp_heavy_hitters``, ``dp_explain``, ``dp_budget``, ``dp_releases`` and
+    ``dp_functions`` are temporary macros of this connection: nothing is written to its database,
+    which may be read-only. Calling it again, also with another ledger, replaces them. A cursor is
+    a connection of its own.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def macros() -> str:
     return "\n".join((folder / name).read_text("utf-8") for name in MACRO_FILES)
 
 
-MACRO_FILES = ("hhh.sql", "ledger.sql", "functions.sql")
+MACRO_FILES = ("hhh.sql", "heavy_hitters.sql", "ledger.sql", "functions.sql")
 
 
 # -- while a statement is bound: SQL text ---------------------------------------------------------
@@ -172,6 +174,26 @@ def _explain_sql(
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
 
+def _heavy_sql(
+    token: str,
+    path: str,
+    tbl: object,
+    query: object,
+    release: object,
+    k: object,
+    column: object,
+    *given: object,
+) -> str:
+    """The frequent values of one column; ``given`` are the arguments but for the hierarchy."""
+    most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
+    hierarchy = flat_hierarchy(column)
+    arguments = dict(zip(ARGUMENTS, (hierarchy.spec, *given), strict=True))
+    arguments["remainder"] = False
+    rows = _hhh_sql(token, path, tbl, query, release, *arguments.values())
+    name = identifier(hierarchy.label_columns[0])
+    return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
+
+
 def _source(tbl: object, query: object) -> SqlSource:
     if query is None:
         return sql_tables.table_source(tbl)
@@ -219,7 +241,11 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-FUNCTIONS = {"__dpframe_hhh": _answered(_hhh_sql), "__dpframe_explain": _answered(_explain_sql)}
+FUNCTIONS = {
+    "__dpframe_hhh": _answered(_hhh_sql),
+    "__dpframe_heavy": _answered(_heavy_sql),
+    "__dpframe_explain": _answered(_explain_sql),
+}
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
     "__dpframe_sketch": (_answered(sketch), ROWS),

@@ -77,8 +77,8 @@ def hhh(
     acknowledge
         Must be True for ``mechanism="paper"``.
     counters
-        With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Counts are
-        too low by at most the number of records over ``counters + 1``.
+        With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Before noise,
+        counts are too high by at most the number of records over ``counters + 1``.
     ledger
         A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
         Default: the one of :class:`use_ledger`, else none.

@@ -24,7 +24,7 @@ class DpAccessor:
         self._frame = frame
 
     def __repr__(self) -> str:
-        return "<dpframe accessor: hhh, explain, receipt, report, plot>"
+        return "<dpframe accessor: hhh, heavy_hitters, explain, receipt, report, plot>"
 
     def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
         """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
@@ -40,6 +40,20 @@ class DpAccessor:
         from dpframe.frontends.functions import hhh
 
         return hhh(self._frame, hierarchy, **arguments)
+
+    def heavy_hitters(self, column: str, **arguments: Any) -> pd.DataFrame:
+        """Frequent values of one column; arguments as in :func:`dpframe.heavy_hitters`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300 + ["LGA"] * 200})
+        >>> trips.dp.heavy_hitters("origin", k=1, epsilon=1.0, delta=1e-6)["origin"].tolist()
+        ['JFK']
+        """
+        from dpframe.frontends.heavy_hitters import heavy_hitters
+
+        return heavy_hitters(self._frame, column, **arguments)
 
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
         """What :meth:`hhh` with these arguments would do; reads column names, no data."""

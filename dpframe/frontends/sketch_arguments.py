@@ -7,9 +7,10 @@ import pyarrow as pa
 
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.frontends.arguments import DELTA, EPSILON, _budget, _number, _whole
+from dpframe.frontends.arguments import DELTA, EPSILON, amount, number, whole
 from dpframe.sketch_plan import SketchPlan, Structure, make_sketch_plan
-from dpframe.sketches._batches import NAMES, Kind, whole
+from dpframe.sketches._batches import NAMES, Kind
+from dpframe.sketches._batches import whole as as_column
 from dpframe.sketches._sketch import LARGEST, Sketch
 from dpframe.sketches._state import in_order
 from dpframe.sketches.merging import MergedSketch
@@ -28,7 +29,7 @@ def sketch_plan_from(
 ) -> SketchPlan:
     """A plan from unchecked arguments and the public parameters of a sketch."""
     structure = _structure(sketch)
-    checked_epsilon = _budget("epsilon", epsilon, *EPSILON, "for example 1.0")
+    checked_epsilon = amount("epsilon", epsilon, *EPSILON, "for example 1.0")
     return make_sketch_plan(
         structure=structure,
         unit=sketch._unit,
@@ -38,7 +39,7 @@ def sketch_plan_from(
         budget=Budget(epsilon=checked_epsilon, delta=_delta(delta, universe)),
         universe=None if universe is None else _universe(universe),
         records=_records(records, structure, universe),
-        confidence=_number("confidence", confidence, 0.5, 0.999999),
+        confidence=number("confidence", confidence, 0.5, 0.999999),
     )
 
 
@@ -56,7 +57,7 @@ def check_kind(plan: SketchPlan, kind: Kind | None) -> None:
 
 def hint(value: object) -> int | None:
     """About how many records there are, as a public number."""
-    return None if value is None else _whole("records", value, 0, 2**53)
+    return None if value is None else whole("records", value, 0, 2**53)
 
 
 def _structure(sketch: Sketch) -> Structure:
@@ -74,7 +75,7 @@ def _delta(delta: object, universe: object) -> float:
                 "delta is missing: pass delta=, well below one over the number of people; or "
                 "universe=, a public list of all keys, for a release with delta = 0."
             )
-        return _budget("delta", delta, *DELTA, "well below one over the number of people")
+        return amount("delta", delta, *DELTA, "well below one over the number of people")
     if delta is not None:
         raise ParameterError(
             f"delta ({delta!r}) does not go with universe=: noise on every listed key needs no "
@@ -91,7 +92,7 @@ def _contributions(value: object, unit: str) -> int:
             f"max_contributions ({value!r}) is for sketches of single records: this one counts "
             "users as a whole already, with at most max_items items each. Leave it out."
         )
-    return _whole("max_contributions", value, 1, 1_000_000)
+    return whole("max_contributions", value, 1, 1_000_000)
 
 
 def _records(value: object, structure: Structure, universe: object) -> int | None:
@@ -102,7 +103,7 @@ def _records(value: object, structure: Structure, universe: object) -> int | Non
             "records is not needed for the sketch of one stream: its error is released with the "
             "counts, and gives upper. Leave it out."
         )
-    return _whole("records", value, 0, 2**53)
+    return whole("records", value, 0, 2**53)
 
 
 def _universe(universe: object) -> pa.Array:
@@ -114,7 +115,7 @@ def _universe(universe: object) -> pa.Array:
     told: DpframeError | None = None
     column = None
     try:
-        column = whole(universe, None)
+        column = as_column(universe, None)
     except (ParameterError, ParameterTypeError) as error:
         told = type(error)(f"universe does not hold keys: {error}")
     if told is not None:

@@ -43,7 +43,7 @@ def run(
 ) -> NoisyNodes:
     """Release every level, then select from the finest up."""
     noisy = [single_stream(state, laws) for state in levels]
-    found = _released(noisy, hierarchy, threshold)
+    found = _released(noisy, hierarchy)
     chosen, residual = selected(found, threshold=threshold)
     kept = np.flatnonzero(chosen)
     rank = np.cumsum(chosen) - 1
@@ -55,7 +55,7 @@ def run(
         level=found.level[kept],
         ancestor=np.where(ancestor >= 0, rank[ancestor], -1),
         residual=residual[kept],
-        count=found.count[kept],
+        count=found.upper[kept],
         terms=np.ones(len(kept), dtype=np.int64),
         keys=tuple(pa.chunked_array([pa.array(column, pa.string())]) for column in columns),
         bounds=((found.lower - two)[kept], (found.upper + one)[kept]),
@@ -68,25 +68,30 @@ class Released:
     """Released nodes of all levels. Public.
 
     ``above`` is the position of the nearest released ancestor, -1 if none. But for the noise the
-    true count lies between ``lower`` = U - alpha_hat and ``upper`` = U; ``count`` is one of them.
+    true count lies between ``lower`` = U - alpha_hat and ``upper`` = U.
     """
 
     level: NDArray[np.int64]
     above: NDArray[np.int64]
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
-    count: NDArray[np.int64]
     keys: list[Key]
 
 
 def selected(found: Released, *, threshold: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Post-processing: nodes whose estimate, less that of the topmost selected nodes below them,
-    reaches the threshold; and that difference."""
-    count = found.count
+    """Post-processing: nodes whose count U, less that of the topmost selected nodes below them,
+    reaches the threshold; and that difference.
+
+    Decrements take from a heavy key, which is there all along, all of their error: U is the better
+    estimate of a heavy node. But where the sketch error reaches the threshold U would lift every
+    key of the sketch over it: there the lower end of the node must reach it too.
+    """
+    count = found.upper
+    sure = (found.upper - found.lower < threshold) | (found.lower >= threshold)
     covered, chosen = np.zeros_like(count), np.zeros(len(count), dtype=bool)
     for level in range(int(found.level.max(initial=0)), 0, -1):
         here = np.flatnonzero(found.level == level)
-        chosen[here] = count[here] - covered[here] >= threshold
+        chosen[here] = sure[here] & (count[here] - covered[here] >= threshold)
         inner = here[found.above[here] >= 0]
         passed = np.where(chosen[inner], count[inner], covered[inner])
         np.add.at(covered, found.above[inner], passed)
@@ -101,13 +106,8 @@ def _chosen_above(above: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArra
     return ancestor
 
 
-def _released(noisy: Sequence[NoisySketch], hierarchy: Hierarchy, threshold: int) -> Released:
-    """All levels together.
-
-    Decrements take from heavy keys, which were there all along, nearly all of their error, so U is
-    the better estimate of a heavy node. Where a level's alpha_hat reaches the threshold it would
-    lift every key of the sketch over it, and U - alpha_hat is used.
-    """
+def _released(noisy: Sequence[NoisySketch], hierarchy: Hierarchy) -> Released:
+    """All levels together."""
     sizes = [len(level.upper) for level in noisy]
     depth = np.repeat(np.arange(1, len(noisy) + 1), sizes).astype(np.int64)
     upper = np.concatenate([level.upper for level in noisy])
@@ -119,7 +119,6 @@ def _released(noisy: Sequence[NoisySketch], hierarchy: Hierarchy, threshold: int
         above=_nearest(depth, keys, hierarchy),
         lower=lower,
         upper=upper,
-        count=np.where(error < threshold, upper, lower),
         keys=keys,
     )
 

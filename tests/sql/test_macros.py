@@ -229,7 +229,7 @@ def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
     rows = con.execute("FROM dp_functions()").fetchall()
     for name, parameters, description in rows:
         assert len(description or "") > 20, name
-        assert (len(parameters) > 10) == (name in ("dp_hhh", "dp_explain"))
+        assert (len(parameters) > 10) == (name in ("dp_hhh", "dp_heavy_hitters", "dp_explain"))
     hhh_parameters = {row[0]: row[1] for row in rows}["dp_hhh"]
     explain_parameters = {row[0]: row[1] for row in rows}["dp_explain"]
     assert [p for p in hhh_parameters if p != "release"] == explain_parameters

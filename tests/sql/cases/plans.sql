@@ -25,4 +25,4 @@ SELECT accountant, spent_epsilon, spent_delta, left_epsilon, releases FROM dp_bu
 VALUES ('sum', 1.0, 1e-6::DOUBLE, 999.0, 1);
 
 SELECT name FROM dp_functions();
-VALUES ('dp_budget'), ('dp_explain'), ('dp_functions'), ('dp_hhh'), ('dp_releases');
+VALUES ('dp_budget'), ('dp_explain'), ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'), ('dp_releases');

@@ -1,0 +1,113 @@
+"""Frequent values of a flat column: a hierarchy of one level, largest counts first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.testing import seeded_noise
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+
+WORDS = pd.DataFrame(
+    {
+        "word": ["fix"] * 900 + ["add"] * 500 + ["é"] * 300 + [None] * 200 + ["rare"] * 2,
+        "count": [1] * 1000 + [2] * 902,
+        "who": [i // 2 for i in range(1902)],
+    }
+)
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "streaming", "laplace", "gaussian"])
+def test_the_rows_are_those_of_a_hierarchy_of_one_level(mechanism: str) -> None:
+    """Under the same draws: level 1 of ``hhh``, in another order."""
+    with seeded_noise(7):
+        flat = dp.heavy_hitters(WORDS, "word", mechanism=mechanism, **BUDGET)
+    with seeded_noise(7):
+        whole = dp.hhh(WORDS, ["word"], mechanism=mechanism, remainder=False, **BUDGET)
+    expected = whole.sort_values("count", ascending=False)[["word", "count", "lower", "upper"]]
+    pd.testing.assert_frame_equal(flat, expected.reset_index(drop=True))
+    assert set(flat["word"]) == {"fix", "add", "é", "<invalid>"}
+    assert flat.dp.receipt["hierarchy"] == "columns:word"
+    assert flat.dp.receipt["mechanism"] == mechanism
+
+
+def test_k_takes_the_largest_of_what_is_released() -> None:
+    """Choosing among released values changes no number and costs nothing."""
+    with seeded_noise(7):
+        everything = dp.heavy_hitters(WORDS, "word", **BUDGET)
+    for k in (1, 3, 100):
+        with seeded_noise(7):
+            some = WORDS.dp.heavy_hitters("word", k=k, **BUDGET)
+        pd.testing.assert_frame_equal(some, everything.head(k))
+        assert some.dp.receipt["epsilon"] == 1.0
+
+
+def test_equal_counts_are_sorted_by_value() -> None:
+    """Ties come in the order of the values, whatever the order of the rows."""
+    from dpframe.postprocess.flat import flat
+
+    rows = pd.DataFrame({"level": [0, 1, 1, 1], "x": [None, "b", "c", "a"], "count": [9, 3, 5, 3]})
+    rows = rows.assign(lower=0, upper=9)
+    assert flat(rows, "x", None)["x"].tolist() == ["c", "a", "b"]
+    assert flat(rows, "x", 2)["x"].tolist() == ["c", "a"]
+
+
+@pytest.mark.parametrize("options", ["", ", mechanism := 'streaming', counters := 50"])
+def test_sql_gives_the_same_rows(options: str) -> None:
+    """Same names, order, types and numbers under the same draws."""
+    arguments = {"mechanism": "streaming", "counters": 50} if options else {}
+    with seeded_noise(3), duckdb.connect() as con:
+        con.register("frame", WORDS)
+        con.execute("CREATE TABLE words AS FROM frame")
+        dp.register(con)
+        found = con.execute(
+            "SELECT * FROM dp_heavy_hitters('words', 'word', k := 3, epsilon := 1.0, "
+            f"delta := 1e-6{options})"
+        ).df()
+    with seeded_noise(3):
+        expected = dp.heavy_hitters(WORDS, "word", k=3, **BUDGET, **arguments)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_users_a_ledger_and_a_name(tmp_path: Path) -> None:
+    """Charged once under a name; ``hhh`` with the same request replays the same release."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-4)
+    named: dict[str, Any] = {**BUDGET, "user": "who", "ledger": ledger, "release": "words"}
+    first = dp.heavy_hitters(WORDS, "word", k=2, **named)
+    again = dp.heavy_hitters(WORDS, "word", **named)
+    pd.testing.assert_frame_equal(first, again.head(2))
+    replayed = dp.hhh(WORDS, ["word"], remainder=False, **named)
+    assert sorted(replayed["count"]) == sorted(again["count"])
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+
+
+def test_a_column_of_the_result_keeps_its_name() -> None:
+    """A column called ``count`` is told apart from the counts."""
+    found = dp.heavy_hitters(WORDS, "count", **BUDGET)
+    assert list(found.columns) == ["count_", "count", "lower", "upper"]
+
+
+@pytest.mark.parametrize(
+    ("column", "wrong", "error", "said"),
+    [
+        (["word"], {}, dp.ParameterTypeError, "name of one column"),
+        (None, {}, dp.ParameterTypeError, "name of one column"),
+        ("wrd", {}, dp.ColumnError, "Did you mean 'word'?"),
+        ("word", {"k": 0}, dp.ParameterError, "k (0)"),
+        ("word", {"k": 2.5}, dp.ParameterTypeError, "k must be a whole number"),
+        ("word", {"counters": 5}, dp.ParameterError, "mechanism='streaming'"),
+        ("word", {"epsilon": None}, dp.BudgetError, "epsilon is missing"),
+    ],
+)
+def test_wrong_arguments(
+    column: Any, wrong: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error) as raised:
+        dp.heavy_hitters(WORDS, column, **{**BUDGET, **wrong})
+    assert said in str(raised.value)
