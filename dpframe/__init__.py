@@ -30,6 +30,7 @@ from dpframe.frontends.sketches import (
     PrivacyAwareMisraGries,
     merge_sketches,
 )
+from dpframe.frontends.streaming import StreamingHHH
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
@@ -53,6 +54,7 @@ __all__ = [
     "ReleaseNameError",
     "SourceError",
     "Spending",
+    "StreamingHHH",
     "ThresholdError",
     "__version__",
     "code",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Contribution = Literal["share", "records"]
+Contribution = Literal["share", "records", "items"]
 
 SHARE_GRID = 256
 """Units that the weight 1 of a user is divided into; counts of shares are exact to 1/256."""
@@ -25,7 +25,8 @@ class PrivacyUnit:
     """Who is protected: neighbouring tables differ by adding or removing one of these.
 
     Without ``user`` the unit is one record. With ``user`` it is everything that one user has,
-    either as shares (each user weighs 1) or as at most ``max_contributions`` records.
+    as shares (each user weighs 1), as at most ``max_contributions`` records, or as at most so many
+    different items, each counted once.
     """
 
     user: str | None = None
@@ -48,9 +49,10 @@ class PrivacyUnit:
             return "adding or removing one record"
         if self.contribution == "share":
             return f"adding or removing one user ({self.user!r}) with all their records"
+        what = "of whose different values" if self.contribution == "items" else "of which"
         return (
             f"adding or removing one user ({self.user!r}) with all their records, "
-            f"of which at most {self.max_contributions} are counted"
+            f"{what} at most {self.max_contributions} are counted"
         )
 
     @property
@@ -60,6 +62,11 @@ class PrivacyUnit:
             return "records"
         if self.contribution == "share":
             return "users, each weighing 1 in total, divided evenly over their records"
+        if self.contribution == "items":
+            return (
+                "users, each once at every node above a uniform sample of at most "
+                f"{self.max_contributions} of their different values"
+            )
         return f"records, a uniform sample of at most {self.max_contributions} of each user"
 
 

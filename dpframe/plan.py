@@ -7,39 +7,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
 
-from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.compose import Profile, group_profile
+from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.laws import Laws
-from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
-from dpframe.accounting.printed import printed_lower_bound
-from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.accounting.levels import LevelLaws, level_profile
+from dpframe.accounting.sketches import SketchLaws
 from dpframe.budget import Budget, PrivacyUnit, per_record
-from dpframe.errors import ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
-from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh, streaming_hhh
+from dpframe.mechanisms import (
+    level_histograms,
+    merged_streaming,
+    offline_hhh,
+    printed_hhh,
+    streaming_hhh,
+)
 from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
+from dpframe.plan_laws import (
+    DEFAULT_COUNTERS,
+    MECHANISMS,
+    AnyLaws,
+    Mechanism,
+    chosen_laws,
+    default_release_share,
+)
 from dpframe.postprocess.intervals import half_width
 from dpframe.sketches import SketchState
 from dpframe.tree import CountTree, NoisyNodes
 
-Mechanism = Literal["offline", "streaming", "laplace", "gaussian", "paper"]
-MECHANISMS: tuple[str, ...] = get_args(Mechanism)
+__all__ = [
+    "DEFAULT_COUNTERS",
+    "MECHANISMS",
+    "AnyLaws",
+    "Counted",
+    "Mechanism",
+    "Plan",
+    "default_release_share",
+    "make_plan",
+]
 
 Counted = CountTree | tuple[SketchState, ...]
 """What a mechanism starts from: the true counts above a band, or one sketch a level. Private."""
-
-DEFAULT_COUNTERS = 2000
-"""Counters of a sketch, if nobody says how many."""
 
 PROFILE_POINTS = 40
 """Steps of the privacy profile, from epsilon 0 to that of one record."""
 
 
-AnyLaws = Laws | LevelLaws | PrintedLaws | SketchLaws
-_OneNoise = (LevelLaws, SketchLaws)
+_OneNoise = (LevelLaws, SketchLaws, GshmLaws)
 """Laws that decide and publish with one draw."""
 
 
@@ -106,6 +121,8 @@ class Plan:
             return self.laws.threshold - self.laws.noise.highest
         if isinstance(self.laws, SketchLaws):
             return max(1, self.laws.theta - self.laws.noise.highest - self.laws.shared.highest)
+        if isinstance(self.laws, GshmLaws):
+            return max(1, 1 + self.laws.t - self.laws.noise.highest)
         reach = self.test.highest
         if isinstance(self.laws, PrintedLaws):
             reach += self.laws.gamma.highest
@@ -114,6 +131,8 @@ class Plan:
     @property
     def delta_spent(self) -> float:
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        if isinstance(self.laws, GshmLaws):
+            return self.laws.delta
         record = per_record(self.budget, self.unit.moves)
         return self.budget.delta * min(1.0, self.laws.delta / record.delta)
 
@@ -140,6 +159,8 @@ class Plan:
                 )
                 for e in epsilons
             )
+        elif isinstance(self.laws, SketchLaws):
+            points = tuple((e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons)
         else:
             return whole
         return (*group_profile(points[:-1], self.unit.moves), *whole)
@@ -147,6 +168,11 @@ class Plan:
     def run(self, counted: Counted) -> NoisyNodes:
         """The only noisy step."""
         threshold = self.threshold * self.grid
+        if isinstance(self.laws, GshmLaws):
+            assert isinstance(counted, tuple)
+            return merged_streaming.run(
+                counted, laws=self.laws, threshold=threshold, hierarchy=self.hierarchy
+            )
         if isinstance(self.laws, SketchLaws):
             assert isinstance(counted, tuple)
             return streaming_hhh.run(
@@ -176,6 +202,11 @@ class Plan:
             remainder=self.remainder,
         )
 
+    @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take a user at a time, and nothing released bounds their error."""
+        return isinstance(self.laws, GshmLaws)
+
     def half_width(self, terms: int) -> int:
         """Half width of the interval for a count of that many releases, in units."""
         return half_width(self.release, max(1, terms), self.confidence)
@@ -185,7 +216,7 @@ class Plan:
         """P(a residual equal to the threshold is selected)."""
         if isinstance(self.laws, PrintedLaws):
             return printed_hhh.chance_at_threshold(self.laws)
-        if isinstance(self.laws, SketchLaws):
+        if isinstance(self.laws, SketchLaws | GshmLaws):
             return self.laws.chance(self.threshold)
         test = self.test
         return float(test.at_least()[max(0, -test.lowest)])
@@ -219,40 +250,17 @@ def make_plan(
 ) -> Plan:
     """Choose the noise for one release of heavy hitters. Pure: no data, no randomness."""
     asked = {"threshold": threshold, "release_share": release_share}
-    record = per_record(budget, unit.moves)
-    laws: AnyLaws
-    if mechanism == "offline":
-        options = law_options(
-            height=hierarchy.height,
-            epsilon=record.epsilon,
-            delta=record.delta,
-            remainder=remainder,
-            release_share=release_share or default_release_share(hierarchy.height, remainder),
-            grid=unit.grid,
-            threshold=threshold,
-        )
-        smallest = smallest_threshold(options)
-        threshold = _at_least(threshold, smallest, budget, hierarchy.height)
-        laws = choose_laws(options, threshold)
-    elif unit.grid > 1:
-        raise ParameterError(
-            f"mechanism={mechanism!r} counts records, not shares of users: pass "
-            "contribution='records' with max_contributions=, or use mechanism='offline'."
-        )
-    elif mechanism == "streaming":
-        _check_streaming(unit, release_share)
-        laws = sketch_laws(sketches=hierarchy.height, epsilon=record.epsilon, delta=record.delta)
-        threshold = laws.theta if threshold is None else threshold
-    elif mechanism == "paper":
-        laws, threshold = _printed(hierarchy.height, record, threshold, remainder, acknowledge)
-    else:
-        laws = level_laws(
-            mechanism,
-            levels=hierarchy.height + remainder,
-            epsilon=record.epsilon,
-            delta=record.delta,
-        )
-        threshold = _at_least(threshold, laws.threshold, budget, hierarchy.height)
+    laws, threshold = chosen_laws(
+        mechanism,
+        hierarchy=hierarchy,
+        unit=unit,
+        budget=budget,
+        threshold=threshold,
+        remainder=remainder,
+        release_share=release_share,
+        acknowledge=acknowledge,
+        counters=counters,
+    )
     return Plan(
         hierarchy=hierarchy,
         unit=unit,
@@ -265,64 +273,3 @@ def make_plan(
         asked=asked,
         counters=counters,
     )
-
-
-def default_release_share(height: int, remainder: bool) -> float:
-    """Part of epsilon that the released count gets; a third from three paid nodes on."""
-    return 1 / min(3, max(2, height + remainder))
-
-
-def _at_least(threshold: int | None, smallest: int, budget: Budget, height: int) -> int:
-    if threshold is not None and threshold < smallest:
-        raise ThresholdError(
-            f"threshold ({threshold}) is below the smallest private threshold {smallest} for "
-            f"epsilon={budget.epsilon:g}, delta={budget.delta:g}, height={height}: "
-            "raise threshold, epsilon or delta."
-        )
-    return smallest if threshold is None else threshold
-
-
-def _check_streaming(unit: PrivacyUnit, release_share: float | None) -> None:
-    if unit.user is not None:
-        raise ParameterError(
-            "mechanism='streaming' protects single records: to bound what users contribute, all "
-            "their rows must be at hand. Use mechanism='offline' with user=, or feed a "
-            "dp.PrivacyAwareMisraGries with one user at a time."
-        )
-    if release_share is not None:
-        raise ParameterError(
-            f"release_share ({release_share!r}) divides epsilon between two draws; "
-            "mechanism='streaming' has one draw for both. Leave it out."
-        )
-
-
-def _printed(
-    height: int, record: Budget, threshold: int | None, remainder: bool, acknowledge: bool
-) -> tuple[PrintedLaws, int]:
-    if height >= 5:
-        bound = printed_lower_bound(record.epsilon, height)
-        raise ParameterError(
-            f"mechanism='paper' is refused at height {height}: the printed algorithm is not "
-            f"private from height 5 on; at epsilon={record.epsilon:g} its delta is at least "
-            f"{bound:.1e}, not the requested {record.delta:g} (docs/soundness.md). "
-            "Use mechanism='offline'."
-        )
-    if not acknowledge:
-        raise ParameterError(
-            "mechanism='paper' is the algorithm as printed, kept for comparison: pass "
-            "acknowledge=True to run it, or use mechanism='offline', which has less noise."
-        )
-    if remainder:
-        raise ParameterError(
-            "mechanism='paper' releases no remainder, and adding one is not private at height 4: "
-            "pass remainder=False."
-        )
-    smallest = printed_hhh.smallest_threshold(record.epsilon, record.delta, height)
-    threshold = _at_least(threshold, smallest, record, height)
-    laws = printed_hhh.printed_laws(record.epsilon, height, threshold)
-    if laws.delta > record.delta:
-        raise ParameterError(
-            f"mechanism='paper' costs delta={laws.delta:.2g} at threshold {threshold}, more than "
-            f"the requested {record.delta:g}: raise threshold."
-        )
-    return laws, threshold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketches import SketchLaws
 from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
@@ -45,7 +46,7 @@ class Quantity:
 
 def quantities(plan: Plan) -> list[Quantity]:
     """Everything about a release that is known before the data are read."""
-    if isinstance(plan.laws, SketchLaws):
+    if isinstance(plan.laws, SketchLaws | GshmLaws):
         return _sketch_quantities(plan, plan.laws)
     what = "users" if plan.grid > 1 else "records"
     release_sd = plan.release.sd / plan.grid
@@ -96,25 +97,43 @@ def quantities(plan: Plan) -> list[Quantity]:
     return out
 
 
-def _sketch_quantities(plan: Plan, laws: SketchLaws) -> list[Quantity]:
-    counters = plan.counters or 0
-    return [
+def _sketch_quantities(plan: Plan, laws: SketchLaws | GshmLaws) -> list[Quantity]:
+    counters, most = plan.counters or 0, plan.unit.moves
+    sets = isinstance(laws, GshmLaws)
+    hidden = 1 + laws.t if isinstance(laws, GshmLaws) else laws.theta
+    sketch = Quantity("sketch", "Misra-Gries", "one record at a time")
+    if sets:
+        sketch = Quantity(
+            "sketch", "privacy-aware Misra-Gries", "one user at a time, which has the least noise"
+        )
+    elif plan.unit.user is not None:
+        sketch = Quantity(
+            "sketch", "Misra-Gries", f"groups of {most} records, which have the least noise"
+        )
+    error = Quantity(
+        "sketch error",
+        f"at most records / {counters + 1}",
+        "how far a count can be too high before noise; released a level as sketch_error",
+    )
+    if sets:
+        error = Quantity(
+            "sketch error",
+            f"at most records / {counters + 1}",
+            "how far a count can be too low before noise; not released, so upper is missing",
+        )
+    out = [
         Quantity(
             "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
         ),
         Quantity("mechanism", plan.mechanism, PAPERS[plan.mechanism]),
         Quantity("hierarchy", plan.hierarchy.spec, f"{plan.height} levels: {_few(plan)}"),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
+        sketch,
         Quantity("counters", counters, f"of each of {plan.height} sketches, one a level"),
         Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
-        Quantity("hidden below", laws.theta, "noisy counters below this are not even looked at"),
-        Quantity(
-            "sketch error",
-            f"at most records / {counters + 1}",
-            "how far a count can be too high before noise; released a level as sketch_error",
-        ),
+        Quantity("hidden below", hidden, "noisy counters below this are not even looked at"),
+        error,
         Quantity("release noise", _noise(laws.noise, 1), "added to what is reported"),
-        Quantity("error noise", _noise(laws.shared, 1), "added to the sketch error of each level"),
         Quantity("standard error", round(laws.noise.sd, 3), "of the noise in a reported count"),
         Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
         Quantity(
@@ -123,6 +142,10 @@ def _sketch_quantities(plan: Plan, laws: SketchLaws) -> list[Quantity]:
             "upper bound from the tables that are drawn from",
         ),
     ]
+    if isinstance(laws, SketchLaws):
+        noise = _noise(laws.shared, 1)
+        out.insert(-3, Quantity("error noise", noise, "added to the sketch error of each level"))
+    return out
 
 
 def rounded_up(x: float) -> str:

@@ -181,6 +181,11 @@ def _intervals(plan: Plan) -> str:
             "lower and upper cover the noise of the count; the count was also selected upon, so "
             "the confidence is nominal near the threshold"
         )
+    if plan.by_user_sets:
+        return (
+            "lower holds the noise; nothing released says how far a count is too low, so upper is "
+            "missing"
+        )
     if plan.mechanism == "streaming":
         return (
             "lower and upper hold the sketch error and the noise together; the confidence is of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +25,8 @@ from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_delta, sketch_laws
 from dpframe.budget import Budget, per_record
 from dpframe.errors import BudgetError
+from dpframe.hierarchy import Hierarchy
+from dpframe.mechanisms import merged_streaming
 from dpframe.mechanisms.sketch_release import (
     NoisyCounts,
     NoisySketch,
@@ -34,6 +37,7 @@ from dpframe.mechanisms.sketch_release import (
 )
 from dpframe.noise import NoiseTable
 from dpframe.sketches._state import SketchState
+from dpframe.tree import NoisyNodes
 
 Structure = Literal["variant", "standard", "sum", "bounded", "users"]
 """What a record can change: a stream's sketch (two kinds), a merge (two ways), users' sets."""
@@ -64,6 +68,8 @@ class SketchPlan:
         Public keys, ascending; None for keys that nobody listed.
     records
         Public upper bound on the records (or items of users) that went in.
+    levels
+        Sketches that one record enters: of a merge with one a level their number.
     """
 
     structure: Structure
@@ -76,6 +82,7 @@ class SketchPlan:
     records: int | None
     confidence: float
     laws: SketchLaws | LatticeLaws | GshmLaws | PureLaws
+    levels: int = 1
 
     @property
     def single(self) -> bool:
@@ -117,14 +124,13 @@ class SketchPlan:
         return (*group_profile(found, self.max_contributions), whole)
 
     def _delta(self, epsilon: float) -> float:
-        laws, one = self.laws, {"sketches": 1, "epsilon": epsilon}
+        laws = self.laws
         if isinstance(laws, PureLaws):
             return laws.delta(epsilon)
+        common = {"scale": laws.scale, "sketches": self.levels, "epsilon": epsilon}
         if isinstance(laws, GshmLaws):
-            return gshm_delta(
-                laws.noise, scale=laws.scale, t=laws.t, changed=laws.changed, epsilon=epsilon
-            )
-        table = {"family": laws.family, "scale": laws.scale, "theta": laws.theta, **one}
+            return gshm_delta(laws.noise, t=laws.t, changed=laws.changed, **common)  # type: ignore[arg-type]
+        table = {"family": laws.family, "theta": laws.theta, **common}
         if isinstance(laws, LatticeLaws):
             return lattice_delta(laws.noise, counters=self.counters, merged=laws.merged, **table)  # type: ignore[arg-type]
         return sketch_delta(laws.noise, unshared=laws.unshared, **table)  # type: ignore[arg-type]
@@ -190,8 +196,12 @@ def make_sketch_plan(
     universe: pa.Array | None = None,
     records: int | None = None,
     confidence: float = 0.95,
+    levels: int = 1,
 ) -> SketchPlan:
-    """Choose noise and threshold; BudgetError if nothing reaches the budget."""
+    """Choose noise and threshold; BudgetError if nothing reaches the budget.
+
+    More than one level only for what is merged, without a universe.
+    """
     record = _record(budget, max_contributions)
     if record.epsilon < LEAST_EPSILON and max_contributions > 1:
         raise BudgetError(
@@ -205,10 +215,10 @@ def make_sketch_plan(
         processed = structure in ("variant", "standard", "sum")
         laws = pure_laws(counters=counters, epsilon=record.epsilon, post_processed=processed)
     elif structure == "sum":
-        laws = lattice_laws(counters=counters, sketches=1, merged=True, **common)
+        laws = lattice_laws(counters=counters, sketches=levels, merged=True, **common)
     elif structure in ("bounded", "users"):
-        _check_table(counters, record)
-        laws = gshm_laws(changed=counters, **common)
+        _check_table(counters * levels, record)
+        laws = gshm_laws(changed=counters, sketches=levels, **common)
     else:
         laws = sketch_laws(
             sketches=1, standard=structure == "standard", counters=counters, **common
@@ -224,7 +234,65 @@ def make_sketch_plan(
         records=records,
         confidence=confidence,
         laws=laws,
+        levels=levels,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedStreamPlan:
+    """The release of merged sketches of one stream a level: laws for all levels, and a selection.
+
+    ``threshold``, in records, is what the residual of a node must reach.
+    """
+
+    hierarchy: Hierarchy
+    sketch: SketchPlan
+    threshold: int
+
+    @property
+    def grid(self) -> int:
+        return self.sketch.grid
+
+    def half_width(self, terms: int) -> int:
+        """Of the interval for the noise in a count, which has one draw, in units."""
+        return self.sketch.above
+
+    def run(self, states: Sequence[SketchState]) -> NoisyNodes:
+        """The only noisy step."""
+        laws = self.sketch.laws
+        assert isinstance(laws, LatticeLaws | GshmLaws)
+        threshold = self.threshold * self.grid
+        return merged_streaming.run(
+            states, laws=laws, threshold=threshold, hierarchy=self.hierarchy
+        )
+
+
+def make_merged_stream_plan(
+    *,
+    hierarchy: Hierarchy,
+    method: Literal["bounded", "sum"],
+    counters: int,
+    sketches: int,
+    budget: Budget,
+    threshold: int | None = None,
+    records: int | None = None,
+    confidence: float = 0.95,
+) -> MergedStreamPlan:
+    """A plan for ``sketches`` streams; the default threshold is the smallest private one."""
+    sketch = make_sketch_plan(
+        structure=method,
+        unit="record",
+        counters=counters,
+        sketches=sketches,
+        budget=budget,
+        records=records,
+        confidence=confidence,
+        levels=hierarchy.height,
+    )
+    if threshold is None:
+        assert sketch.threshold is not None
+        threshold = -(-sketch.threshold // sketch.grid)
+    return MergedStreamPlan(hierarchy=hierarchy, sketch=sketch, threshold=threshold)
 
 
 def _check_table(counters: int, record: Budget) -> None:

@@ -13,9 +13,11 @@ from dpframe.accounting.sketches import SketchLaws
 from dpframe.noise import NoiseTable
 from dpframe.quantities import Quantity, rounded_up
 from dpframe.receipt import UNTRACKED, Receipt
-from dpframe.sketch_plan import SketchPlan, Structure
+from dpframe.sketch_plan import MergedStreamPlan, SketchPlan, Structure
 
 SOURCE = "Lebeda, Tetek (PODS 2023)"
+
+SELECTION = "Biswas et al. (2024), Algorithm 3, corrected"
 
 NAMES: dict[Structure, str] = {
     "variant": "misra-gries",
@@ -61,12 +63,13 @@ def guarantee(plan: SketchPlan) -> str:
 def sensitivity(plan: SketchPlan) -> str:
     """What one record or user can change in what the noise is added to."""
     k = plan.counters
+    where = "" if plan.levels == 1 else f"on each of {plan.levels} levels "
     if isinstance(plan.laws, GshmLaws) or (plan.grid == 1 and not plan.single):
-        return f"one {plan.unit} moves at most {k} counters by 1, all in one direction"
+        return f"{where}one {plan.unit} moves at most {k} counters by 1, all in one direction"
     if plan.single:
         return "one record moves one of k counters C + alpha, or alpha, by 1"
     return (
-        f"one record moves the sum by at most {2 * k - 1}/{k + 1} (l1) and "
+        f"{where}one record moves the sum by at most {2 * k - 1}/{k + 1} (l1) and "
         f"sqrt({k * k + k - 1})/{k + 1} (l2), however many sketches are in it"
     )
 
@@ -109,6 +112,58 @@ def sketch_receipt(plan: SketchPlan, *, number: int) -> Receipt:
             "card": [[q.name, q.value, q.meaning] for q in _quantities(plan, number)],
         }
     )
+
+
+def numbered(receipt: Receipt, number: int) -> Receipt:
+    """The receipt of the ``number``-th release of the same sketches."""
+    card = [[q.name, q.value, q.meaning] for q in _again(number)]
+    return Receipt({**receipt, "release_number": number, "card": [*receipt["card"], *card]})
+
+
+def merged_stream_receipt(plan: MergedStreamPlan) -> Receipt:
+    """The receipt of merged streams; holds nothing of the sketches."""
+    sketch, hierarchy = plan.sketch, plan.hierarchy
+    name = f"streaming-{NAMES[sketch.structure]}"
+    source = f"{PAPERS[sketch.structure]}, a sketch a level; selection of {SELECTION}"
+    own = {
+        "mechanism": name,
+        "paper": source,
+        "hierarchy": hierarchy.spec,
+        "height": hierarchy.height,
+        "levels": list(hierarchy.level_names),
+        "method": sketch.structure,
+        "threshold": plan.threshold,
+        "remainder": False,
+        "noise": {"release": _noise(sketch)["count"]},
+        "card": [[q.name, q.value, q.meaning] for q in _stream_quantities(plan, name, source)],
+    }
+    return Receipt({**sketch_receipt(sketch, number=1), **own})
+
+
+def _stream_quantities(plan: MergedStreamPlan, name: str, source: str) -> list[Quantity]:
+    sketch, hierarchy = plan.sketch, plan.hierarchy
+    assert sketch.threshold is not None
+    lines = {q.name: q for q in _quantities(sketch, 1)}
+    lost = f"at most records / {sketch.counters + 1}"
+    return [
+        lines["guarantee"],
+        Quantity("mechanism", name, source),
+        Quantity("hierarchy", hierarchy.spec, f"{hierarchy.height} levels"),
+        lines["counts"],
+        Quantity("counters", sketch.counters, f"a level of each of {sketch.sketches} streams"),
+        lines["sensitivity"],
+        Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
+        Quantity(
+            "hidden below",
+            sketch.threshold / sketch.grid,
+            "noisy counts below this are not even looked at",
+        ),
+        Quantity("sketch error", lost, "how far counts can be too low before noise; not released"),
+        lines["noise"],
+        lines["noise error"],
+        Quantity("remainder", False, "whether the rest is released as level 0"),
+        lines["computed delta"],
+    ]
 
 
 def measured(receipt: Receipt, *, sketch_error: int | None, unpublished: int | None) -> Receipt:
@@ -170,11 +225,14 @@ def _quantities(plan: SketchPlan, number: int) -> list[Quantity]:
                 "upper bound from the tables that are drawn from",
             )
         )
-    if number > 1:
-        both = "both count" if number == 2 else "all count"
-        text = f"release {number} of this sketch; {both}"
-        out.append(Quantity("releases", number, text))
-    return out
+    return out + _again(number)
+
+
+def _again(number: int) -> list[Quantity]:
+    if number == 1:
+        return []
+    both = "both count" if number == 2 else "all count"
+    return [Quantity("releases", number, f"release {number} of this sketch; {both}")]
 
 
 def _noise(plan: SketchPlan) -> dict[str, Any]:

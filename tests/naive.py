@@ -293,3 +293,27 @@ def merged_sum(sketches: Sequence[Mapping[Any, int]], k: int) -> dict[Any, Fract
         for key, count in post_processed(sketch, k).items():
             total[key] = total.get(key, Fraction(0)) + count
     return total
+
+
+# -- streaming -----------------------------------------------------------------------------------
+
+
+def streamed_hitters(
+    released: Mapping[Path, int], errors: Sequence[int], *, threshold: int
+) -> dict[Path, tuple[int, int]]:
+    """(residual, count) of every selected node, from U of released ones and alpha_hat of levels.
+
+    The count is U. From the finest level up, a node is selected if U less that of the topmost
+    selected nodes below it, whether or not what lies between was released, reaches the threshold;
+    where twice the alpha_hat of its level does so, U - alpha_hat must reach it too.
+    """
+    chosen: dict[Path, tuple[int, int]] = {}
+    for path in sorted(released, key=len, reverse=True):
+        error = errors[len(path) - 1]
+        below = [p for p in chosen if p != path and p[: len(path)] == path]
+        topmost = [p for p in below if not any(p[:n] in below for n in range(1, len(p)))]
+        residual = released[path] - sum(chosen[p][1] for p in topmost)
+        sure = 2 * error < threshold or released[path] - error >= threshold
+        if sure and residual >= threshold:
+            chosen[path] = residual, released[path]
+    return chosen

@@ -16,6 +16,7 @@ LAYERS = [
     {"accounting"},
     {"postprocess.intervals", "postprocess.conditional", "postprocess.flat"},
     {"mechanisms"},
+    {"plan_laws"},
     {"plan", "sketch_plan", "ledger"},
     {"quantities"},
     {"advice"},

@@ -175,6 +175,9 @@ def _rows(result: DuckDBPyRelation | None) -> pa.Table:
 BATCH_ROWS = 1_000_000
 """Rows of a batch, about."""
 
+BATCH_BYTES = 2**28
+"""Bytes of a batch, about: long texts come in smaller batches."""
+
 
 def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterator[pa.RecordBatch]:
     def start() -> pa.RecordBatchReader:
@@ -185,7 +188,8 @@ def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterat
     reader, held = _withheld(what, start), []
     while (batch := _withheld(what, lambda: next(reader, None))) is not None:
         held.append(batch)  # DuckDB gives at most what it reads at once
-        if sum(part.num_rows for part in held) >= BATCH_ROWS:
+        rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
+        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield pa.concat_batches(held)
             held = []
     if held:

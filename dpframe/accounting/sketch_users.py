@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Literal
 
@@ -46,6 +47,8 @@ def better_user_laws(
         Their ``delta`` is for the whole user, or for one record of the plain sketch.
     """
     aware = gshm_laws(changed=counters, sketches=sketches, epsilon=epsilon, delta=delta)
+    if max_contributions * math.sqrt(sketches) > epsilon * aware.visible:
+        return "privacy-aware", aware  # noise for the group alone would be wider than that
     record = per_record(Budget(epsilon=epsilon, delta=delta), max_contributions)
     try:
         plain = sketch_laws(

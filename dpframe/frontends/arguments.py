@@ -114,7 +114,7 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
     if not isinstance(user, str):
         raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
     default = "share" if contribution is None else contribution
-    kind = _choice("contribution", default, ("share", "records"))
+    kind = _choice("contribution", default, ("share", "records", "items"))
     if kind == "share":
         if max_contributions is not None:
             raise ParameterError(
@@ -124,7 +124,7 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
         return PrivacyUnit(user=user)
     if max_contributions is None:
         raise ParameterError(
-            "contribution='records' needs max_contributions=, the number of records counted of "
+            f"contribution={kind!r} needs max_contributions=, the number of {kind} counted of "
             "each user; it must not be learned from the data."
         )
     bound = whole("max_contributions", max_contributions, 1, 1_000_000)

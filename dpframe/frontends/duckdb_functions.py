@@ -134,7 +134,7 @@ def _hhh_sql(
     if plan.counters is not None:
         if described is None:
             return sql_tables.not_stored(source)
-        sql_tables.check_stored(plan.hierarchy, described)
+        sql_tables.check_stored(plan.hierarchy, plan.unit, described)
         where = f"{literal(source.relation)}, {literal(path)}"
         rows = f"{OURS}.__dpframe_sketch({literal(token)}, {literal(call)}, {where})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"

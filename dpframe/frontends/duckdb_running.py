@@ -20,6 +20,7 @@ from dpframe.frontends.duckdb_types import (
 from dpframe.plan import Counted, Plan
 from dpframe.release import released, replayed
 from dpframe.sources.stream import LevelSketches, feed
+from dpframe.sources.user_stream import user_states
 
 
 def draw(
@@ -58,8 +59,10 @@ def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
         raise SourceError("this connection is closed.")
 
     def counted(plan: Plan) -> Counted:
-        levels = LevelSketches(plan.hierarchy, plan.counters or 0)
         with _duck.beside(con, relation, path, "the source") as rows:
+            if plan.unit.user is not None:
+                return user_states(rows, plan)
+            levels = LevelSketches(plan.hierarchy, plan.counters or 0)
             feed(levels.sketches, rows, plan.hierarchy)
         return levels.states()
 

@@ -59,9 +59,10 @@ def hhh(
         as one user. Without it single records are protected.
     contribution
         With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
-        of one row) or "records" (a uniform sample of at most ``max_contributions`` rows each).
+        of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or,
+        with "streaming", "items" (a user counts once at a node; at most so many leaves each).
     max_contributions
-        With ``contribution="records"``: rows counted of each user, at least 1.
+        With ``contribution="records"`` or "items": how many of each user, at least 1.
     mechanism
         "offline" (default: exact counts), "streaming" (one pass and one sketch a level, for data
         whose nodes do not fit in memory), the baselines "laplace" and "gaussian", or "paper" (as

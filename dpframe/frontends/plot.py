@@ -111,8 +111,9 @@ def _hover(frame: pd.DataFrame, names: tuple[str, ...], confidence: float) -> li
     numbers = (frame[name].tolist() for name in ("level", "count", "lower", "upper", "residual"))
     out = []
     for label, level, *counts in zip(frame["prefix"], *numbers, strict=True):
-        count, lower, upper, residual = (f"{n:,}" for n in counts)
-        lines = [f"<b>{_drawn(label)}</b>", f"count {count}", f"between {lower} and {upper}"]
+        count, lower, upper, residual = ("" if pd.isna(n) else f"{n:,}" for n in counts)
+        between = f"between {lower} and {upper}" if upper else f"at least {lower}"
+        lines = [f"<b>{_drawn(label)}</b>", f"count {count}", between]
         lines[-1] += f" ({100 * confidence:.6g} %)"
         lines.append(f"residual {residual}")
         lines.append(f"level {level}" + (f", {_drawn(names[level - 1])}" if level else ""))

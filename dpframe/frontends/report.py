@@ -96,10 +96,15 @@ def _nodes(frame: pd.DataFrame, receipt: Receipt, hierarchy: Hierarchy) -> dict[
         "confidence": _percent(receipt),
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
-        **{name: frame[name].astype("int64").tolist() for name in NUMBERS},
+        **{name: _whole(frame[name]) for name in NUMBERS},
         "parent": ancestor.tolist(),
         "area": areas(frame, ancestor).tolist(),
     }
+
+
+def _whole(numbers: pd.Series[int]) -> list[int | None]:
+    """Whole numbers, None where nothing is known."""
+    return [None if missing else int(n) for n, missing in zip(numbers, numbers.isna(), strict=True)]
 
 
 def _embedded(facts: dict[str, object]) -> str:
@@ -118,8 +123,10 @@ def _figures(frame: pd.DataFrame, receipt: Receipt) -> str:
     what = receipt["counts"].split(",")[0]
     total = frame[frame["level"] == 0]
     if len(total) == 1:
-        count, lower, upper = (int(total[name].iloc[0]) for name in ("count", "lower", "upper"))
-        between = f"{lower:,} to {upper:,}, {_percent(receipt)}"
+        count, lower, upper = (_whole(total[name])[0] for name in ("count", "lower", "upper"))
+        between = (
+            f"{lower:,} {'upwards' if upper is None else f'to {upper:,}'}, {_percent(receipt)}"
+        )
         rows.append((what.capitalize(), f"{count:,}", between))
     nodes = len(frame) - len(total)
     rows.append(("Nodes", f"{nodes:,}", f"in {receipt['height']} levels"))

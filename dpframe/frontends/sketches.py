@@ -5,19 +5,22 @@ The counting is that of :mod:`dpframe.sketches`; here it gets a private way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, overload
 
 from dpframe import sketches as raw
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import chosen_ledger
 from dpframe.frontends.sketch_arguments import check_kind, hint, sketch_plan_from
+from dpframe.frontends.streaming import StreamingHHH
 from dpframe.ledger import Charge
 from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.sketch_frame import sketch_frame, unpublished_at_most
 from dpframe.sketch_receipt import measured, sketch_receipt
 from dpframe.sketches._sketch import Sketch
 from dpframe.sketches.merging import combined
+from dpframe.sources.streaming import merged_streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,9 +227,20 @@ class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
         return merge_sketches([self, other])
 
 
+@overload
+def merge_sketches(
+    sketches: Iterable[StreamingHHH], *, method: str | None = None, records: int | None = None
+) -> StreamingHHH: ...
+@overload
 def merge_sketches(
     sketches: Iterable[Sketch], *, method: str | None = None, records: int | None = None
-) -> MergedSketch:
+) -> MergedSketch: ...
+def merge_sketches(
+    sketches: Iterable[Sketch] | Iterable[StreamingHHH],
+    *,
+    method: str | None = None,
+    records: int | None = None,
+) -> MergedSketch | StreamingHHH:
     """One sketch from several of the same class, number of counters k and kind of key.
 
     Parameters
@@ -247,6 +261,7 @@ def merge_sketches(
     Returns
     -------
     MergedSketch
+        Of several :class:`StreamingHHH` of one hierarchy a StreamingHHH, merged level by level.
 
     Raises
     ------
@@ -278,18 +293,34 @@ def merge_sketches(
     about = hint(records)
     if method is not None and records is not None:
         raise ParameterError("records chooses the method: pass one of the two.")
-    if method is None and isinstance(sketches, Iterable) and not isinstance(sketches, Sketch):
-        sketches = list(sketches)
-        method = _method(sketches, about)
-    return combined(sketches, method or "bounded", MergedSketch)
+    several: Any = sketches
+    if method is None and isinstance(several, Iterable) and not isinstance(several, Sketch):
+        several = list(several)
+        method = _method(several, about)
+    first, several = _peeked(several)
+    if isinstance(first, StreamingHHH):
+        return merged_streams(several, method or "bounded", StreamingHHH)
+    return combined(several, method or "bounded", MergedSketch)
 
 
-def _method(sketches: list[Sketch], records: int | None) -> str:
-    """Public facts decide: methods, units, k, and a declared number."""
+def _peeked(sketches: Any) -> tuple[object, Any]:
+    """The first, and all of them; what is generated is not held together."""
+    if not isinstance(sketches, Iterator):
+        return (sketches[0] if sketches and isinstance(sketches, list | tuple) else None), sketches
+    first = next(sketches, None)
+    return first, () if first is None else chain([first], sketches)
+
+
+def _method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:
+    """Public facts decide: methods, units, k, levels, and a declared number."""
     for sketch in sketches:
-        if isinstance(sketch, raw.MergedSketch):
+        if isinstance(sketch, raw.MergedSketch | StreamingHHH) and sketch.method:
             return sketch.method
     first = sketches[0] if sketches else None
-    if records is None or not isinstance(first, Sketch) or first._unit == "user":
+    if isinstance(first, Sketch) and first._unit == "user":
         return "bounded"
-    return "sum" if records <= FEW_RECORDS * first.counters**1.5 else "bounded"
+    if records is None or not isinstance(first, Sketch | StreamingHHH):
+        return "bounded"
+    levels = first.hierarchy.height if isinstance(first, StreamingHHH) else 1
+    few = FEW_RECORDS * levels**0.5 * first.counters**1.5
+    return "sum" if records <= few else "bounded"

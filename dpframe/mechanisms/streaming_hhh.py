@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.sketches import SketchLaws
+from dpframe.accounting.sketches import SketchLaws, sketch_delta
 from dpframe.hierarchy import INVALID, Hierarchy
 from dpframe.hierarchy.stream_keys import texts_of
 from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
@@ -31,6 +31,19 @@ from dpframe.sketches._state import SketchState
 from dpframe.tree import NoisyNodes
 
 Key = tuple[str | None, ...]
+
+
+def cost(laws: SketchLaws, *, epsilon: float) -> float:
+    """Delta of one release at ``epsilon``, an upper bound computed from the tables drawn from."""
+    return sketch_delta(
+        laws.noise,
+        family=laws.family,
+        scale=laws.scale,
+        theta=laws.theta,
+        sketches=laws.sketches,
+        epsilon=epsilon,
+        unshared=laws.unshared,
+    )
 
 
 def run(
@@ -83,11 +96,12 @@ def selected(found: Released, *, threshold: int) -> tuple[NDArray[np.bool_], NDA
     reaches the threshold; and that difference.
 
     Decrements take from a heavy key, which is there all along, all of their error: U is the better
-    estimate of a heavy node. But where the sketch error reaches the threshold U would lift every
-    key of the sketch over it: there the lower end of the node must reach it too.
+    estimate of a heavy node. But where the sketch error is not well below the threshold, U would
+    lift light keys over it: there the lower end of the node must reach it too.
     """
     count = found.upper
-    sure = (found.upper - found.lower < threshold) | (found.lower >= threshold)
+    error = found.upper - found.lower
+    sure = (2 * error < threshold) | (found.lower >= threshold)
     covered, chosen = np.zeros_like(count), np.zeros(len(count), dtype=bool)
     for level in range(int(found.level.max(initial=0)), 0, -1):
         here = np.flatnonzero(found.level == level)

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from dpframe.hierarchy import INVALID
 from dpframe.plan import Plan
+from dpframe.sketch_plan import MergedStreamPlan
 from dpframe.tree import NoisyNodes
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 """dtype of text columns: pandas 3 has one of its own."""
 
 
-def tidy(noisy: NoisyNodes, plan: Plan) -> pd.DataFrame:
+def tidy(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; by level and label."""
     hierarchy, grid = plan.hierarchy, plan.grid
     keys = tuple(pc.cast(key, pa.string()) for key in noisy.keys)
@@ -32,6 +33,8 @@ def tidy(noisy: NoisyNodes, plan: Plan) -> pd.DataFrame:
     columns["count"] = _rounded(count, grid)
     columns["lower"] = lower // grid
     columns["upper"] = -(-upper // grid)
+    if isinstance(plan, Plan) and plan.by_user_sets:
+        columns["upper"] = pd.array([pd.NA] * len(upper), dtype="Int64")
     return pd.DataFrame(columns)
 
 
@@ -52,7 +55,9 @@ def _text(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
     return text
 
 
-def _around(noisy: NoisyNodes, plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _around(
+    noisy: NoisyNodes, plan: Plan | MergedStreamPlan
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Intervals for the noise in the counts."""
     different, where = np.unique(noisy.terms, return_inverse=True)
     half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]

@@ -11,7 +11,8 @@
     32 bytes  SHA-256 of all before
 
 The header holds what all sketches have and the parameters of the class. Tables are not stored: the
-same state gives the same file, whatever way led to it.
+same state gives the same file, whatever way led to it. A file of one sketch a level has counters
+and keys level by level; under ``levels`` its header says what each of them holds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,16 +44,34 @@ CHECKSUM = 32
 
 def write(path: str | os.PathLike[str], facts: dict[str, Any], state: SketchState) -> None:
     """Write a sketch: a new file beside the old one, which it then replaces."""
-    target = Path(path)
+    own, body = _section(state)
+    _put(path, facts | own, body)
+
+
+def write_levels(
+    path: str | os.PathLike[str], facts: dict[str, Any], states: Sequence[SketchState]
+) -> None:
+    """Write one sketch a level, as ``write`` does."""
+    sections = [_section(state) for state in states]
+    body = b"".join(part for _, part in sections)
+    _put(path, facts | {"levels": [own for own, _ in sections], "bytes": len(body)}, body)
+
+
+def _section(state: SketchState) -> tuple[dict[str, Any], bytes]:
     keys, counts = state.keys[state.dummies :], state.counts[state.dummies :]
     body = counts.astype("<i8").tobytes() + _from_keys(keys)
-    facts = facts | {
+    own = {
         "kind": state.kind,
         "entries": len(counts),
         "bytes": len(body),
         "decrements": state.decrements,
         "total": state.total,
     }
+    return own, body
+
+
+def _put(path: str | os.PathLike[str], facts: dict[str, Any], body: bytes) -> None:
+    target = Path(path)
     header = json.dumps(facts).encode()
     start = MAGIC + FORMAT.to_bytes(4, "little") + len(header).to_bytes(4, "little")
     content = start + header + body
@@ -80,6 +99,35 @@ def read(
     restored: Callable[[dict[str, Any], SketchState], T],
 ) -> T:
     """Read a sketch of the class with a name; ``restored`` makes it from header and state."""
+    return _read(path, name, class_name, lambda facts, body: restored(facts, _state(facts, body)))
+
+
+def read_levels(
+    path: str | os.PathLike[str],
+    name: str,
+    class_name: str,
+    restored: Callable[[dict[str, Any], list[SketchState]], T],
+) -> T:
+    """Read one sketch a level, as ``read`` does."""
+
+    def levels(facts: dict[str, Any], body: bytes) -> T:
+        states = []
+        for own in facts["levels"]:
+            size = _whole(own["bytes"])
+            states.append(_state({**own, "counters": facts["counters"]}, body[:size]))
+            body = body[size:]
+        _exactly(len(body), 0)
+        return restored(facts, states)
+
+    return _read(path, name, class_name, levels)
+
+
+def _read(
+    path: str | os.PathLike[str],
+    name: str,
+    class_name: str,
+    made: Callable[[dict[str, Any], bytes], T],
+) -> T:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -91,7 +139,7 @@ def read(
             f"read by {class_name}.load."
         )
     try:
-        return restored(facts, _state(facts, body))
+        return made(facts, body)
     except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException):
         pass
     raise _damaged(str(path))

@@ -30,13 +30,9 @@ def rollup_sql(
     view: str = VIEW,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
-    named = list(zip(hierarchy.source_columns, types, strict=True))
-    chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
-    if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
-        chosen, types = [f"CAST({identifier(named[0][0])} AS VARCHAR) AS c0"], ("VARCHAR",)
-    user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
     parts = [
-        f"source AS (SELECT {', '.join(chosen + user)} FROM {view})",
+        source,
         *(
             _plain_leaves(hierarchy, types)
             if unit.user is None
@@ -50,6 +46,23 @@ def rollup_sql(
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
         f"ORDER BY {hierarchy.order_by()}"
     )
+
+
+def source_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    view: str,
+) -> tuple[str, tuple[str, ...]]:
+    """``source``, and the types of its columns."""
+    named = list(zip(hierarchy.source_columns, types, strict=True))
+    chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
+    if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
+        chosen, types = [f"CAST({identifier(named[0][0])} AS VARCHAR) AS c0"], ("VARCHAR",)
+    user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
+    return f"source AS (SELECT {', '.join(chosen + user)} FROM {view})", types
 
 
 ONE_TEXT = (
@@ -109,22 +122,26 @@ def _user_leaves(
 ) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
     keys = ", ".join(_names(hierarchy))
+    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else sample(keys, unit, seed)
+    return [
+        *user_pairs(hierarchy, types),
+        *bounded,
+        f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
+    ]
+
+
+def user_pairs(hierarchy: Hierarchy, types: tuple[str, ...]) -> list[str]:
+    """``pairs``: rows a user and finest key, m."""
+    keys = ", ".join(_names(hierarchy))
     if hierarchy.reads_text:
-        parts = [
+        return [
             "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
             f"keyed AS ({_keyed(hierarchy, types, 'texts', 'u, m')})",
             f"pairs AS (SELECT u, {keys}, sum(m)::BIGINT AS m FROM keyed GROUP BY u, {keys})",
         ]
-    else:
-        parts = [
-            f"keyed AS ({_keyed(hierarchy, types, 'source', 'u')})",
-            f"pairs AS (SELECT u, {keys}, count(*) AS m FROM keyed GROUP BY u, {keys})",
-        ]
-    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
     return [
-        *parts,
-        *bounded,
-        f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
+        f"keyed AS ({_keyed(hierarchy, types, 'source', 'u')})",
+        f"pairs AS (SELECT u, {keys}, count(*) AS m FROM keyed GROUP BY u, {keys})",
     ]
 
 
@@ -143,7 +160,7 @@ def _shares(keys: str, grid: int, seed: int) -> list[str]:
     ]
 
 
-def _sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
+def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
     """A uniform sample of at most ``max_contributions`` rows of each user, over all keys.
 
     Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
@@ -151,7 +168,7 @@ def _sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
     """
     return [
         f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
-        f"bounded AS (SELECT {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
+        f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
         f"(PARTITION BY u ORDER BY hash(u, {keys}, i, {seed}::UBIGINT), {keys}, i) "
         f"<= {unit.max_contributions})",
     ]

@@ -116,9 +116,10 @@ def statement(
     )
 
 
-def check_stored(hierarchy: Hierarchy, columns: list[tuple[str, str]]) -> None:
+def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
     """Raise ColumnError if a source has not the columns."""
-    _seen(hierarchy.source_columns, hierarchy, columns)
+    user = [unit.user] if unit.user is not None else []
+    _seen([*hierarchy.source_columns, *user], hierarchy, columns)
 
 
 def not_stored(source: SqlSource) -> str:

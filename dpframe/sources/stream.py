@@ -7,6 +7,7 @@ frame or a file, filtered and projected, and nothing that joins, groups, samples
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -24,14 +25,16 @@ from dpframe.sources.relations import canonical, opened
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
 
 IN_ORDER = (
-    *("SEQ_SCAN", "TABLE_SCAN", "COLUMN_DATA_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),
+    *("SEQ_SCAN", "TABLE_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),
     *("PANDAS_SCAN", "PYTHON_ARROW_SCAN", "ARROW_SCAN", "PARQUET_SCAN", "READ_PARQUET"),
     *("READ_CSV", "READ_CSV_AUTO", "FILTER", "UNION"),
 )
 """DuckDB's operators that give rows in the order in which they are stored."""
 
 REMEMBERED = 500_000
-"""Texts whose keys are kept at a time."""
+"""Texts whose keys are kept at a time, if a batch has not more."""
+
+REMEMBERED_BYTES = 2**28
 
 
 def sketched(
@@ -51,12 +54,42 @@ class LevelSketches:
         self.sketches = [MisraGries(counters) for _ in range(hierarchy.height)]
 
     def update(self, source: object, *, progress: bool = False) -> None:
-        """Count all records of a source."""
-        with opened(source, self.hierarchy.source_columns) as relation:
-            feed(self.sketches, relation, self.hierarchy, progress=progress)
+        """Count all records of a source; after an error nothing was counted."""
+        self.sketches = fed(self.sketches, source, self.hierarchy, progress=progress)
 
     def states(self) -> tuple[SketchState, ...]:
         return tuple(sketch._state() for sketch in self.sketches)
+
+
+def fed(
+    sketches: Sequence[MisraGries],
+    source: object,
+    hierarchy: Hierarchy,
+    *,
+    progress: bool = False,
+) -> list[MisraGries]:
+    """Copies of one sketch a level that have counted the records of a source too."""
+    _check_eager(source)
+    with opened(source, hierarchy.source_columns) as relation:
+        copies = [_copied(sketch) for sketch in sketches]
+        feed(copies, relation, hierarchy, progress=progress)
+    return copies
+
+
+def _check_eager(source: object) -> None:
+    """Raise SourceError for a frame of Polars that is still to be computed."""
+    kind = type(source)
+    if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
+        raise SourceError(
+            "a sketch needs rows in an order of their own, and a lazy frame has none before it is "
+            "computed: pass frame.collect(), or use mechanism='offline'."
+        )
+
+
+def _copied(sketch: MisraGries) -> MisraGries:
+    twin = copy.copy(sketch)
+    twin._table = copy.copy(sketch._table)
+    return twin
 
 
 def feed(
@@ -80,7 +113,7 @@ def feed(
             "Pass a table, a frame or files, or use mechanism='offline'."
         )
     keys = _TextKeys(hierarchy) if again else _as_read
-    for batch in _shown(relation.batches(statement), progress):
+    for batch in shown(relation.batches(statement), progress):
         for sketch, column in zip(sketches, keys(batch), strict=True):
             sketch.update(column.drop_null() if column.null_count else column)
 
@@ -103,7 +136,14 @@ class _TextKeys:
         coded = batch.column(0).dictionary_encode("encode")
         known = pc.index_in(coded.dictionary, self._texts)
         if known.null_count:
-            self._learn(coded.dictionary.filter(known.is_null()))
+            new = coded.dictionary.filter(known.is_null())
+            if (
+                len(self._texts) + len(new) > REMEMBERED
+                or self._texts.nbytes + new.nbytes > REMEMBERED_BYTES
+            ):  # all is forgotten, so the whole batch is new
+                self._texts, self._found = self._texts[:0], [keys[:0] for keys in self._found]
+                new = coded.dictionary
+            self._learn(new)
             known = pc.index_in(coded.dictionary, self._texts)
         rows = known.take(coded.indices)
         return [keys.take(rows) for keys in self._found]
@@ -116,13 +156,11 @@ class _TextKeys:
         place[found["i"].to_numpy()] = np.arange(len(found))
         rows = pa.array(place, mask=place < 0)
         new = [column.combine_chunks().take(rows) for column in found.columns[1:]]
-        if len(self._texts) + len(texts) > REMEMBERED:
-            self._texts, self._found = self._texts[:0], [keys[:0] for keys in self._found]
         self._texts = pa.concat_arrays([self._texts, texts])
         self._found = [pa.concat_arrays(both) for both in zip(self._found, new, strict=True)]
 
 
-def _shown(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
+def shown(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
     """Rows so far on stderr, twice a second from the second second on."""
     if not wanted or not sys.stderr.isatty():
         yield from batches

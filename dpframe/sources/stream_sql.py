@@ -10,9 +10,10 @@ again it is cheaper to read them as they are (``texts_sql``) and to find the key
 from __future__ import annotations
 
 from dpframe._duck import VIEW
+from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import packed
-from dpframe.sources.rollup_sql import exact
+from dpframe.sources.rollup_sql import exact, sample, source_sql, user_pairs
 
 
 def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:
@@ -39,6 +40,31 @@ def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
     return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _levels(
         hierarchy, types, "keyed", "i, "
     )
+
+
+def users_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    types: tuple[str, ...],
+    user_type: str,
+    seed: int,
+    view: str = VIEW,
+) -> str:
+    """Keys of the rows (or different items) that count of every user, as ``rollup_sql`` samples.
+
+    Column ``u`` numbers the users in ascending order. Rows are sorted by user and key: the order
+    of some users' rows says nothing of another user.
+    """
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
+    keys = ", ".join(_finest(hierarchy))
+    pairs = user_pairs(hierarchy, types)
+    if unit.contribution == "items":  # each once, however often it comes
+        pairs[-1] = f"pairs AS (SELECT DISTINCT u, {keys}, 1 AS m FROM keyed)"
+    parts = [source, *pairs, *sample(keys, unit, seed)]
+    ranked = f"(SELECT dense_rank() OVER (ORDER BY u NULLS FIRST) AS u, {keys} FROM bounded)"
+    order = ", ".join(f"l{level} NULLS FIRST" for level in range(1, hierarchy.height + 1))
+    return f"WITH {', '.join(parts)} {_levels(hierarchy, types, ranked, 'u, ')} ORDER BY u, {order}"
 
 
 def _finest(hierarchy: Hierarchy) -> tuple[str, ...]:

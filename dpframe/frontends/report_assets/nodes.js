@@ -80,7 +80,8 @@ function within(view) {
 }
 
 function bounds(i) {
-  return `${figures.format(data.lower[i])} to ${figures.format(data.upper[i])}`;
+  const upper = data.upper[i];
+  return `${figures.format(data.lower[i])} ${upper === null ? "upwards" : `to ${figures.format(upper)}`}`;
 }
 
 function sentence(i) {

@@ -71,7 +71,8 @@ function rowFor(i) {
     level.prepend(name, " ");
   }
   for (const name of ["count", "lower", "upper", "residual"]) {
-    cellOf(row, figures.format(data[name][i]), name);
+    const number = data[name][i];
+    cellOf(row, number === null ? "\u2013" : figures.format(number), name);
   }
   return row;
 }

@@ -1,0 +1,77 @@
+"""Hierarchical heavy hitters of many streams: sketches merged level by level, each released once.
+
+Source: the release of a merge is section 7 of Lebeda and Tetek, "Better Differentially Private
+Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch": ``summed`` after their
+Algorithm 3, ``sparse`` after Corollary 2 with the Gaussian sparse histogram mechanism of Wilkins,
+Kifer, Zhang and Karrer (2024). One sketch a level and the selection are those of
+:mod:`dpframe.mechanisms.streaming_hhh`. Neighbours: one record, which enters one of the streams
+and there at most one key a level. Which one must not depend on other records.
+
+Cost: the laws are for all h levels together. On one level of a sum a record moves the counters by
+at most ``(k, 1, ..., 1)/(k + 1)``, of a bounded merge at most k counters by 1 in one direction,
+which may be another on the next level (``accounting.sketch_lattice``, ``accounting.gshm``). No
+alpha_hat is released: the decrements of a merge have another sensitivity.
+
+Everything after the draw is post-processing: the selection reads released numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.accounting.gshm import GshmLaws
+from dpframe.accounting.sketch_lattice import LatticeLaws
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.stream_keys import texts_of
+from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
+from dpframe.mechanisms.streaming_hhh import Released, _chosen_above, _nearest, selected
+from dpframe.sketches._state import SketchState
+from dpframe.tree import NoisyNodes
+
+
+def run(
+    levels: Sequence[SketchState],
+    *,
+    laws: LatticeLaws | GshmLaws,
+    threshold: int,
+    hierarchy: Hierarchy,
+) -> NoisyNodes:
+    """Release every level, then select from the finest up; ``threshold`` in units of the laws."""
+    if laws.sketches != len(levels):
+        raise ValueError("the laws are not those of so many levels")
+    noisy = [
+        summed(state, laws) if isinstance(laws, LatticeLaws) else sparse(state, laws)
+        for state in levels
+    ]
+    found = _released(noisy, hierarchy)
+    chosen, residual = selected(found, threshold=threshold)
+    kept = np.flatnonzero(chosen)
+    rank = np.cumsum(chosen) - 1
+    ancestor = _chosen_above(found.above, chosen)[kept]
+    columns = list(zip(*(found.keys[i] for i in kept), strict=True)) or [()] * hierarchy.key_width
+    return NoisyNodes(
+        level=found.level[kept],
+        ancestor=np.where(ancestor >= 0, rank[ancestor], -1),
+        residual=residual[kept],
+        count=found.upper[kept],
+        terms=np.ones(len(kept), dtype=np.int64),
+        keys=tuple(pa.chunked_array([pa.array(column, pa.string())]) for column in columns),
+    )
+
+
+def _released(noisy: Sequence[NoisyCounts], hierarchy: Hierarchy) -> Released:
+    """All levels together; a count is one number, whose own error nothing released tells."""
+    sizes = [len(level.values) for level in noisy]
+    depth = np.repeat(np.arange(1, len(noisy) + 1), sizes).astype(np.int64)
+    values = np.concatenate([level.values for level in noisy])
+    keys = [texts_of(key, hierarchy.key_width) for level in noisy for key in level.keys.to_pylist()]
+    return Released(
+        level=depth,
+        above=_nearest(depth, keys, hierarchy),
+        lower=values,
+        upper=values,
+        keys=keys,
+    )

@@ -1,0 +1,323 @@
+"""Merged streams of ``dp.StreamingHHH``, enumerated: exact divergence <= claimed delta.
+
+Two levels, two counters. Records go through the public class, stream by stream, and are merged by
+it. Of the merged sketches of every two neighbouring inputs the exact laws of what each level
+publishes are compared, and the levels are put together. The selection reads nothing else; that it
+does not is the first test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from dpframe.accounting.gshm import GshmLaws, gshm_delta, gshm_laws
+from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta, lattice_laws
+from dpframe.accounting.sketches import sketch_delta
+from dpframe.hierarchy import as_hierarchy
+from dpframe.mechanisms import merged_streaming
+from dpframe.noise import NoiseTable, gaussian, laplace
+from dpframe.sketches import SketchState
+
+from .sketch_outputs import (
+    Counters,
+    Law,
+    Profile,
+    counters_law,
+    different,
+    furthest,
+    product,
+    profile,
+    release_law,
+    values_profile,
+)
+from .test_sketch_release import law_of
+
+K, H = 2, 2
+EPSILONS = (0.5, 1.0, 2.0)
+TREE = as_hierarchy("path:p?depth=2")
+LEAVES = ("a/x", "b/x", "c/x", "c/y", "d/x")
+NAMES = dict(enumerate(["a", "b", "c", "d", *LEAVES], 1))
+NUMBERS = {f"={name}": i for i, name in NAMES.items()}
+
+Stream = tuple[int, ...]
+Levels = tuple[Counters, ...]
+"""What is stored on each level, by number of the key."""
+
+
+# -- real states ---------------------------------------------------------------------------------
+
+
+@cache
+def streaming(stream: Stream, place: int = 0) -> dp.StreamingHHH:
+    """Of different places different objects."""
+    sketch = dp.StreamingHHH(TREE, counters=K)
+    if stream:
+        sketch.update(pa.table({"p": [LEAVES[i] for i in stream]}))
+    return sketch
+
+
+SMALL = ((0, 0, 1), (0, 1, 3))
+"""Two other streams, which keep little."""
+HEAVY = ((2,) * 40 + (4,) * 36, ())
+"""Two other streams whose keys push all others out."""
+FULL = (0,) * 15 + (1,) * 15
+"""Counters that are published for certain, so that all of them fall in sight."""
+INPUTS: list[tuple[tuple[Stream, Stream], Stream]] = [
+    *((SMALL, stream) for n in range(3) for stream in itertools.product(range(4), repeat=n)),
+    *(
+        (SMALL, stream)
+        for stream in itertools.islice(itertools.product(range(4), repeat=3), 0, None, 3)
+    ),
+    *((SMALL, (*FULL, *more)) for more in ((), (2,), (3,), (2, 3), (3, 3))),
+    *((HEAVY, (*FULL, *more)) for more in ((), (2,), (3,))),
+]
+
+
+@cache
+def merged_states(
+    others: tuple[Stream, Stream], stream: Stream, method: str
+) -> tuple[SketchState, ...]:
+    first, last = (streaming(other, place) for place, other in enumerate(others, 1))
+    return dp.merge_sketches([first, streaming(stream), last], method=method)._states()
+
+
+@cache
+def pairs(method: str) -> list[tuple[tuple[SketchState, ...], tuple[SketchState, ...]]]:
+    """Merged sketches of all levels with one record less in one of the streams."""
+    found = {}
+    for others, stream in INPUTS:
+        for i in range(len(stream)):
+            fewer = stream[:i] + stream[i + 1 :]
+            pair = tuple(merged_states(others, one, method) for one in (stream, fewer))
+            found[tuple(tuple(map(stored_key, states)) for states in pair)] = pair
+    return list(found.values())  # type: ignore[arg-type]
+
+
+def stored_key(state: SketchState) -> tuple[Any, ...]:
+    return tuple(state.keys.to_pylist()), tuple(state.counts.tolist()), state.decrements
+
+
+def stored(state: SketchState) -> Counters:
+    keys, counts = state.positive()
+    return {NUMBERS[k]: c for k, c in zip(keys.to_pylist(), counts.tolist(), strict=True)}
+
+
+def differ(p: SketchState, q: SketchState) -> bool:
+    return stored(p) != stored(q)
+
+
+def values(p: SketchState, q: SketchState, noise: NoiseTable, least: int) -> Profile:
+    return values_profile(stored(p), stored(q), noise, least)
+
+
+def levels_profiles(method: str, noise: NoiseTable, least: int) -> list[Profile]:
+    found = {}
+    for pair in pairs(method):
+        both = [values(p, q, noise, least) for p, q in zip(*pair, strict=True)]
+        both.sort()
+        found[tuple((one.total, *one.masses) for one in both)] = both
+    return [product(*both) for both in found.values()]
+
+
+# -- laws ----------------------------------------------------------------------------------------
+
+T, SCALE = 4, 2.0
+GAUSS = gaussian(SCALE, 5)
+THETA, LATTICE_SCALE = 8, 2.5
+LATTICE = gaussian(LATTICE_SCALE, 8)
+
+
+def claim(method: str, epsilon: float, *, sketches: int = H) -> float:
+    if method == "bounded":
+        return gshm_delta(GAUSS, scale=SCALE, t=T, changed=K, sketches=sketches, epsilon=epsilon)
+    return lattice_delta(
+        LATTICE, family="gaussian", scale=LATTICE_SCALE, theta=THETA, counters=K,
+        sketches=sketches, epsilon=epsilon, merged=True,
+    )  # fmt: skip
+
+
+@cache
+def profiles(method: str) -> list[Profile]:
+    if method == "bounded":
+        return levels_profiles(method, GAUSS, 1 + T)
+    return levels_profiles(method, LATTICE, THETA)
+
+
+def laws_of(method: str, noise: NoiseTable, least: int) -> GshmLaws | LatticeLaws:
+    if method == "bounded":
+        return GshmLaws(noise=noise, scale=1.0, t=least - 1, changed=K, sketches=H, delta=1.0)
+    return LatticeLaws(
+        family="laplace", noise=noise, scale=1.0, theta=least, unit=K + 1, sketches=H, merged=True,
+        delta=1.0,
+    )  # fmt: skip
+
+
+# -- the real run is what is enumerated ----------------------------------------------------------
+
+
+def naive_selection(levels: Sequence[Sequence[tuple[int, int]]], threshold: int) -> Any:
+    """Nodes as (name, residual, count), from published (key, value), by the definition."""
+    counts = {NAMES[key]: value for level in levels for key, value in level}
+    chosen: dict[str, int] = {}
+    for name in sorted(counts, key=lambda name: -name.count("/")):
+        below = [n for n in chosen if n.startswith(name + "/")]
+        residual = counts[name] - sum(counts[n] for n in below)
+        if residual >= threshold:
+            chosen[name] = residual
+    return tuple(sorted((name, residual, counts[name]) for name, residual in chosen.items()))
+
+
+def shown(nodes: Any) -> Any:
+    rows = zip(
+        (key.removeprefix("=") for key in nodes.keys[0].to_pylist()),
+        nodes.residual.tolist(),
+        nodes.count.tolist(),
+        strict=True,
+    )
+    return tuple(sorted(rows))
+
+
+@pytest.mark.parametrize("method", ["bounded", "sum"])
+@pytest.mark.parametrize("threshold", [2, 6])
+def test_a_run_draws_for_every_stored_counter_and_selects_from_what_it_publishes(
+    method: str, threshold: int
+) -> None:
+    """Law: the law of the real run is that of independent levels, then a function of them."""
+    noise, least = laplace(0.8, 1), 2
+    laws = laws_of(method, noise, least)
+    states = merged_states(((0, 0, 1), (0, 0)), (2, 2, 0, 0), method)
+    assert 4 <= sum(len(stored(state)) for state in states) <= 6
+    real = law_of(
+        lambda: merged_streaming.run(states, laws=laws, threshold=threshold, hierarchy=TREE),
+        noise,
+        shown,
+    )
+    naive: Law = {}
+    single = [counters_law(stored(state), noise, least) for state in states]
+    for outs in itertools.product(*(law.items() for law in single)):
+        out = naive_selection([level for level, _ in outs], threshold)
+        naive[out] = naive.get(out, 0) + outs[0][1] * outs[1][1]
+    assert real == naive
+    assert len(real) > 2
+
+
+@pytest.mark.parametrize("method", ["bounded", "sum"])
+def test_laws_for_another_number_of_levels_are_refused(method: str) -> None:
+    """Law: states and laws that do not belong together do not meet."""
+    states = merged_states(SMALL, (0,), method)
+    laws = laws_of(method, GAUSS, 3)
+    with pytest.raises(ValueError, match="levels"):
+        merged_streaming.run(states[:1], laws=laws, threshold=3, hierarchy=TREE)
+    other = merged_states(SMALL, (0,), "sum" if method == "bounded" else "bounded")
+    with pytest.raises(ValueError, match="laws are not those"):
+        merged_streaming.run(other, laws=laws, threshold=3, hierarchy=TREE)
+
+
+# -- neighbours ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["bounded", "sum"])
+def test_merged_streams_are_as_private_as_claimed(method: str) -> None:
+    """Law: exact divergence of both levels together <= delta, in both directions."""
+    for epsilon in EPSILONS:
+        assert 0.6 * claim(method, epsilon) < furthest(profiles(method), epsilon)
+        assert furthest(profiles(method), epsilon) <= claim(method, epsilon)
+
+
+@pytest.mark.parametrize("method", ["bounded", "sum"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (5.0, 0.01)])
+def test_calibrated_laws_keep_their_budget(method: str, epsilon: float, delta: float) -> None:
+    """Law: with the noise that a release would draw, exact divergence <= delta."""
+    if method == "bounded":
+        sparse = gshm_laws(changed=K, sketches=H, epsilon=epsilon, delta=delta)
+        noise, least, spent = sparse.noise, 1 + sparse.t, sparse.delta
+    else:
+        lattice = lattice_laws(counters=K, sketches=H, epsilon=epsilon, delta=delta, merged=True)
+        noise, least, spent = lattice.noise, lattice.theta, lattice.delta
+    two = [pair for pair in pairs(method) if all(map(differ, *pair))]
+    found = [
+        product(*(values(a, b, noise, least) for a, b in zip(p, q, strict=True)))
+        for p, q in [*two[:: len(two) // 8], *two[-2:]]
+    ]
+    assert furthest(different(found), epsilon) <= spent <= delta
+
+
+# -- planted bugs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["bounded", "sum"])
+def test_laws_for_one_level_are_rejected_for_two(method: str) -> None:
+    """Planted bug: noise for one sketch, where a record enters one on each of two levels."""
+    for epsilon in EPSILONS:
+        assert furthest(profiles(method), epsilon) > claim(method, epsilon, sketches=1)
+
+
+def test_laws_of_a_single_stream_are_rejected_for_a_merge() -> None:
+    """Planted bug: alpha_hat and C + alpha of a bounded merge, as if it were one stream.
+
+    A decrement in one stream moves the counters of another, and alpha stays: two coordinates move
+    on each level where the laws allow for one. The stream alone passes.
+    """
+    scale, theta, epsilon = 2.0, 11, 1.0
+    noise = gaussian(scale, 7)
+    claimed = sketch_delta(
+        noise, family="gaussian", scale=scale, theta=theta, sketches=H, epsilon=epsilon
+    )
+
+    def apart(build: Callable[[Stream], tuple[SketchState, ...]], stream: Stream) -> float:
+        found = []
+        for p, q in zip(build(stream), build(stream[:-1]), strict=True):
+            base = min(p.decrements, q.decrements)
+            laws = [
+                release_law((s.decrements - base, whole(s)), noise, noise, theta) for s in (p, q)
+            ]
+            found.append(profile(*laws))
+        return furthest([product(*found)], epsilon)
+
+    falls = (*FULL, 2)
+    assert apart(lambda s: merged_states(HEAVY, s, "bounded"), falls) > claimed
+    assert apart(lambda s: streaming(s)._states(), falls) <= claimed
+
+
+def whole(state: SketchState) -> Counters:
+    """All counters, dummies and zeros included."""
+    keys = state.keys[state.dummies :].to_pylist()
+    counts = state.counts[state.dummies :].tolist()
+    held = {NUMBERS[key]: c for key, c in zip(keys, counts, strict=True)}
+    return {**{-1 - i: 0 for i in range(state.dummies)}, **held}
+
+
+def test_streams_by_row_position_are_rejected() -> None:
+    """Planted bug: every three rows in a stream of their own, summed: a row less shifts the rest.
+
+    Streams that a row's own key decides pass.
+    """
+    rows = (0, 0, 0, 1, 1, 3) * 8
+
+    def by_position(stream: Stream) -> Iterable[Stream]:
+        return (stream[i : i + 3] for i in range(0, len(stream), 3))
+
+    def by_key(stream: Stream) -> Iterable[Stream]:
+        return (tuple(x for x in stream if x % 2 == part) for part in (0, 1))
+
+    def apart(split: Callable[[Stream], Iterable[Stream]], i: int) -> float:
+        fewer = rows[:i] + rows[i + 1 :]
+        p, q = (
+            dp.merge_sketches(
+                list(map(streaming, split(s), itertools.count())), method="sum"
+            )._states()
+            for s in (rows, fewer)
+        )
+        both = (values(a, b, LATTICE, THETA) for a, b in zip(p, q, strict=True))
+        return furthest([product(*both)], 1.0)
+
+    assert apart(by_position, 0) > 1.5 * claim("sum", 1.0)
+    for i in (0, 3, 5):
+        assert apart(by_key, i) <= claim("sum", 1.0)
