@@ -12,16 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from dpframe._sql import literal
-from dpframe.errors import SourceError
+from dpframe.errors import DpframeError, SourceError
 
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
@@ -83,7 +83,7 @@ class OwnRelation:
         return _batches(self._what, lambda: self._cursor.sql(statement))
 
     def operators(self, statement: str) -> set[str]:
-        return _withheld(self._what, lambda: _operators(self._cursor.sql(statement)))
+        return _withheld(self._what, lambda: _operators(self._cursor.sql, statement))
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +113,8 @@ class GivenRelation:
         return _batches(RELATION, lambda: self._relation.query(VIEW, statement))
 
     def operators(self, statement: str) -> set[str]:
-        return _withheld(RELATION, lambda: _operators(self._relation.query(VIEW, statement)))
+        ask = partial(self._relation.query, VIEW)
+        return _withheld(RELATION, lambda: _operators(ask, statement))
 
     def __enter__(self) -> Self:
         return self
@@ -122,11 +123,15 @@ class GivenRelation:
         """The connection is the caller's."""
 
 
-ORDERED = "SELECT current_setting('preserve_insertion_order') AS kept"
+ORDERED = (
+    "SELECT current_setting('preserve_insertion_order') AS kept, "
+    "current_setting('default_collation') AS collation"
+)
 
 
 def _check_order(setting: pa.Table) -> None:
-    """Raise SourceError where the order of rows is left to chance."""
+    """Raise SourceError where the order of rows is left to chance, or texts count as others."""
+    check_collation(setting["collation"][0].as_py())
     if not setting["kept"][0].as_py():
         raise SourceError(
             "the connection reads rows in any order, and a sketch needs that of the table: "
@@ -190,15 +195,35 @@ def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterat
         held.append(batch)  # DuckDB gives at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield pa.concat_batches(held)
+            yield _withheld(what, partial(pa.concat_batches, held))
             held = []
     if held:
-        yield pa.concat_batches(held)
+        yield _withheld(what, partial(pa.concat_batches, held))
 
 
-def _operators(result: DuckDBPyRelation | None) -> set[str]:
-    assert result is not None
-    waiting, found = json.loads(result.explain(format="json")), set()
+def _operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:
+    """Of the plan as it is written and as it will run: optimising depends on the data, and can
+    hide what the statement does."""
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        answer = ask(query)
+        return answer.fetchall() if answer is not None else []
+
+    ((before,),) = rows("SELECT current_setting('explain_output')")
+    rows("SET explain_output = 'all'")
+    try:
+        plans = rows(f"EXPLAIN (FORMAT json) {statement}")
+    finally:
+        rows(f"SET explain_output = {literal(before)}")
+    plan = dict(plans)
+    if not {"logical_plan", "physical_plan"} <= plan.keys():
+        raise SourceError("DuckDB does not say what the source does: use mechanism='offline'.")
+    inlined = {"CTE", "CTE_SCAN"}  # unless they are in the plan that runs
+    return (_names(plan["logical_plan"]) - inlined) | _names(plan["physical_plan"])
+
+
+def _names(plan: str) -> set[str]:
+    waiting, found = json.loads(plan), set()
     while waiting:
         node = waiting.pop()
         found.add(str(node["name"]))
@@ -216,8 +241,14 @@ def _withheld(what: str, call: Callable[[], T]) -> T:
         failed = "was interrupted"
     except duckdb.OutOfMemoryException:
         failed = "ran out of memory: set a larger memory limit or give it disk space"
-    except duckdb.Error as error:
+    except DpframeError:
+        raise
+    except Exception as error:  # in a stream Arrow passes on what DuckDB says
         failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+        if type(error).__name__ == "ResourceInUseException":
+            failed = "failed: its connection has an unfinished result, fetch all of that first"
+        if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+            _connect.cache_clear()  # that database answers no more
     # outside of every handler: no traceback or context holds the original
     raise SourceError(f"reading {what} {failed}.")
 

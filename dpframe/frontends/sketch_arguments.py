@@ -16,7 +16,6 @@ from dpframe.sketch_plan import (
     make_merged_stream_plan,
     make_sketch_plan,
 )
-from dpframe.sketches._batches import NAMES, Kind
 from dpframe.sketches._batches import whole as as_column
 from dpframe.sketches._sketch import LARGEST, Sketch
 from dpframe.sketches._state import in_order
@@ -94,18 +93,6 @@ def stream_plan_from(
     )
 
 
-def check_kind(plan: SketchPlan, kind: Kind | None) -> None:
-    """Keys of the universe must be of the kind that the sketch holds, which is public."""
-    if plan.universe is None or kind is None:
-        return
-    listed = _noun(plan.universe.type)
-    if listed != NAMES[kind].split()[-1]:
-        raise ParameterTypeError(
-            f"universe holds {listed} and the sketch {NAMES[kind]}: list keys of the kind that "
-            "the sketch counts."
-        )
-
-
 def hint(value: object) -> int | None:
     """About how many records there are, as a public number."""
     return None if value is None else whole("records", value, 0, 2**53)
@@ -179,9 +166,3 @@ def _universe(universe: object) -> pa.Array:
     if len(keys.unique()) < len(keys):
         raise ParameterError("universe holds a key twice: list each key once.")
     return keys.take(pa.array(in_order(keys).astype(np.int64)))
-
-
-def _noun(kind: pa.DataType) -> str:
-    if pa.types.is_integer(kind):
-        return "integers"
-    return "text" if pa.types.is_large_string(kind) else "bytes"

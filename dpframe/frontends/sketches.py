@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from dpframe import sketches as raw
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import chosen_ledger
-from dpframe.frontends.sketch_arguments import check_kind, hint, sketch_plan_from
+from dpframe.frontends.sketch_arguments import hint, sketch_plan_from
 from dpframe.frontends.streaming import StreamingHHH
 from dpframe.ledger import Charge
 from dpframe.mechanisms.sketch_release import NoisySketch
@@ -151,7 +151,6 @@ class _Releasable(Sketch):
         if paying is not None:
             paying.check(cost)  # nothing is read for a release that cannot be paid
         state = self._state()  # private
-        check_kind(plan, state.kind)
         left = paying.charge(cost) if paying is not None else None  # on disk before the draw
         self._released += 1
         noisy = plan.run(state)  # the only noisy step

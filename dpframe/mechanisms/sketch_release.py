@@ -109,10 +109,14 @@ def top_of_universe(state: SketchState, universe: pa.Array, laws: PureLaws) -> N
 
 
 def on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
-    """The value of every element of the universe: 0 if it is not stored, or stored below 0."""
+    """The value of every element of the universe: 0 if it is not stored, or stored below 0.
+
+    No key is in a universe of another kind: that there is one to differ must not be told.
+    """
     keys, counts = state.positive()
     values = np.zeros(len(universe), dtype=np.int64)
-    if not len(keys):
+    numbers = [pa.types.is_integer(each.type) for each in (keys, universe)]
+    if not len(keys) or (keys.type != universe.type and not all(numbers)):
         return values
     if keys.type != universe.type:  # integers, signed and not
         keys, counts = _within(keys, counts, universe.type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -68,6 +69,15 @@ class Sketch:
     def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
         """From a file; ValueError if there is no such sketch."""
         raise NotImplementedError
+
+    def __copy__(self) -> Self:
+        """A sketch of its own: what is counted in one is not counted in the other."""
+        twin = object.__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                if hasattr(self, name):
+                    setattr(twin, name, copy.copy(getattr(self, name)))
+        return twin
 
     @property
     def counters(self) -> int:

@@ -92,6 +92,13 @@ def _is_extension(kind: pa.DataType) -> bool:
     return isinstance(stored, pa.BaseExtensionType)
 
 
+def unicode(text: pa.Array) -> pa.Array:
+    """Text in which what is no UTF-8 is repaired."""
+    if _is_unicode(text):
+        return text
+    return pa.array(map(_as_text, text.cast(pa.large_binary()).to_pylist()), type=text.type)
+
+
 def _as_text(value: Any) -> str | None:
     """One object as text, the way SQL would write it."""
     if value is None or type(value).__name__ in ("NaTType", "NAType"):

@@ -21,6 +21,7 @@ from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
+from dpframe.sources.frames import unicode
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
 
@@ -71,7 +72,7 @@ def fed(
     """Copies of one sketch a level that have counted the records of a source too."""
     _check_eager(source)
     with opened(source, hierarchy.source_columns) as relation:
-        copies = [_copied(sketch) for sketch in sketches]
+        copies = [copy.copy(sketch) for sketch in sketches]
         feed(copies, relation, hierarchy, progress=progress)
     return copies
 
@@ -84,12 +85,6 @@ def _check_eager(source: object) -> None:
             "a sketch needs rows in an order of their own, and a lazy frame has none before it is "
             "computed: pass frame.collect(), or use mechanism='offline'."
         )
-
-
-def _copied(sketch: MisraGries) -> MisraGries:
-    twin = copy.copy(sketch)
-    twin._table = copy.copy(sketch._table)
-    return twin
 
 
 def feed(
@@ -119,8 +114,7 @@ def feed(
 
 
 def _as_read(batch: pa.RecordBatch) -> list[pa.Array]:
-    columns: list[pa.Array] = batch.columns
-    return columns
+    return [unicode(column.cast(pa.large_string())) for column in batch.columns]
 
 
 class _TextKeys:
@@ -128,12 +122,13 @@ class _TextKeys:
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._hierarchy, self._statement = hierarchy, keys_sql(hierarchy)
-        self._texts = pa.array([], pa.string())
-        self._found = [pa.array([], pa.string()) for _ in range(hierarchy.height)]
+        self._texts = pa.array([], pa.large_string())
+        self._found = [pa.array([], pa.large_string()) for _ in range(hierarchy.height)]
 
     def __call__(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Keys of every row, an array a level."""
-        coded = batch.column(0).dictionary_encode("encode")
+        coded = batch.column(0).cast(pa.large_string()).dictionary_encode("encode")
+        coded = pa.DictionaryArray.from_arrays(coded.indices, unicode(coded.dictionary))
         known = pc.index_in(coded.dictionary, self._texts)
         if known.null_count:
             new = coded.dictionary.filter(known.is_null())
@@ -155,7 +150,10 @@ class _TextKeys:
         place = np.full(len(texts), -1, dtype=np.int64)
         place[found["i"].to_numpy()] = np.arange(len(found))
         rows = pa.array(place, mask=place < 0)
-        new = [column.combine_chunks().take(rows) for column in found.columns[1:]]
+        new = [
+            column.cast(pa.large_string()).combine_chunks().take(rows)
+            for column in found.columns[1:]
+        ]
         self._texts = pa.concat_arrays([self._texts, texts])
         self._found = [pa.concat_arrays(both) for both in zip(self._found, new, strict=True)]
 

@@ -11,6 +11,7 @@ into batches or where they are stored, and sources that can reorder records are 
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -713,3 +714,66 @@ def test_a_connection_that_reads_in_any_order_is_refused(
         with pytest.raises(duckdb.Error, match="preserve_insertion_order"):
             tables.execute(call).fetchall()
     assert len(ledger.releases()) == 0
+
+
+# -- what an attacker tried ----------------------------------------------------------------------
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_no_error_in_the_middle_of_a_stream_quotes_a_value(tmp_path: Path) -> None:
+    """DuckDB's text comes through Arrow there, and is withheld as everywhere."""
+    con = duckdb.connect()
+    secret = "CASE WHEN i = 2999 THEN 'SECRET-alice' ELSE '1' END"
+    con.execute(f"CREATE TABLE t AS SELECT {secret} AS c FROM range(3000) r(i)")
+    con.execute(f"COPY t TO '{tmp_path / 'rows.parquet'}'")
+    file = tmp_path / "rows.parquet"
+    for statement in (
+        "SELECT cast(c AS INT)::VARCHAR AS c FROM t",
+        "SELECT c FROM t WHERE CASE WHEN c = '1' THEN true ELSE error(c) END",
+        f"SELECT cast(c AS INT)::VARCHAR AS c FROM '{file}'",
+    ):
+        for hierarchy in ("path:c", ["c"]):
+            with pytest.raises(dp.SourceError) as raised:
+                dp.hhh(con.sql(statement), hierarchy, mechanism="streaming", **BUDGET)
+            told = "".join(traceback.format_exception(raised.value))
+            assert "alice" not in told
+            assert "withheld" in str(raised.value)
+
+
+def test_the_check_of_the_order_does_not_depend_on_the_data() -> None:
+    """The plan is judged as it is written: an optimised one can be empty, or fold a window."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE p AS SELECT 'a' AS c, i AS salary FROM range(1000) r(i)")
+    before = con.execute("SELECT current_setting('explain_output')").fetchall()
+    for statement in (
+        "SELECT c FROM p WHERE salary > 5 LIMIT 1",
+        "SELECT c FROM p WHERE salary > 5000 LIMIT 1",
+        "SELECT c FROM p QUALIFY row_number() OVER () % 2 = 0",
+    ):
+        with pytest.raises(dp.SourceError, match="order in which they are stored"):
+            dp.hhh(con.sql(statement), ["c"], mechanism="streaming", **BUDGET)
+    assert con.execute("SELECT current_setting('explain_output')").fetchall() == before
+
+
+def test_text_that_is_no_unicode_stops_nothing() -> None:
+    """It is repaired as for exact counts, and later calls work."""
+    text = [None, pa.py_buffer(np.array([0, 1, 3, 4], np.int32)), pa.py_buffer(b"a\xff\xfeb")]
+    bad = pa.table({"c": pa.Array.from_buffers(pa.string(), 3, text)})
+    con = duckdb.connect()
+    con.register("bad", bad)
+    for hierarchy in ("code:c?lengths=1,2", "path:c", ["c"]):
+        for source in (bad, con.sql("FROM bad")):
+            assert len(dp.hhh(source, hierarchy, mechanism="streaming", **BUDGET)) == 0
+    assert len(dp.hhh(pd.DataFrame({"c": ["x"] * 500}), "path:c", **BUDGET))
+
+
+@pytest.mark.parametrize(
+    "setting", ["arrow_large_buffer_size = true", "produce_arrow_string_view = true"]
+)
+def test_settings_of_the_connection_change_nothing(setting: str) -> None:
+    con = duckdb.connect()
+    con.execute(f"SET {setting}")
+    con.execute("CREATE TABLE t AS SELECT 'a/b' AS c FROM range(500)")
+    for hierarchy in ("path:c", ["c"]):
+        assert len(dp.hhh(con.table("t"), hierarchy, mechanism="streaming", **BUDGET))

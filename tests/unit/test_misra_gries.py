@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import subprocess
 import sys
 from collections import Counter
@@ -508,3 +509,13 @@ def test_merge_is_that_of_two() -> None:
     """Law: ``a.merge(b)`` is ``merged([a, b])``."""
     a, b = sketched([1, 1, 2]), sketched([1, 3])
     assert a.merge(b).top() == merged([a, b]).top() == [(1, 3), (2, 1), (3, 1)]
+
+
+def test_a_copy_is_a_sketch_of_its_own() -> None:
+    """What is counted in one is not counted in the other."""
+    sketch = MisraGries(4)
+    sketch.update(["a", "b"])
+    twin = copy.copy(sketch)
+    twin.update(["a"])
+    assert (sketch.estimate("a"), twin.estimate("a")) == (1, 2)
+    assert (sketch.total, twin.total) == (2, 3)
