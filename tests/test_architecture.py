@@ -14,7 +14,12 @@ LAYERS = [
     {"budget", "noise", "_duck", "sketches"},
     {"hierarchy", "tree", "testing"},
     {"accounting"},
-    {"postprocess.intervals", "postprocess.conditional", "postprocess.flat"},
+    {
+        "postprocess.intervals",
+        "postprocess.conditional",
+        "postprocess.consistency",
+        "postprocess.flat",
+    },
     {"mechanisms"},
     {"plan_laws"},
     {"plan", "sketch_plan", "ledger"},
