@@ -13,6 +13,7 @@ from dpframe._duck.relations import (
     check_collation,
     register,
     scan,
+    together,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "register",
     "run_script",
     "scan",
+    "together",
 ]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from types import TracebackType
@@ -195,10 +195,18 @@ def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterat
         held.append(batch)  # DuckDB gives at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield _withheld(what, partial(pa.concat_batches, held))
+            yield _withheld(what, partial(together, held))
             held = []
     if held:
-        yield _withheld(what, partial(pa.concat_batches, held))
+        yield _withheld(what, partial(together, held))
+
+
+def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several with one schema, at least one."""
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema
+    )
 
 
 def _operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe._duck import Relation
+from dpframe._duck import Relation, together
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
@@ -82,8 +82,8 @@ def _whole_users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         users = batch.column(0).to_numpy()
         last = int(np.searchsorted(users, users[-1]))
         if last > 0:
-            yield pa.concat_batches([*held, batch.slice(0, last)])
+            yield together([*held, batch.slice(0, last)])
             held = []
         held.append(batch.slice(last))
     if held:
-        yield pa.concat_batches(held)
+        yield together(held)
