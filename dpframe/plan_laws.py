@@ -59,9 +59,10 @@ def chosen_laws(
         threshold = _at_least(threshold, smallest, budget, hierarchy.height)
         return choose_laws(options, threshold), threshold
     if unit.grid > 1:
+        known = "'records' or 'items'" if mechanism == "streaming" else "'records'"
         raise ParameterError(
-            f"mechanism={mechanism!r} counts records, not shares of users: pass "
-            "contribution='records' with max_contributions=, or use mechanism='offline'."
+            f"mechanism={mechanism!r} counts no shares of users: pass contribution={known} with "
+            "max_contributions=, or use mechanism='offline'."
         )
     if mechanism == "streaming":
         return _streaming(hierarchy.height, unit, budget, threshold, release_share, counters or 0)

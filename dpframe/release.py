@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
+from dpframe.accounting.compose import Profile
+from dpframe.budget import Budget
 from dpframe.errors import ParameterError
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.plan import Counted, Plan
@@ -18,6 +20,11 @@ from dpframe.sources.tables import count
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
+
+LEAST_CHARGE = 1e-18
+"""Delta that a release with delta = 0 is charged: no ledger takes a charge of nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,28 +103,49 @@ def _drawn(
 ) -> Release:
     from dpframe.postprocess.tidy import tidy  # loads pandas, which `import dpframe` does not
 
-    facts = receipt(plan, name=name)  # what is spent is fixed before the data are read
-    cost = _charge(plan, facts, source, name)
-    if ledger is not None:
-        ledger.check(cost)  # nothing is read for a release that cannot be paid
-    counts = counted()  # bounded, above the band, private
-    left = ledger.charge(cost) if ledger is not None else None  # on disk before the draw
+    counts, facts = charged(counted, plan, receipt(plan, name=name), source, ledger, name)
     noisy = plan.run(counts)  # the only noisy step
-    facts = facts.paid(ledger, left).with_sketch_error(noisy.sketch_error)
+    facts = facts.with_sketch_error(noisy.sketch_error)
     return Release(tidy(noisy, plan), facts)  # public from here on
 
 
-def _charge(plan: Plan, facts: Receipt, source: str, name: str | None) -> Charge:
-    return Charge(
+class Spends(Protocol):
+    """What a release costs, decided before data are read."""
+
+    @property
+    def budget(self) -> Budget: ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+
+def charged(
+    counted: Callable[[], T],
+    plan: Spends,
+    facts: Receipt,
+    source: str,
+    ledger: Ledger | None,
+    name: str | None = None,
+) -> tuple[T, Receipt]:
+    """True counts that are paid for, and the receipt of that; whoever draws calls this first.
+
+    What is spent is fixed before ``counted`` reads the data, and on disk when this returns.
+    """
+    if ledger is None:
+        return counted(), facts
+    cost = Charge(
         release_id=facts["release_id"],
         time=facts["time"],
         epsilon=plan.budget.epsilon,
-        delta=plan.budget.delta,
+        delta=plan.budget.delta or LEAST_CHARGE,
         profile=lambda: plan.profile,
         source=source,
         receipt=facts.to_json(),
         name=name,
     )
+    ledger.check(cost)  # nothing is read for a release that cannot be paid
+    private = counted()
+    return private, facts.paid(ledger, ledger.charge(cost))
 
 
 def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:

@@ -19,8 +19,7 @@ from dpframe.frontends.duckdb_types import (
 )
 from dpframe.plan import Counted, Plan
 from dpframe.release import released, replayed
-from dpframe.sources.stream import LevelSketches, feed
-from dpframe.sources.user_stream import user_states
+from dpframe.sources.sketch_states import relation_states
 
 
 def draw(
@@ -60,11 +59,7 @@ def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
 
     def counted(plan: Plan) -> Counted:
         with _duck.beside(con, relation, path, "the source") as rows:
-            if plan.unit.user is not None:
-                return user_states(rows, plan)
-            levels = LevelSketches(plan.hierarchy, plan.counters or 0)
-            feed(levels.sketches, rows, plan.hierarchy)
-        return levels.states()
+            return relation_states(rows, plan)
 
     return _released(token, call, counted)
 

@@ -112,13 +112,16 @@ def hhh(
     -------
     (epsilon, delta)-differential privacy for adding or removing one record, or one user with
     all their records. Assumed public: every argument, the names and types of the columns, the
-    path or name of the source. Not covered: running time, and repeated releases without a ledger,
-    which add up.
+    path or name of the source. With ``mechanism="streaming"`` and no ``user``, rows must stand in
+    an order that no single record decides (docs/streaming.md). Not covered: running time, and
+    repeated releases without a ledger, which add up.
 
     References
     ----------
     Biswas, Cormode, Kanza, Srivastava, Zhou, "Differentially Private Hierarchical Heavy
-    Hitters" (2024), Algorithm 1, corrected; see docs/soundness.md and docs/mechanism.md.
+    Hitters" (2024), Algorithms 1 and, for streams, 3, corrected; see docs/soundness.md and
+    docs/mechanism.md. Lebeda, Tetek, "Better Differentially Private Approximate Histograms and
+    Heavy Hitters using the Misra-Gries Sketch" (2023), Algorithms 1, 2 and 4.
 
     Examples
     --------

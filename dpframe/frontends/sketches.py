@@ -14,8 +14,8 @@ from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import chosen_ledger
 from dpframe.frontends.sketch_arguments import hint, sketch_plan_from
 from dpframe.frontends.streaming import StreamingHHH
-from dpframe.ledger import Charge
 from dpframe.mechanisms.sketch_release import NoisySketch
+from dpframe.release import charged
 from dpframe.sketch_frame import sketch_frame, unpublished_at_most
 from dpframe.sketch_receipt import measured, sketch_receipt
 from dpframe.sketches._sketch import Sketch
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 FEW_RECORDS = 50
 """Records, over k^(3/2), up to which a sum is better than a bounded merge; see docs/sketches.md."""
-
-
-LEAST_CHARGE = 1e-18
-"""Delta that a release with delta = 0 is charged: no ledger takes a charge of nothing."""
 
 
 class _Releasable(Sketch):
@@ -137,26 +133,13 @@ class _Releasable(Sketch):
             max_contributions=max_contributions,
             confidence=confidence,
         )
-        paying = chosen_ledger(ledger)
         facts = sketch_receipt(plan, number=self._released + 1)
-        cost = Charge(
-            release_id=facts["release_id"],
-            time=facts["time"],
-            epsilon=plan.budget.epsilon,
-            delta=plan.budget.delta or LEAST_CHARGE,
-            profile=lambda: plan.profile,
-            source="sketch",
-            receipt=facts.to_json(),
-        )
-        if paying is not None:
-            paying.check(cost)  # nothing is read for a release that cannot be paid
-        state = self._state()  # private
-        left = paying.charge(cost) if paying is not None else None  # on disk before the draw
+        state, facts = charged(self._state, plan, facts, "sketch", chosen_ledger(ledger))
         self._released += 1
         noisy = plan.run(state)  # the only noisy step
         error = noisy.decrements if isinstance(noisy, NoisySketch) else None
         receipt = measured(  # public from here on
-            facts.paid(paying, left),
+            facts,
             sketch_error=error,
             unpublished=unpublished_at_most(noisy, plan),
         )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger
 from dpframe.frontends.sketch_arguments import stream_plan_from
-from dpframe.ledger import Charge
 from dpframe.plan import Plan
 from dpframe.receipt import receipt
+from dpframe.release import charged
 from dpframe.sketch_frame import merged_stream_frame
 from dpframe.sketch_plan import MergedStreamPlan, SketchPlan
 from dpframe.sketch_receipt import merged_stream_receipt, numbered
@@ -164,29 +164,16 @@ class StreamingHHH(raw.StreamingHHH):
             confidence=confidence,
             records=records,
         )
-        paying = chosen_ledger(ledger)
         of: Plan | SketchPlan
         if isinstance(plan, MergedStreamPlan):
             facts, of = merged_stream_receipt(plan), plan.sketch
         else:
             facts, of = receipt(plan), plan
         facts = numbered(facts, self._released + 1)
-        cost = Charge(
-            release_id=facts["release_id"],
-            time=facts["time"],
-            epsilon=of.budget.epsilon,
-            delta=of.budget.delta,
-            profile=lambda: of.profile,
-            source="sketch",
-            receipt=facts.to_json(),
-        )
-        if paying is not None:
-            paying.check(cost)  # nothing is read for a release that cannot be paid
-        states = self._states()  # private
-        left = paying.charge(cost) if paying is not None else None  # on disk before the draw
+        states, facts = charged(self._states, of, facts, "sketch", chosen_ledger(ledger))
         self._released += 1
         noisy = plan.run(states)  # the only noisy step
-        facts = facts.paid(paying, left).with_sketch_error(noisy.sketch_error)
+        facts = facts.with_sketch_error(noisy.sketch_error)
         frame = _frame(noisy, plan)  # public from here on
         frame.attrs["dp"] = facts.to_dict()
         return frame

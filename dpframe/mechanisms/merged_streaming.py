@@ -19,15 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
-
 from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy.stream_keys import texts_of
-from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
-from dpframe.mechanisms.streaming_hhh import Released, _chosen_above, _nearest, selected
+from dpframe.mechanisms.sketch_release import sparse, summed
+from dpframe.mechanisms.upward_selection import Released, reported
 from dpframe.sketches._state import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -46,32 +42,6 @@ def run(
         summed(state, laws) if isinstance(laws, LatticeLaws) else sparse(state, laws)
         for state in levels
     ]
-    found = _released(noisy, hierarchy)
-    chosen, residual = selected(found, threshold=threshold)
-    kept = np.flatnonzero(chosen)
-    rank = np.cumsum(chosen) - 1
-    ancestor = _chosen_above(found.above, chosen)[kept]
-    columns = list(zip(*(found.keys[i] for i in kept), strict=True)) or [()] * hierarchy.key_width
-    return NoisyNodes(
-        level=found.level[kept],
-        ancestor=np.where(ancestor >= 0, rank[ancestor], -1),
-        residual=residual[kept],
-        count=found.upper[kept],
-        terms=np.ones(len(kept), dtype=np.int64),
-        keys=tuple(pa.chunked_array([pa.array(column, pa.string())]) for column in columns),
-    )
-
-
-def _released(noisy: Sequence[NoisyCounts], hierarchy: Hierarchy) -> Released:
-    """All levels together; a count is one number, whose own error nothing released tells."""
-    sizes = [len(level.values) for level in noisy]
-    depth = np.repeat(np.arange(1, len(noisy) + 1), sizes).astype(np.int64)
-    values = np.concatenate([level.values for level in noisy])
-    keys = [texts_of(key, hierarchy.key_width) for level in noisy for key in level.keys.to_pylist()]
-    return Released(
-        level=depth,
-        above=_nearest(depth, keys, hierarchy),
-        lower=values,
-        upper=values,
-        keys=keys,
-    )
+    keys, values = [level.keys for level in noisy], [level.values for level in noisy]
+    found = Released.of(keys, values, [0] * len(noisy), hierarchy)
+    return reported(found, threshold=threshold)[0]

@@ -41,25 +41,10 @@ REMEMBERED_BYTES = 2**28
 def sketched(
     source: object, hierarchy: Hierarchy, counters: int, *, progress: bool = False
 ) -> tuple[SketchState, ...]:
-    """What the sketches of all levels hold after all records of a source. Private."""
-    levels = LevelSketches(hierarchy, counters)
-    levels.update(source, progress=progress)
-    return levels.states()
-
-
-class LevelSketches:
-    """One sketch a level, fed with the ancestors of every record. Raw data."""
-
-    def __init__(self, hierarchy: Hierarchy, counters: int) -> None:
-        self.hierarchy = hierarchy
-        self.sketches = [MisraGries(counters) for _ in range(hierarchy.height)]
-
-    def update(self, source: object, *, progress: bool = False) -> None:
-        """Count all records of a source; after an error nothing was counted."""
-        self.sketches = fed(self.sketches, source, self.hierarchy, progress=progress)
-
-    def states(self) -> tuple[SketchState, ...]:
-        return tuple(sketch._state() for sketch in self.sketches)
+    """What one sketch a level holds after all records of a source. Private."""
+    empty = [MisraGries(counters) for _ in range(hierarchy.height)]
+    counted = fed(empty, source, hierarchy, progress=progress)
+    return tuple(sketch._state() for sketch in counted)
 
 
 def fed(

@@ -1,4 +1,4 @@
-"""From whatever holds the rows to a CountTree: open, check columns, one statement, a tree."""
+"""From whatever holds the rows to what a mechanism starts from: a CountTree, or sketches."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from dpframe.noise import random_seed
 from dpframe.plan import Counted, Plan
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.stream import sketched
-from dpframe.sources.user_stream import user_sketched
+from dpframe.sources.sketch_states import sketch_states
 from dpframe.tree import CountTree
 
 
 def count(source: object, plan: Plan, *, progress: bool = False) -> Counted:
     """What the mechanism of a plan starts from. Private."""
-    if plan.counters is not None and plan.unit.user is not None:
-        return user_sketched(source, plan, progress=progress)
     if plan.counters is not None:
-        return sketched(source, plan.hierarchy, plan.counters, progress=progress)
+        return sketch_states(source, plan, progress=progress)
     return exact_counts(source, plan, progress=progress)
 
 

@@ -17,22 +17,15 @@ from dpframe._duck import Relation, together
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
-from dpframe.sources.relations import canonical, opened
+from dpframe.sources.relations import canonical
 from dpframe.sources.stream import shown
 from dpframe.sources.stream_sql import users_sql
-
-
-def user_sketched(source: object, plan: Plan, *, progress: bool = False) -> tuple[SketchState, ...]:
-    """What the sketches of all levels hold after all users of a source. Private."""
-    assert plan.unit.user is not None
-    with opened(source, [*plan.hierarchy.source_columns, plan.unit.user]) as relation:
-        return user_states(relation, plan, progress=progress)
 
 
 def user_states(
     relation: Relation, plan: Plan, *, progress: bool = False
 ) -> tuple[SketchState, ...]:
-    """As ``user_sketched``, for a relation."""
+    """What the sketches of all levels hold after all users of a relation. Private."""
     hierarchy, unit = plan.hierarchy, plan.unit
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)

@@ -38,9 +38,9 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh
 from dpframe.mechanisms.sketch_release import single_stream
 from dpframe.noise import gaussian, laplace
-from dpframe.sketches import SketchState
+from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import relations
-from dpframe.sources.stream import LevelSketches, sketched
+from dpframe.sources.stream import fed, sketched
 from dpframe.sources.stream_sql import stream_sql
 from tests import naive
 
@@ -118,10 +118,10 @@ def keys_of_records() -> tuple[pa.Array, ...]:
 
 def shipped(stream: Stream) -> tuple[SketchState, ...]:
     """What the shipped sketches of both levels hold after a stream."""
-    levels = LevelSketches(HIERARCHY, K)
-    for sketch, keys in zip(levels.sketches, keys_of_records(), strict=True):
+    sketches = [MisraGries(K) for _ in range(HIERARCHY.height)]
+    for sketch, keys in zip(sketches, keys_of_records(), strict=True):
         sketch.update(keys.take(pa.array(stream, pa.int64())).drop_null())
-    return levels.states()
+    return tuple(sketch._state() for sketch in sketches)
 
 
 def content(state: SketchState) -> tuple[Any, ...]:
@@ -525,10 +525,10 @@ def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(duck_relations, "BATCH_ROWS", size)
     frame = pd.DataFrame({"p": pd.Series(ROWS, dtype="str")})
     assert held(sketched(frame, DEEP, COUNTERS)) == expected
-    again = LevelSketches(DEEP, COUNTERS)
-    again.update(frame.iloc[:123])
-    again.update(frame.iloc[123:])
-    assert held(again.states()) == expected
+    halves = [MisraGries(COUNTERS) for _ in range(DEEP.height)]
+    for part in (frame.iloc[:123], frame.iloc[123:]):
+        halves = fed(halves, part, DEEP)
+    assert held(tuple(sketch._state() for sketch in halves)) == expected
 
 
 def test_forgotten_texts_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:

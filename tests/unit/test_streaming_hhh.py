@@ -22,7 +22,7 @@ from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.frontends import cli
 from dpframe.frontends.arguments import plan_from
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.mechanisms import streaming_hhh
+from dpframe.mechanisms import streaming_hhh, upward_selection
 from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.noise import laplace
 from dpframe.plan import Plan
@@ -167,9 +167,14 @@ def test_the_selection_is_that_of_the_definition(spec: str, seed: int, threshold
                 decrements=int(draw.integers(-5, 50)),
             )
         )
-    released = streaming_hhh._released(noisy, hierarchy)
-    chosen, residual = streaming_hhh.selected(released, threshold=threshold)
-    above = streaming_hhh._chosen_above(released.above, chosen)
+    released = upward_selection.Released.of(
+        [level.keys for level in noisy],
+        [level.upper for level in noisy],
+        [max(0, level.decrements) for level in noisy],
+        hierarchy,
+    )
+    chosen, residual = upward_selection.selected(released, threshold=threshold)
+    above = upward_selection.chosen_above(released.above, chosen)
     pairs = zip(released.level.tolist(), released.keys, strict=True)
     nodes = [node_of(hierarchy, level, key) for level, key in pairs]
     assert len(set(nodes)) == len(nodes)
