@@ -10,6 +10,7 @@ Noise without bounds, which delta = 0 needs, is drawn by rejection on whole numb
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -160,7 +161,37 @@ def gaussian(scale: float, bound: int) -> NoiseTable:
     return NoiseTable("discrete Gaussian", law.lowest, law.weights)
 
 
+def laplace_gaussian(scale: float, sigma: float, bound: int) -> NoiseTable:
+    """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound: between both."""
+    z = np.arange(bound + 1, dtype=np.float64)
+    half = np.exp(-(z / scale + z * z / (2 * sigma * sigma)))
+    return table("discrete Laplace-Gaussian", -bound, np.concatenate([half[:0:-1], half]))
+
+
 # -- without bounds ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundedNoise:
+    """Discrete Laplace noise of a rational scale over all integers: pure, no end to pay for."""
+
+    scale: Fraction
+    family: str = "discrete Laplace, unbounded"
+
+    @property
+    def sd(self) -> float:
+        rate = 1 / float(self.scale)
+        return math.exp(-rate / 2) * math.sqrt(2) / -math.expm1(-rate)
+
+    def half_width(self, confidence: float) -> int:
+        """Least w with P(|V| <= w) >= confidence: P(|V| > w) = 2 q^(w+1) / (1 + q), q = e^-1/b."""
+        rate = 1 / float(self.scale)
+        beyond = (1 - confidence) * (1 + math.exp(-rate)) / 2
+        return max(0, math.ceil(-math.log(beyond) / rate * (1 + 1e-12) - 1))
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        """n independent draws."""
+        return unbounded_laplace(self.scale, n)
 
 
 def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
@@ -235,3 +266,14 @@ def _successes(size: int) -> NDArray[np.int64]:
 def random_seed() -> int:
     """63 secret bits for hashes that sample or round a user's records."""
     return int(_bits.get()(1)[0] >> np.uint64(1))
+
+
+def public_generator(seed: int | None = None) -> np.random.Generator:
+    """For samples from what is already released, never for noise on private values.
+
+    Parameters
+    ----------
+    seed
+        From 0, or None for one of the operating system.
+    """
+    return np.random.default_rng(random_seed() if seed is None else seed)

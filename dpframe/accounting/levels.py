@@ -1,8 +1,8 @@
 """Composing one noisy histogram a level, for the baselines: exact pmfs, pessimistic grid.
 
 Each level adds one bounded law to every count it has; a record moves one count by 1 on each
-level. Their h-fold composition is taken by privacy loss distributions (dp-accounting), whose
-discretisation rounds every loss up.
+level. Their h-fold composition is taken by privacy loss distributions, whose discretisation rounds
+every loss up (:mod:`dpframe.accounting.losses`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-
+from dpframe.accounting.losses import composed_profile
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, gaussian, laplace
 
 LOSS_STEP = 1e-4
-"""Grid of the privacy loss; h levels overstate epsilon by at most h times this."""
+"""Grid of the privacy loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +44,7 @@ def level_profile(
     noise: NoiseTable, *, levels: int, epsilons: Sequence[float]
 ) -> tuple[tuple[float, float], ...]:
     """Delta at every one of ``epsilons``, as points (epsilon, delta)."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    values = range(noise.lowest, noise.highest + 1)
-    with np.errstate(divide="ignore"):
-        logs = np.log(noise.pmf)
-    here = {v: x for v, x in zip(values, logs, strict=True) if np.isfinite(x)}
-    moved = {v + 1: x for v, x in here.items()}
-    loss = pld.from_two_probability_mass_functions(
-        here, moved, pessimistic_estimate=True, value_discretization_interval=LOSS_STEP
-    )
-    composed = loss.self_compose(levels) if levels > 1 else loss
-    deltas = np.atleast_1d(composed.get_delta_for_epsilon(list(epsilons))) * (1 + 1e-9)
-    return tuple(zip(epsilons, np.minimum(deltas, 1.0).tolist(), strict=True))
+    return composed_profile((noise,) * levels, epsilons=epsilons, step=LOSS_STEP)
 
 
 @lru_cache(maxsize=64)

@@ -45,17 +45,26 @@ def linear_delta(
     slip_bot = _slip(weights, test.below()[:-1], 1 / (left * grid))
     slip_top = _whole_record(slip_top, 1 / right, grid)
     slip_bot = _whole_record(slip_bot, 1 / left, grid)
-    atoms = np.concatenate([[0.0], release.pmf, [0.0]])
-    rate = math.exp(1 / (release_scale * grid))
-    apart = max(
-        float(np.maximum(atoms[1:] - rate * atoms[:-1], 0).sum()),
-        float(np.maximum(atoms[:-1] - rate * atoms[1:], 0).sum()),
-    )
-    slip_release = _whole_record(apart, 1 / release_scale, grid)
+    slip_release = table_slip(release.pmf, scale=release_scale, grid=grid)
     slack = (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
     fewer = height * slip_bot + slip_release + slack
     more = height * slip_top + slip_release + slack
     return min(1.0, fewer * (1 + 1e-9)), min(1.0, more * (1 + 1e-9))
+
+
+def table_slip(pmf: NDArray[np.float64], *, scale: float, grid: int) -> float:
+    """Slip of a bounded Laplace table whose counts move by one whole record, in any shares.
+
+    Moving by a unit of 1/grid record loses at most 1 / (scale grid), up to the mass by which the
+    table leaves that law; ``scale`` is in records.
+    """
+    atoms = np.concatenate([[0.0], pmf, [0.0]])
+    rate = math.exp(1 / (scale * grid))
+    apart = max(
+        float(np.maximum(atoms[1:] - rate * atoms[:-1], 0).sum()),
+        float(np.maximum(atoms[:-1] - rate * atoms[1:], 0).sum()),
+    )
+    return _whole_record(apart, 1 / scale, grid)
 
 
 def _slip(atom: NDArray[np.float64], beyond: NDArray[np.float64], rate: float) -> float:

@@ -53,3 +53,22 @@ def out_of_reach(epsilon: float, delta: float, height: int) -> BudgetError:
         f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g}, height={height}: "
         "raise delta, or move epsilon towards 1."
     )
+
+
+def continuous_sigma(epsilon: float, delta: float) -> float:
+    """Sigma of the continuous Gaussian mechanism for sensitivity 1 (Balle and Wang 2018, Theorem
+    8): where the search starts and which family is worth trying. Privacy does not rest on it."""
+
+    def cost(sigma: float) -> float:
+        a, b = 1 / (2 * sigma) - epsilon * sigma, -1 / (2 * sigma) - epsilon * sigma
+        return _below(a) - math.exp(epsilon) * _below(b)
+
+    low, high = 1e-3, 10 * math.sqrt(math.log(2 / delta)) / epsilon
+    while high / low > 1.0005:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
+    return low
+
+
+def _below(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2

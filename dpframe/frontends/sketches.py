@@ -209,14 +209,18 @@ class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
         return merge_sketches([self, other])
 
 
-@overload
-def merge_sketches(
-    sketches: Iterable[StreamingHHH], *, method: str | None = None, records: int | None = None
-) -> StreamingHHH: ...
-@overload
-def merge_sketches(
-    sketches: Iterable[Sketch], *, method: str | None = None, records: int | None = None
-) -> MergedSketch: ...
+if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone
+
+    @overload
+    def merge_sketches(
+        sketches: Iterable[StreamingHHH], *, method: str | None = None, records: int | None = None
+    ) -> StreamingHHH: ...
+    @overload
+    def merge_sketches(
+        sketches: Iterable[Sketch], *, method: str | None = None, records: int | None = None
+    ) -> MergedSketch: ...
+
+
 def merge_sketches(
     sketches: Iterable[Sketch] | Iterable[StreamingHHH],
     *,

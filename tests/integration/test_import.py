@@ -41,3 +41,13 @@ def test_pandas_is_loaded_as_if_nobody_had_watched() -> None:
         "[f for f in sys.meta_path if 'dpframe' in type(f).__module__])"
     )
     assert said(code) == "SourceFileLoader SourceFileLoader []"
+
+
+def test_an_interpreter_that_used_dpframe_ends_without_a_word() -> None:
+    """Nothing keeps the database alive beyond the interpreter, which would complain on stderr."""
+    code = (
+        "import pandas as pd, dpframe as dp; "
+        "dp.hhh(pd.DataFrame({'a': ['x'] * 99}), ['a'], epsilon=1, delta=1e-6)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
