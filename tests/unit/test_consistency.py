@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.consistency import _rounded, consistent, whole
+from dpframe.postprocess.consistency import _BINDS, _rounded, consistent, spread, whole
 
 Tree = NDArray[np.int64]
 
@@ -57,12 +58,54 @@ def free_nodes(parent: Tree, complete: NDArray[np.bool_]) -> NDArray[np.float64]
     return matrix
 
 
-def naive_consistent(parent: Tree, noisy: Any, variance: Any, complete: Any) -> NDArray[np.float64]:
-    """Constraints eliminated, then one dense least squares problem."""
+def naive_equations(parent: Tree, noisy: Any, variance: Any, complete: Any) -> NDArray[np.float64]:
+    """Equations of complete nodes eliminated, then one dense least squares problem."""
     a = free_nodes(parent, complete)
     weight = 1 / np.sqrt(variance)
     free = np.linalg.lstsq(a * weight[:, None], noisy * weight, rcond=None)[0]
     return np.asarray(a @ free)
+
+
+def remainders(parent: Tree, x: Any) -> NDArray[np.float64]:
+    """What every node with children has beside them; 0 for the others."""
+    return np.array(
+        [x[v] - sum(x[c] for c in kin) if kin else 0.0 for v, kin in enumerate(children(parent))]
+    )
+
+
+def naive_consistent(parent: Tree, noisy: Any, variance: Any, complete: Any) -> NDArray[np.float64]:
+    """Every set of incomplete nodes in turn is tied; the best of those that break no rule."""
+    open_ = [v for v, kin in enumerate(children(parent)) if kin and not complete[v]]
+    best, least = np.zeros(len(parent)), math.inf
+    for chosen in itertools.product([False, True], repeat=len(open_)):
+        tied = complete.copy()
+        tied[open_] = chosen
+        x = naive_equations(parent, noisy, variance, tied)
+        cost = float(((x - noisy) ** 2 / variance).sum())
+        if cost < least and (remainders(parent, x) > -1e-9).all():
+            best, least = x, cost
+    return best
+
+
+def assert_optimal(
+    parent: Tree, x: Any, noisy: Any, variance: Any, complete: Any, atol: float
+) -> None:
+    """The conditions of Karush, Kuhn and Tucker, which only the optimum satisfies.
+
+    (x - noisy)/variance of a node is its multiplier minus that of its parent.
+    """
+    kin, left = children(parent), remainders(parent, x)
+    multiplier = np.zeros(len(parent))
+    for v in range(len(parent)):
+        above = multiplier[parent[v]] if parent[v] >= 0 else 0.0
+        multiplier[v] = (x[v] - noisy[v]) / variance[v] + above
+        if not kin[v] or left[v] > atol:
+            assert abs(multiplier[v]) < atol
+        if kin[v] and complete[v]:
+            assert abs(left[v]) < atol
+        elif kin[v]:
+            assert left[v] > -atol
+            assert multiplier[v] > -atol
 
 
 def exact_consistent(parent: Tree, noisy: Any, variance: Any, complete: Any) -> list[Fraction]:
@@ -82,11 +125,11 @@ def exact_consistent(parent: Tree, noisy: Any, variance: Any, complete: Any) -> 
     return [sum((e * r[-1] for e, r in zip(x, rows, strict=True)), Fraction(0)) for x in a]
 
 
-def subtree_variance(v: int, kin: list[list[int]], variance: Any, complete: Any) -> Fraction:
+def subtree_variance(v: int, kin: list[list[int]], variance: Any, tied: Any) -> Fraction:
     own = Fraction(variance[v])
-    if not (complete[v] and kin[v]):
+    if not (tied[v] and kin[v]):
         return own
-    below = sum(subtree_variance(c, kin, variance, complete) for c in kin[v])
+    below = sum(subtree_variance(c, kin, variance, tied) for c in kin[v])
     return 1 / (1 / own + 1 / below)
 
 
@@ -94,9 +137,10 @@ def naive_whole(parent: Tree, values: Any, variance: Any, complete: Any) -> list
     """Node by node in fractions: project the children by sorting, then largest remainder."""
     kin, half = children(parent), Fraction(1, 2)
     x = [math.floor(max(Fraction(v), Fraction(0)) + half) for v in values]
+    tied = complete | (remainders(parent, values) < _BINDS)
     for v in range(len(parent)):
         z = {c: Fraction(values[c]) for c in kin[v]}
-        s = {c: subtree_variance(c, kin, variance, complete) for c in kin[v]}
+        s = {c: subtree_variance(c, kin, variance, tied) for c in kin[v]}
         order = sorted(kin[v], key=lambda c: -z[c] / s[c])
         heads = [order[: k + 1] for k in range(len(order))]
         shifts = [(sum(z[c] for c in h) - x[v]) / sum(s[c] for c in h) for h in heads]
@@ -124,30 +168,97 @@ def drawn(rng: np.random.Generator, n: int, spread: float) -> tuple[Any, Any, An
     return rng.normal(20, 30, n), np.exp(rng.normal(0, spread, n)), rng.random(n) < 0.7
 
 
-def test_two_passes_are_dense_least_squares() -> None:
-    """On every shape the two passes solve the dense problem; no complete node, nothing moves."""
+def test_complete_trees_are_dense_least_squares() -> None:
+    """On every shape the two passes solve the dense problem; nothing moves that adds up."""
     rng = np.random.default_rng(1)
     for parent in trees():
-        noisy, variance, some = drawn(rng, len(parent), 1.0)
+        noisy, variance, _ = drawn(rng, len(parent), 1.0)
+        complete = np.ones(len(parent), dtype=np.bool_)
+        x = consistent(parent, noisy, variance, complete=complete)
+        expected = naive_equations(parent, noisy, variance, complete)
+        np.testing.assert_allclose(x, expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(remainders(parent, x), 0, rtol=0, atol=1e-9)
+        heavy = noisy + 1e6 * (np.arange(len(parent))[::-1])  # no remainder is negative
+        if (remainders(parent, heavy) >= 0).all():
+            same = consistent(parent, heavy, variance, complete=~complete)
+            np.testing.assert_array_equal(same, heavy)
+
+
+def test_inequalities_agree_with_every_active_set_tried() -> None:
+    """Small trees: no choice of binding nodes that breaks no rule is closer to the noisy counts."""
+    rng = np.random.default_rng(11)
+    for _ in range(300):
+        parent = random_tree(rng, int(rng.integers(1, 11)))
+        noisy, variance, complete = drawn(rng, len(parent), 1.0)
+        for flags in (complete, np.zeros_like(complete)):
+            x = consistent(parent, noisy, variance, complete=flags)
+            expected = naive_consistent(parent, noisy, variance, flags)
+            np.testing.assert_allclose(x, expected, rtol=0, atol=1e-9)
+
+
+def test_inequalities_are_solved_to_the_optimum() -> None:
+    """Larger trees, and long chains that tie one node a pass: the conditions of the optimum."""
+    rng = np.random.default_rng(12)
+    for parent in [tree for tree in trees() * 3 if len(tree)]:
+        noisy, variance, complete = drawn(rng, len(parent), 1.0)
+        for flags in (complete, np.zeros_like(complete)):
+            x = consistent(parent, noisy, variance, complete=flags)
+            assert_optimal(parent, x, noisy, variance, flags, 1e-9)
+            moved = x + np.where(parent < 0, 1e-3, 0)  # the check is not empty
+            with pytest.raises(AssertionError):
+                assert_optimal(parent, moved, noisy, variance, flags, 1e-9)
+    chain, none = np.arange(-1, 99), np.zeros(100, dtype=np.bool_)
+    falling = np.append(-1e6, np.arange(99.0, 0, -1))
+    x = consistent(chain, falling, np.ones(100), complete=none)
+    np.testing.assert_allclose(x, falling.mean(), rtol=0, atol=1e-9)
+
+
+def test_top_down_is_no_optimum() -> None:
+    """The planted bug: without the joint solution a total with too little is not raised."""
+    parent, noisy, none = np.array([-1, 0, 0]), np.array([6.0, 4.0, 6.0]), np.zeros(3, np.bool_)
+    with pytest.raises(AssertionError):
+        assert_optimal(parent, np.array([6.0, 2.0, 4.0]), noisy, np.ones(3), none, 1e-9)
+
+
+@pytest.mark.parametrize("size", [0.1, 10, 1000])
+def test_weighted_error_never_grows(size: float) -> None:
+    """Truth can be truth, so the projection is nearer to it than the noisy counts, every time."""
+    rng = np.random.default_rng(13)
+    for parent in trees():
+        _, variance, complete = drawn(rng, len(parent), 1.0)
+        true = counts_that_add_up(rng, parent, complete) / 2.0**30
+        noisy = true + size * rng.standard_normal(len(parent)) * np.sqrt(variance)
+        x = consistent(parent, noisy, variance, complete=complete)
+        before = ((noisy - true) ** 2 / variance).sum()
+        assert ((x - true) ** 2 / variance).sum() <= before * (1 + 1e-9)
+
+
+def test_spread_is_the_dense_covariance() -> None:
+    """The variance of every count of the linear estimate, and that of `consistent` if complete."""
+    rng = np.random.default_rng(14)
+    for parent in trees():
+        _, variance, some = drawn(rng, len(parent), 1.0)
         for complete in (some, np.ones_like(some), np.zeros_like(some)):
-            x = consistent(parent, noisy, variance, complete=complete)
-            np.testing.assert_allclose(
-                x, naive_consistent(parent, noisy, variance, complete), rtol=0, atol=1e-9
-            )
-            for v, kin in enumerate(children(parent)):
-                if complete[v] and kin:
-                    assert x[v] == pytest.approx(x[kin].sum(), abs=1e-9)
-        np.testing.assert_array_equal(x, noisy)  # the last one had no complete node
+            a = free_nodes(parent, complete)
+            best = np.diag(a @ np.linalg.inv(a.T @ (a / variance[:, None])) @ a.T)
+            found = spread(parent, variance, complete=complete)
+            np.testing.assert_allclose(found, best, rtol=1e-9, atol=0)
+        columns = np.eye(len(parent)) * np.sqrt(variance)
+        reached = [consistent(parent, e, variance, complete=some | True) for e in columns]
+        total = np.sum(np.square(reached), axis=0)
+        np.testing.assert_allclose(
+            spread(parent, variance, complete=some | True), total, rtol=1e-9, atol=0
+        )
 
 
-@pytest.mark.parametrize("spread", [1, 10, 60])
-def test_huge_variance_ratios(spread: int) -> None:
+@pytest.mark.parametrize("size", [1, 10, 60])
+def test_huge_variance_ratios(size: int) -> None:
     """Variances from 1e-100 to 1e100 lose no digits against exact fractions."""
     rng = np.random.default_rng(2)
     for n in [1, 2, 3, 5, 8, 12] * 3:
         parent = random_tree(rng, n)
-        noisy, variance, complete = drawn(rng, n, spread)
-        variance = variance.clip(1e-100, 1e100)
+        noisy, variance, _ = drawn(rng, n, size)
+        variance, complete = variance.clip(1e-100, 1e100), np.ones(n, dtype=np.bool_)
         x = consistent(parent, noisy, variance, complete=complete)
         exact = [float(e) for e in exact_consistent(parent, noisy, variance, complete)]
         np.testing.assert_allclose(x, exact, rtol=0, atol=1e-9)
@@ -205,13 +316,13 @@ def test_whole_numbers_add_up_whatever_comes_in(data: st.DataObject) -> None:
     """Sums are exact and nothing is negative, for extreme values and variances too."""
     n = data.draw(st.integers(1, 12))
     parent = np.array([data.draw(st.integers(-1, i - 1)) for i in range(n)])
-    reals = st.floats(-(2.0**49), 2.0**49) | st.floats(-3, 3) | st.sampled_from([-(2.0**49), 0.5])
+    reals = st.floats(-(2.0**57), 2.0**57) | st.floats(-3, 3) | st.sampled_from([-(2.0**49), 0.5])
     values = np.array([data.draw(reals) for _ in range(n)])
     variance = np.array([data.draw(st.floats(1e-100, 1e100)) for _ in range(n)])
     complete = np.array([data.draw(st.booleans()) for _ in range(n)])
     assert_whole(parent, whole(parent, values, variance, complete=complete), complete)
     solved = consistent(parent, values, variance, complete=complete)
-    if np.abs(solved).sum() < 2.0**53:
+    if np.abs(solved).sum() < 2.0**61:
         assert_whole(parent, whole(parent, solved, variance, complete=complete), complete)
 
 
@@ -311,7 +422,7 @@ def test_empty_and_single(step: Any) -> None:
 
 
 WRONG: dict[str, list[Any]] = {
-    "noisy": [[1.0, np.nan], [np.inf, 1.0], [-np.inf, 1.0], [2.0**53, 0.0], ["1", "2"], [1.0]],
+    "noisy": [[1.0, np.nan], [np.inf, 1.0], [-np.inf, 1.0], [2.0**61, 0.0], ["1", "2"], [1.0]],
     "variance": [[1.0, 0.0], [1.0, -1.0], [np.nan, 1.0], [np.inf, 1.0], [1e-101, 1.0]],
     "parent": [[-1, 1], [-2, 0], [1, -1], [-1.0, 0.0]],
     "complete": [[1, 0], [[True, False]]],
