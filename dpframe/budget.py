@@ -26,12 +26,16 @@ class PrivacyUnit:
 
     Without ``user`` the unit is one record. With ``user`` it is everything that one user has,
     as shares (each user weighs 1), as at most ``max_contributions`` records, or as at most so many
-    different items, each counted once.
+    different items, each counted once. With ``weight``, a column of whole numbers, a row stands
+    for that many records; then ``max_weight`` protects whole rows, each standing for at most so
+    many.
     """
 
     user: str | None = None
     contribution: Contribution = "share"
     max_contributions: int = 1
+    weight: str | None = None
+    max_weight: int | None = None
 
     @property
     def grid(self) -> int:
@@ -41,10 +45,22 @@ class PrivacyUnit:
     @property
     def moves(self) -> int:
         """Whole records by which one unit of privacy moves the counts."""
+        if self.max_weight is not None:
+            return self.max_weight
         return self.max_contributions if self.user is not None and self.grid == 1 else 1
 
     @property
     def sentence(self) -> str:
+        if self.max_weight is not None:
+            return (
+                f"adding or removing one row, which stands for at most {self.max_weight} records "
+                f"(column {self.weight!r})"
+            )
+        if self.weight is not None:
+            return (
+                "adding or removing one record, of which a row stands for as many as column "
+                f"{self.weight!r} says"
+            )
         if self.user is None:
             return "adding or removing one record"
         if self.contribution == "share":
@@ -58,6 +74,8 @@ class PrivacyUnit:
     @property
     def counts(self) -> str:
         """What the counts of the release count."""
+        if self.weight is not None:
+            return f"records, of which a row stands for as many as column {self.weight!r} says"
         if self.user is None:
             return "records"
         if self.contribution == "share":

@@ -87,6 +87,47 @@ class NoisyNodes:
     sketch_error: tuple[int, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListedNodes:
+    """Nodes that the caller lists, with all their ancestors, in preorder. Public.
+
+    ``level``, ``parent`` and ``keys`` are as in :class:`CountTree`, keys as text. Below a node
+    with ``rest`` True there may be records that no listed node covers: they count in an
+    ``<other>`` node one level further down. ``name`` tells lists apart: equal lists have equal
+    names.
+    """
+
+    level: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    keys: tuple[pa.ChunkedArray, ...]
+    rest: NDArray[np.bool_]
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyTree:
+    """Released counts of nodes whose ancestors are all released, in preorder. Public.
+
+    ``level`` and ``parent`` are as in :class:`CountTree`. ``count`` is in units of the grid, and
+    ``lower`` and ``upper`` are an interval for the true count. ``other`` marks what no released
+    sibling covers; such a node has the keys of its parent. ``open`` marks the nodes that could
+    have children beside the released ones, so that children need not add up to them; ``rest`` is
+    an interval for what is missing there, in nodes that have released children. ``variance`` says
+    how much a count weighs when counts are made to add up.
+    """
+
+    level: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    count: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    other: NDArray[np.bool_]
+    open: NDArray[np.bool_]
+    keys: tuple[pa.ChunkedArray, ...]
+    rest: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    variance: NDArray[np.float64] | None = None
+
+
 def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """For every chosen node its nearest strict ancestor that is chosen, as a position among the
     chosen ones; -1 if there is none."""

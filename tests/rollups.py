@@ -16,7 +16,8 @@ def exact_tree(
     source: object, hierarchy: Hierarchy, unit: PrivacyUnit = RECORDS, seed: int = 1
 ) -> CountTree:
     """All nodes of a source, as a release would read them with band 1."""
-    wanted = [*hierarchy.source_columns, *([unit.user] if unit.user is not None else [])]
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    wanted = [*hierarchy.source_columns, *beside]
     with relations.opened(source, wanted) as relation:
         found_types = map(relations.canonical, relation.types)
         types: dict[str | None, str] = dict(zip(relation.columns, found_types, strict=True))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.hierarchy._base import INVALID, ROOT, Hierarchy, OnInvalid
+from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, OnInvalid
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import Date
@@ -35,6 +35,7 @@ from dpframe.hierarchy._path import Path
 __all__ = [
     "INVALID",
     "KINDS",
+    "OTHER",
     "ROOT",
     "Hierarchy",
     "as_hierarchy",

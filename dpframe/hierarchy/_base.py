@@ -26,10 +26,16 @@ from dpframe.errors import ColumnError, HierarchyError
 INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
 
+OTHER = "<other>"
+"""Label of what the released nodes beside it do not cover."""
+
 ROOT = "*"
 """Label of level 0, everything."""
 
 MAX_HEIGHT = 128
+
+MAX_DOMAIN_BITS = 20
+"""A finite domain has at most 2**20 values: all of them are listed."""
 
 OnInvalid = Literal["count", "drop"]
 
@@ -94,6 +100,11 @@ class Hierarchy(ABC):
     def check_types(self, types: tuple[str, ...]) -> None:
         """Raise ColumnError if the DuckDB types of the columns cannot be read; text always can."""
         return
+
+    def domain_values(self) -> list[str] | None:
+        """One value of the column, as text, for every leaf there can be; None if that is not at
+        most 2**20 leaves, known from the specification alone."""
+        return None
 
     # -- SQL ---------------------------------------------------------------------------------
 

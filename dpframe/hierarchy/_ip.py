@@ -10,6 +10,7 @@ from typing import ClassVar
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (
     INVALID,
+    MAX_DOMAIN_BITS,
     Hierarchy,
     OnInvalid,
     increasing,
@@ -77,6 +78,15 @@ class Ip(Hierarchy):
         if self.version is not None:
             out["version"] = str(self.version)
         return out
+
+    def domain_values(self) -> list[str] | None:
+        """The first address of every network of the finest level, of one version only."""
+        bits = {4: self.prefixes[-1], 6: self.prefixes6[-1]}.get(self.version or 0)
+        if bits is None or bits > MAX_DOMAIN_BITS:
+            return None
+        if self.version == 4:
+            return [str(ipaddress.IPv4Address(i << (32 - bits))) for i in range(2**bits)]
+        return [str(ipaddress.IPv6Address(i << (128 - bits))) for i in range(2**bits)]
 
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import INVALID, Hierarchy, OnInvalid, depth_within, one_column
+from dpframe.hierarchy._base import (
+    INVALID,
+    MAX_DOMAIN_BITS,
+    Hierarchy,
+    OnInvalid,
+    depth_within,
+    one_column,
+)
 
 MAX_DEPTH = 48
 """Halvings that stay exact in a double's 53 bits."""
@@ -64,6 +71,13 @@ class Number(Hierarchy):
         if self.depth_limit != 10:
             out["depth"] = str(self.depth_limit)
         return out
+
+    def domain_values(self) -> list[str] | None:
+        """The middle of every interval of the finest level."""
+        if self.depth_limit > MAX_DOMAIN_BITS:
+            return None
+        bins, span = 2**self.depth_limit, self.upper - self.lower
+        return [repr(self.lower + span * ((i + 0.5) / bins)) for i in range(bins)]
 
     @property
     def reads_text(self) -> bool:

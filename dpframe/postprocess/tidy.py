@@ -22,13 +22,13 @@ def tidy(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
     hierarchy, grid = plan.hierarchy, plan.grid
     keys = tuple(pc.cast(key, pa.string()) for key in noisy.keys)
     labels = hierarchy.labels(noisy.level, keys)
-    order = _order(noisy.level, labels, keys)
+    order = by_level_and_label(noisy.level, labels, keys)
     level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
     lower, upper = (ends[order] for ends in noisy.bounds or _around(noisy, plan))
-    columns: dict[str, object] = {"level": level, "prefix": _text(labels.take(order))}
+    columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
     for depth, name in enumerate(hierarchy.label_columns, 1):
         values = pc.fill_null(keys[depth - 1].take(order), INVALID)
-        columns[name] = _text(pc.if_else(pa.array(level >= depth), values, None))
+        columns[name] = text_column(pc.if_else(pa.array(level >= depth), values, None))
     columns["residual"] = _rounded(residual, grid)
     columns["count"] = _rounded(count, grid)
     columns["lower"] = lower // grid
@@ -38,7 +38,7 @@ def tidy(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _order(
+def by_level_and_label(
     level: NDArray[np.int64], labels: pa.Array, keys: tuple[pa.ChunkedArray, ...]
 ) -> NDArray[np.int64]:
     """By level, then label in code point order; nodes of one label by their keys."""
@@ -50,7 +50,7 @@ def _order(
     return order.astype(np.int64)
 
 
-def _text(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
+def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
     text: pd.Series[str] = values.to_pandas().astype(TEXT).rename(None)
     return text
 

@@ -24,7 +24,7 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         return _all_unicode(source.select(columns))
     if kind == "pandas" and hasattr(source, "columns"):
         require(columns, list(source.columns), alone=True)
-        return pa.table({name: _series(source[name]) for name in columns})
+        return pa.table({name: from_pandas(source[name]) for name in columns})
     if kind == "polars" and hasattr(source, "collect_schema"):
         return _from_polars(source, columns)
     raise ParameterTypeError(
@@ -48,16 +48,26 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
     )
 
 
-def _series(series: Any) -> pa.Array:
+def from_pandas(series: Any) -> pa.Array:
     """A pandas column: what has a type keeps it, objects become text."""
-    wanted = pa.string() if series.dtype == object else None
+    if series.dtype == object:
+        return from_objects(series)
     try:
-        array = pa.Array.from_pandas(series, type=wanted)
+        array = pa.Array.from_pandas(series)
         if not _is_extension(array.type):
             return array
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass  # mixed objects, or text that is no unicode
+        pass  # text that is no unicode
     return pa.array([_as_text(value) for value in series], type=pa.string())
+
+
+def from_objects(values: Any) -> pa.Array:
+    """Python objects as text, each the way SQL would write it."""
+    try:
+        return pa.Array.from_pandas(values, type=pa.string())
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # mixed objects, or text that is no unicode
+    return pa.array([_as_text(value) for value in values], type=pa.string())
 
 
 def _all_unicode(table: pa.Table) -> pa.Table:

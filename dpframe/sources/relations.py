@@ -6,9 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from dpframe import _duck
+from dpframe._sql import identifier
 from dpframe.sources.columns import require
-from dpframe.sources.files import open_file
+from dpframe.sources.files import PARQUET, open_file
 from dpframe.sources.frames import arrow_table
 
 
@@ -22,6 +25,18 @@ def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
         return given
     what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
     return _duck.register(arrow_table(source, wanted), what)
+
+
+def rows_of(path: str, wanted: Sequence[str]) -> pa.Table:
+    """The wanted columns of a file that is public, as it stands."""
+    with open_file(path, wanted) as relation:
+        chosen = ", ".join(identifier(name) for name in wanted)
+        return relation.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
+
+
+def only_text(source: object) -> bool:
+    """Whether a source holds nothing but text, as CSV files do: its types say nothing."""
+    return isinstance(source, str | Path) and not str(source).lower().endswith(PARQUET)
 
 
 def describe(source: object) -> str:

@@ -3,7 +3,7 @@
 Pure text: from a plan, the columns' types and a seed to SQL. The statement reads the view
 ``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:
 
-source      the columns that matter, renamed: c0, c1, ... and the user u
+source      the columns that matter, renamed: c0, c1, ..., and the user u or the weight w
 keyed       the finest key of every row, k1, k2, ...
 pairs       rows a user and key                       (only with a user)
 leaves      counts of the finest keys, in units of the grid
@@ -14,9 +14,11 @@ candidates  nodes at or above the band
 from __future__ import annotations
 
 from dpframe._duck import VIEW
-from dpframe._sql import identifier
+from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
+from dpframe.sources.weights import most, weight_sql
+from dpframe.tree import ListedNodes
 
 
 def rollup_sql(
@@ -28,13 +30,21 @@ def rollup_sql(
     seed: int,
     user_type: str | None = None,
     view: str = VIEW,
+    only: ListedNodes | None = None,
+    text_weights: bool = False,
 ) -> str:
-    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
-    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
+
+    With ``only``, a short list, nodes that are not listed are left out to save their transport:
+    some can remain.
+    """
+    source, types = source_sql(
+        hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights
+    )
     parts = [
         source,
         *(
-            _plain_leaves(hierarchy, types)
+            _plain_leaves(hierarchy, types, weighted=unit.weight is not None)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
@@ -44,7 +54,23 @@ def rollup_sql(
     texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
-        f"ORDER BY {hierarchy.order_by()}"
+        f"{_listed(hierarchy, only)}ORDER BY {hierarchy.order_by()}"
+    )
+
+
+def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:
+    """One row, as text, that has no key at some level, if there is one; for public rows only.
+
+    The hierarchy must count malformed values.
+    """
+    source, types = source_sql(hierarchy, unit, types=types, user_type=None, view=VIEW)
+    values = [f"c{i}" for i in range(len(types))]
+    keyed = _keyed(hierarchy, types, "source", ", ".join(values))
+    missing = " OR ".join(f"{name} IS NULL" for name in _names(hierarchy))
+    texts = ", ".join(f"CAST({value} AS VARCHAR) AS v{i}" for i, value in enumerate(values))
+    return (
+        f"WITH {source} SELECT {texts} FROM ({keyed}) WHERE {missing} "
+        f"ORDER BY {', '.join(str(i) for i in _range(len(values)))} LIMIT 1"
     )
 
 
@@ -55,6 +81,7 @@ def source_sql(
     types: tuple[str, ...],
     user_type: str | None,
     view: str,
+    text_weights: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """``source``, and the types of its columns."""
     named = list(zip(hierarchy.source_columns, types, strict=True))
@@ -62,7 +89,11 @@ def source_sql(
     if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
         chosen, types = [f"CAST({identifier(named[0][0])} AS VARCHAR) AS c0"], ("VARCHAR",)
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
-    return f"source AS (SELECT {', '.join(chosen + user)} FROM {view})", types
+    weight = []
+    if unit.weight is not None:
+        value = identifier(unit.weight)
+        weight = [f"{weight_sql(value, unit.weight, most(unit), text=text_weights)} AS w"]
+    return f"source AS (SELECT {', '.join(chosen + user + weight)} FROM {view})", types
 
 
 ONE_TEXT = (
@@ -103,13 +134,23 @@ def _keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -
     return f"SELECT {select} FROM {query}{where}"
 
 
-def _plain_leaves(hierarchy: Hierarchy, types: tuple[str, ...]) -> list[str]:
+def _plain_leaves(hierarchy: Hierarchy, types: tuple[str, ...], *, weighted: bool) -> list[str]:
     keys = ", ".join(_names(hierarchy))
     if hierarchy.reads_text:  # equal texts first: each is parsed once
+        n = (
+            "sum(w)::BIGINT AS n FROM source WHERE w > 0"
+            if weighted
+            else "count(*) AS n FROM source"
+        )
         return [
-            "texts AS (SELECT c0, count(*) AS n FROM source GROUP BY c0)",
+            f"texts AS (SELECT c0, {n} GROUP BY c0)",
             f"keyed AS ({_keyed(hierarchy, types, 'texts', 'n')})",
             f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM keyed GROUP BY {keys})",
+        ]
+    if weighted:
+        return [
+            f"keyed AS ({_keyed(hierarchy, types, '(FROM source WHERE w > 0)', 'w')})",
+            f"leaves AS (SELECT {keys}, sum(w)::BIGINT AS n FROM keyed GROUP BY {keys})",
         ]
     return [
         f"keyed AS ({_keyed(hierarchy, types, 'source', '')})",
@@ -209,3 +250,24 @@ def _candidates(hierarchy: Hierarchy, types: tuple[str, ...], band: int) -> str:
     nulls = [f"NULL AS s{i}" for i in _range(sorts)] + [f"NULL AS t{i}" for i in _range(width)]
     root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
     return "\nUNION ALL ".join([*selects, root])
+
+
+SHORT = 2_000
+"""Listed nodes that a statement spells out."""
+
+
+def _listed(hierarchy: Hierarchy, only: ListedNodes | None) -> str:
+    """A join that keeps the listed nodes of a short list."""
+    if only is None or len(only.level) > SHORT:
+        return ""
+    columns = [column.to_pylist() for column in only.keys]
+    rows = ", ".join(
+        f"({level}, {', '.join('NULL' if text is None else literal(text) for text in texts)})"
+        for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
+    )
+    names = [f"v{i}" for i in range(hierarchy.key_width + 1)]
+    same = " AND ".join(
+        f"(CAST(t{i} AS VARCHAR) COLLATE C) IS NOT DISTINCT FROM v{i}::VARCHAR"
+        for i in _range(hierarchy.key_width)
+    )
+    return f"SEMI JOIN (VALUES {rows}) AS listed({', '.join(names)}) ON level = v0 AND {same} "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
@@ -18,8 +18,11 @@ from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import in_utc
 from dpframe.sources.columns import require
+from dpframe.sources.keys import check_key_types
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.weights import check_weight_type, most, weight_sql
+from dpframe.tree import ListedNodes
 
 PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
 
@@ -98,13 +101,20 @@ def statement(
     band: int,
     seed: int,
     columns: list[tuple[str, str]] | None,
+    only: ListedNodes | None = None,
 ) -> str:
     """The rollup of a source; ``columns`` are its names and types, None if nobody could say."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
-    seen = {} if columns is None else _seen(wanted, hierarchy, columns)
+    seen = {} if columns is None else _seen(wanted, hierarchy, columns, unit.weight)
+    if seen and only is not None:
+        check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
+    if unit.weight is not None:  # under a name of its own: it can be a level, too
+        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.weight, most(unit))
+        unit = replace(unit, weight=_free("w", wanted))
+        chosen.append(f"{weight} AS {unit.weight}")
     return rollup_sql(
         hierarchy,
         unit,
@@ -113,7 +123,14 @@ def statement(
         user_type=read[unit.user][1] if unit.user is not None else None,
         seed=seed,
         view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
+        only=only,
     )
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    while name in {other.lower() for other in taken}:
+        name += "_"
+    return name
 
 
 def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
@@ -133,13 +150,18 @@ def not_stored(source: SqlSource) -> str:
 
 
 def _seen(
-    wanted: Sequence[str], hierarchy: Hierarchy, columns: list[tuple[str, str]]
+    wanted: Sequence[str],
+    hierarchy: Hierarchy,
+    columns: list[tuple[str, str]],
+    weight: str | None = None,
 ) -> dict[str, str]:
     """Types by name, after a check that the wanted ones are there and can be read."""
     seen = {name: canonical(t) for name, t in columns}
     try:
-        require(wanted, [name for name, _ in columns])
+        require([*wanted, *([weight] if weight is not None else [])], [name for name, _ in columns])
         hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
+        if weight is not None:
+            check_weight_type(weight, seen[weight])
     except ColumnError as error:
         raise ColumnError(f"{error} {ELSEWHERE}") from None
     return seen

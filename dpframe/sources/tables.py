@@ -6,39 +6,61 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.plan import Counted, Plan
-from dpframe.sources.relations import canonical, opened
+from dpframe.sources.keys import check_key_types, listed_counts
+from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.sources.sketch_states import sketch_states
-from dpframe.tree import CountTree
+from dpframe.sources.weights import check_weight_type
+from dpframe.tree import CountTree, ListedNodes
 
 
 def count(source: object, plan: Plan, *, progress: bool = False) -> Counted:
     """What the mechanism of a plan starts from. Private."""
     if plan.counters is not None:
         return sketch_states(source, plan, progress=progress)
-    return exact_counts(source, plan, progress=progress)
+    return exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
 
 
-def exact_counts(source: object, plan: Plan, *, progress: bool = False) -> CountTree:
-    """True counts at or above the band of everything the plan asks for. Private."""
-    hierarchy, unit = plan.hierarchy, plan.unit
-    user = [unit.user] if unit.user is not None else []
-    with opened(source, [*hierarchy.source_columns, *user]) as relation:
+def exact_counts(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    listed: ListedNodes | None = None,
+    progress: bool = False,
+) -> CountTree:
+    """True counts of the nodes at or above the band, or of the listed ones alone. Private.
+
+    Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
+    """
+    text = only_text(source)
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    with opened(source, [*hierarchy.source_columns, *beside]) as relation:
         types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
         read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)
+        if unit.weight is not None:
+            check_weight_type(unit.weight, types[unit.weight], text=text)
+        if listed is not None:
+            check_key_types(listed, hierarchy, read)
         statement = rollup_sql(
             hierarchy,
             unit,
-            band=plan.band,
+            band=band,
             types=read,
             user_type=types[unit.user] if unit.user is not None else None,
             seed=random_seed(),
+            only=listed,
+            text_weights=text,
         )
         table = relation.query(statement, progress)
-    return tree_of(table)
+    tree = tree_of(table)
+    return tree if listed is None else listed_counts(tree, listed)
 
 
 def tree_of(table: pa.Table) -> CountTree:

@@ -26,21 +26,8 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6)
 RECORD = PrivacyUnit()
 
 
-class Everything(Plan):
-    """A plan whose band lets every node through, to count the exact tree once."""
-
-    @property
-    def band(self) -> int:
-        return 1
-
-
 def exact_tree(source: object, hierarchy: object, unit: PrivacyUnit) -> CountTree:
-    plan = make_plan(hierarchy=as_hierarchy(hierarchy), unit=unit, budget=BUDGET)
-    return exact_counts(source, Everything(**vars_of(plan)))
-
-
-def vars_of(plan: Plan) -> dict[str, object]:
-    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    return exact_counts(source, as_hierarchy(hierarchy), unit, 1)
 
 
 def above(tree: CountTree, band: int) -> tuple[CountTree, np.ndarray]:
@@ -191,7 +178,7 @@ def users() -> None:
     ]
     for unit in units:
         plan = plan_for(hierarchy, unit)
-        tree = exact_counts(file, plan)
+        tree = exact_counts(file, plan.hierarchy, unit, plan.band)
         total = tree.count[0] / plan.grid
         runs = [plan.run(tree) for _ in range(RELEASES)]
         nodes = np.mean([(r.level > 0).sum() for r in runs])

@@ -14,6 +14,8 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.noise import random_seed
+from dpframe.sources.keys import listed_nodes
+from dpframe.sources.tables import exact_counts as listed_exactly
 from dpframe.testing import seeded_noise
 from tests import naive
 from tests.naive import leaf_paths, residuals, rollup, shares
@@ -72,6 +74,26 @@ def test_the_rollup_is_the_naive_one(table: str, spec: str, user: str | None) ->
     users = Counter(path for path, _ in set(zip(paths, frame[user].map(str), strict=True)))
     for path in set(paths):
         assert abs(found.get(path, 0) - unit.grid * expected[path]) < users[path]
+
+
+@every_case
+def test_listed_keys_have_the_naive_counts(table: str, spec: str, user: str | None) -> None:
+    """Every third value as a key: the nodes are those of the values, with their counts."""
+    hierarchy = as_hierarchy(spec)
+    names = list(hierarchy.source_columns)
+    frame = read(table, names)
+    frame = frame.sample(min(SAMPLE, len(frame)), random_state=3)
+    rows = [tuple(row) for row in frame[names].astype(object).to_numpy().tolist()]
+    paths = leaf_paths(hierarchy, rows)
+    one = {path: row for path, row in zip(paths, rows, strict=True) if path and None not in path}
+    some = list(one.values())[::3]
+    listed = listed_nodes(some if len(names) > 1 else [row[0] for row in some], hierarchy)
+    tree = listed_exactly(frame, hierarchy, PrivacyUnit(), 1, listed=listed)
+    found = dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
+    leaves = list(one)[::3]
+    naive_counts = rollup(paths)
+    above = {leaf[:n] for leaf in leaves for n in range(len(leaf) + 1)}
+    assert found == {path: naive_counts[path] for path in above}
 
 
 @every_case

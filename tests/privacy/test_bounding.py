@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -44,9 +43,8 @@ def counted(
 ) -> Counter[Node]:
     """Every node and its true count in units, as the source delivers it without a band."""
     frame = rows if isinstance(rows, pd.DataFrame) else frame_of(rows)
-    plan = SimpleNamespace(hierarchy=hierarchy, unit=unit, band=1)
     with seeded_noise(seed):
-        tree = exact_counts(frame, plan)  # type: ignore[arg-type]
+        tree = exact_counts(frame, hierarchy, unit, 1)
     texts = zip(*(column.to_pylist() for column in tree.keys), strict=True)
     nodes = [(level, *text) for level, text in zip(tree.level.tolist(), texts, strict=True)]
     assert len(set(nodes)) == len(nodes)

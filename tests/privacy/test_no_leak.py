@@ -9,7 +9,6 @@ import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -26,6 +25,7 @@ from dpframe.plan import Plan, make_plan
 from dpframe.receipt import receipt
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
+from dpframe.tree import CountTree
 
 from .enumerate_outputs import tree_of
 
@@ -67,7 +67,7 @@ def everything_said(error: BaseException) -> str:
 
 def test_a_count_tree_says_nothing() -> None:
     """Law: repr, str and format of true counts are one constant."""
-    for tree in (tree_of({}), tree_of({SECRET: 12345}), exact_counts(visits(), plan_of())):
+    for tree in (tree_of({}), tree_of({SECRET: 12345}), counted(visits())):
         for said in (repr(tree), str(tree), f"{tree}", f"{tree!r}", repr([tree])):
             assert "<private>" in said
             assert SECRET not in said
@@ -215,7 +215,7 @@ def test_a_malformed_line_of_a_csv_moves_the_tree_by_one_record_at_most(
     """Law: such a line is counted once or not at all, without a word; all others still count."""
     good, path = 20_000, tmp_path / "rows.csv"
     path.write_bytes(b"a,b\n" + b"x,y\n" * (good // 2) + line + b"x,y\n" * (good // 2))
-    tree = exact_counts(str(path), without_a_band(plan_of()))
+    tree = counted(str(path))
     nodes = zip(*(column.to_pylist() for column in tree.keys), strict=True)
     counts = dict(zip(nodes, tree.count.tolist(), strict=True))
     assert good <= counts[None, None] <= good + 1
@@ -223,9 +223,9 @@ def test_a_malformed_line_of_a_csv_moves_the_tree_by_one_record_at_most(
     assert capfd.readouterr() == ("", "")
 
 
-def without_a_band(plan: Plan) -> Plan:
-    """The same plan without a band, so that single records can be seen."""
-    return SimpleNamespace(hierarchy=plan.hierarchy, unit=plan.unit, band=1)  # type: ignore
+def counted(source: object) -> CountTree:
+    """All nodes, without a band, so that single records can be seen."""
+    return exact_counts(source, plan_of().hierarchy, PrivacyUnit(), 1)
 
 
 @pytest.mark.parametrize("encoded", [False, True], ids=["plain", "dictionary"])
@@ -234,7 +234,7 @@ def test_text_that_is_not_unicode_moves_no_other_value(encoded: bool) -> None:
     bad = text_that_is_not_unicode().column("a")
     bad = bad.dictionary_encode() if encoded else bad
     table = pa.table({"a": bad, "b": ["x", "y", "y"]})
-    tree = exact_counts(table, without_a_band(plan_of()))
+    tree = counted(table)
     labels = list(zip(*(column.to_pylist() for column in tree.keys), tree.count, strict=True))
     repaired = SECRET + "\ufffd\ufffd"
     leaves = [(repaired, "x", 1), (repaired, "y", 2)]

@@ -46,14 +46,14 @@ def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) 
 def true_parents(noisy: NoisyNodes, plan: Plan) -> list[int]:
     """What the mechanism knew, in the order of the rows of the frame."""
     keys = tuple(key.cast("string") for key in noisy.keys)
-    order = tidy._order(noisy.level, plan.hierarchy.labels(noisy.level, keys), keys)
+    order = tidy.by_level_and_label(noisy.level, plan.hierarchy.labels(noisy.level, keys), keys)
     row_of = np.argsort(order)
     return [int(row_of[a]) if a >= 0 else -1 for a in noisy.ancestor[order].tolist()]
 
 
 def expect_parents(plan: Plan, source: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
     with seeded_noise(seed):
-        noisy = plan.run(exact_counts(source, plan))
+        noisy = plan.run(exact_counts(source, plan.hierarchy, plan.unit, plan.band))
     frame = tidy.tidy(noisy, plan)
     again = as_hierarchy(plan.hierarchy.spec)
     assert nearest_reported(frame, again).tolist() == true_parents(noisy, plan)

@@ -1,0 +1,109 @@
+"""Whatever holds listed keys, as an Arrow table of the columns that a hierarchy reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy
+from dpframe.sources.frames import arrow_table, from_objects, from_pandas
+
+MOST = 2_000_000
+"""Nodes of a list."""
+
+SHOWN = 80
+"""Characters of a key in a message."""
+
+
+def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
+    """The keys, one a row: those with a type keep it, Python objects are read as text."""
+    names = hierarchy.source_columns
+    present = _column_names(keys)
+    if present is not None:
+        missing = [name for name in names if name not in present]
+        if missing:
+            raise ColumnError(
+                f"keys lacks {_some(missing)}: a frame of keys must have the columns of the "
+                f"hierarchy, {_some(names)}."
+            )
+        table = arrow_table(keys, names)
+    else:
+        typed, values = _values(keys)
+        if typed is not None and len(names) == 1:
+            table = arrow_table(pa.table({names[0]: typed}), names)
+        else:
+            values = typed.to_pylist() if typed is not None else values
+            parts = _parts(values, hierarchy)
+            table = pa.table(dict(zip(names, map(from_objects, parts), strict=True)))
+    if not 1 <= len(table) <= MOST:
+        raise ParameterError(f"keys has {len(table)} keys; list 1 to {MOST} keys.")
+    return table
+
+
+def shown(key: object) -> str:
+    """A key for a message, cut if it is long."""
+    text = repr(key)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _some(names: Sequence[str]) -> str:
+    return ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names))
+
+
+def _column_names(keys: Any) -> list[object] | None:
+    """Names of the columns of a frame; None for what is no frame."""
+    module = type(keys).__module__.split(".")[0]
+    if isinstance(keys, pa.Table | pa.RecordBatch):
+        return list(keys.schema.names)
+    if module == "polars" and hasattr(keys, "collect_schema"):
+        return list(keys.collect_schema().names())
+    return list(keys.columns) if module == "pandas" and hasattr(keys, "columns") else None
+
+
+def _values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
+    """An Arrow array if the values have a type, otherwise a list."""
+    module = type(keys).__module__.split(".")[0]
+    if isinstance(keys, list | tuple):
+        return None, list(keys)
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        return keys, []
+    if isinstance(keys, np.ndarray):
+        return (pa.array(keys), []) if _has_type(keys) else (None, keys.tolist())
+    if module == "polars" and hasattr(keys, "to_arrow"):
+        listed = str(keys.dtype).startswith(("Object", "List", "Array"))
+        return (None, keys.to_list()) if listed else (keys.to_arrow(), [])
+    if module == "pandas" and hasattr(keys, "dtype"):  # a series, an index or an array
+        if keys.dtype == object or getattr(keys, "nlevels", 1) > 1:
+            return None, list(keys)
+        return from_pandas(keys.to_series() if hasattr(keys, "to_series") else keys), []
+    raise ParameterTypeError(
+        "keys must be a list of keys, an array, a frame of the hierarchy's columns, or 'domain'; "
+        f"got {type(keys).__name__}."
+    )
+
+
+def _has_type(keys: np.ndarray[Any, Any]) -> bool:
+    """Whether NumPy keeps what Arrow has a type for, too; datetimes as a list would be integers."""
+    return keys.ndim == 1 and keys.dtype.kind in "biufM"
+
+
+def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
+    """The values by column. A key is one value, or a tuple with one for every column."""
+    names = hierarchy.source_columns
+    width = len(names)
+    several = hierarchy.kind == "columns"
+    parts: list[Any] = []
+    for value in values:
+        of_parts = isinstance(value, list | tuple)
+        if not (several and len(value) == width) if of_parts else width > 1:
+            rule = f"a tuple of {width} values, for {_some(names)}"
+            raise ParameterError(
+                f"keys has {shown(value)}; a key must be "
+                f"{rule if width > 1 else f'one value of {_some(names)}'}."
+            )
+        parts.append(value if of_parts else (value,))
+    return [[part[i] for part in parts] for i in range(width)]

@@ -1,0 +1,232 @@
+"""Keys that the caller lists: read as data would be, into the nodes that they are.
+
+Keys are public, so that errors quote them. Nothing else here depends on the data but
+``listed_counts``, which is private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe import _duck
+from dpframe._sql import identifier
+from dpframe.budget import PrivacyUnit
+from dpframe.errors import ColumnError, ParameterError
+from dpframe.hierarchy import Hierarchy, columns
+from dpframe.hierarchy._base import has_zone
+from dpframe.sources.key_tables import MOST, key_table, shown
+from dpframe.sources.relations import canonical
+from dpframe.sources.rollup_sql import malformed_sql, rollup_sql
+from dpframe.tree import CountTree, ListedNodes
+
+DOMAIN = "domain"
+"""Instead of a list: everything that the hierarchy can hold."""
+
+CHECKED = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
+    *("UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIME", "UUID"),
+    *("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+)
+"""DuckDB's types, without parameters, whose values are written in one way only."""
+
+
+def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
+    """The nodes of some keys, and all nodes above them.
+
+    Parameters
+    ----------
+    keys
+        Values of the column, as a list, tuple, Series or array; for several columns tuples, or a
+        pandas, Polars or Arrow frame with these columns. Each key once. Or "domain": every value
+        of a hierarchy whose specification says what these are.
+
+    Raises
+    ------
+    ParameterError
+        If there are no keys or too many, if one is malformed or repeats, or if there is no
+        finite domain.
+    ColumnError
+        If a frame lacks columns, or their types cannot be read.
+    ParameterTypeError
+        If this is no list and no frame.
+    """
+    if isinstance(keys, str):
+        if keys != DOMAIN:
+            raise ParameterError(
+                f"keys is the text {keys!r}: pass a list of keys, [{keys!r}], or 'domain'."
+            )
+        return _domain(hierarchy)
+    table = key_table(keys, hierarchy)
+    tree, own = _rollup(table, hierarchy)
+    if (own > 1).any():
+        at = int(np.argmax(own > 1))
+        node = hierarchy.label(int(tree.level[at]), tuple(key[at].as_py() for key in tree.keys))
+        raise ParameterError(
+            f"keys has {int(own[at])} keys that mean {shown(node)}: list each key once. Keys that "
+            "are written differently can mean the same value."
+        )
+    if len(tree.level) > MOST:
+        raise ParameterError(
+            f"keys has {len(table)} keys, with those above them {len(tree.level)} nodes; a list "
+            f"can have at most {MOST} nodes: list fewer keys."
+        )
+    return _listed(tree, rest=_parents(tree))
+
+
+def _domain(hierarchy: Hierarchy) -> ListedNodes:
+    """All nodes there can be; beside them only malformed values, which are below the root."""
+    values = hierarchy.domain_values()
+    if values is None:
+        raise ParameterError(
+            f"keys='domain' needs a hierarchy with at most {2**20} values, which its specification "
+            "tells: number with depth at most 20, or ip with version=4 or version=6 whose last "
+            f"prefix has at most 20 bits; got {hierarchy.spec}. Pass a list of keys."
+        )
+    table = pa.table({hierarchy.source_columns[0]: pa.array(values, type=pa.string())})
+    tree, own = _rollup(table, hierarchy)
+    if (own > 1).any():
+        raise ParameterError(
+            f"keys='domain': the {len(values)} intervals of {hierarchy.spec} are narrower than "
+            "floating-point numbers can tell apart: lower depth, or pass a list of keys."
+        )
+    rest = np.zeros(len(tree.level), dtype=np.bool_)
+    rest[0] = hierarchy.on_invalid == "count"
+    return _listed(tree, rest)
+
+
+def _rollup(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[np.int64]]:
+    """Nodes of keys, with the number of keys that end at each; a malformed key is an error."""
+    invalid: dict[str, Any] = {"invalid": "count"}  # malformed keys must be seen
+    hierarchy = replace(hierarchy, **invalid)
+    with _duck.register(table, "the keys") as relation:
+        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        types = tuple(seen[c] for c in hierarchy.source_columns)
+        hierarchy.check_types(types)
+        unit = PrivacyUnit()
+        found = relation.query(rollup_sql(hierarchy, unit, band=1, types=types, seed=0), False)
+        level = found["level"].cast(pa.int64()).to_numpy()
+        texts = tuple(found[name].cast(pa.string()) for name in found.column_names[2:])
+        if any(text.null_count > (level <= i).sum() for i, text in enumerate(texts)):
+            _refuse(relation.query(malformed_sql(hierarchy, unit, types), False), hierarchy)
+    count = found["n"].cast(pa.int64()).to_numpy()
+    tree = CountTree.from_preorder(level=level, count=count, keys=texts)
+    own = tree.count.copy()
+    np.subtract.at(own, tree.parent[1:], tree.count[1:])
+    return tree, own
+
+
+def _refuse(malformed: pa.Table, hierarchy: Hierarchy) -> None:
+    """Raise ParameterError for the key in a table of one row."""
+    values = tuple(column[0].as_py() for column in malformed.columns)
+    several = len(values) > 1
+    raise ParameterError(
+        f"keys has {shown(values if several else values[0])}, which is malformed, empty or missing "
+        f"for {hierarchy.spec}: a key is a whole value of "
+        f"{'every column' if several else 'the column'}, as the data have it."
+    )
+
+
+def _parents(tree: CountTree) -> NDArray[np.bool_]:
+    """Whether a node has listed children: beside them there can be others."""
+    has = np.zeros(len(tree.level), dtype=np.bool_)
+    has[tree.parent[1:]] = True
+    return has
+
+
+def _listed(tree: CountTree, rest: NDArray[np.bool_]) -> ListedNodes:
+    return ListedNodes(
+        level=tree.level,
+        parent=tree.parent,
+        keys=tree.keys,
+        rest=rest,
+        name=_name(tree.level, tree.keys, rest),
+    )
+
+
+def _name(
+    level: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...], rest: NDArray[np.bool_]
+) -> str:
+    """A hash of the nodes, whatever their order, in which every text has its length before it."""
+    texts = {f"t{i}": key.cast(pa.large_string()) for i, key in enumerate(keys)}
+    table = pa.table({**texts, "level": level, "rest": rest.astype(np.int64)})
+    table = table.take(pc.sort_indices(table, [(c, "ascending") for c in table.column_names]))
+    digest = hashlib.sha256(f"{len(keys)} keys, {len(level)} nodes;".encode())
+    for name in ("level", "rest"):
+        digest.update(table[name].to_numpy().astype("<i8").tobytes())
+    for name in texts:
+        lengths = pc.fill_null(pc.binary_length(table[name]), -1)
+        digest.update(lengths.to_numpy().astype("<i8").tobytes())
+        for chunk in table[name].chunks:
+            digest.update("".join(chunk.drop_null().to_pylist()).encode())
+    return digest.hexdigest()
+
+
+def check_key_types(listed: ListedNodes, hierarchy: Hierarchy, types: tuple[str, ...]) -> None:
+    """Raise ColumnError for a key that no value of its column can have; ``types`` are DuckDB's.
+
+    Only columns as levels keep their types; other kinds read keys and values alike.
+    """
+    if hierarchy.kind != "columns":
+        return
+    for level, (column, kind) in enumerate(zip(hierarchy.source_columns, types, strict=True), 1):
+        if kind.split("(")[0] in CHECKED and not kind.endswith("]"):
+            texts = pc.unique(listed.keys[level - 1].filter(pa.array(listed.level == level)))
+            _check_texts(texts, column, "TIMESTAMP" if has_zone(kind) else kind)
+
+
+def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
+    """Texts must be what the values are written as that they are read as."""
+    one = columns("value")
+    ((_, value),) = one.key_steps(("value",), (kind,))[0].items()
+    (text,) = one.texts(1, (value,), (kind,))
+    read = f"SELECT key, TRY_CAST(key AS {kind}) AS value FROM {identifier(_duck.VIEW)}"
+    written = f"SELECT key, CAST({text} AS VARCHAR) AS text FROM ({read})"
+    differ = f"FROM ({written}) WHERE key IS DISTINCT FROM text ORDER BY text NULLS FIRST, key"
+    with _duck.register(pa.table({"key": texts}), "the keys") as relation:
+        found = relation.query(f"{differ} LIMIT 1", False)
+    if not found.num_rows:
+        return
+    key, text = found["key"][0].as_py(), found["text"][0].as_py()
+    outer = kind.split("(")[0]
+    if text is None:
+        raise ColumnError(
+            f"keys has {shown(key)} for column {column!r}, which has type {outer} and holds no "
+            "such value: correct the key, or cast the column to text."
+        )
+    raise ColumnError(
+        f"keys has {shown(key)} for column {column!r}, which has type {outer} and would show it "
+        f"as {text!r}: write the key so."
+    )
+
+
+def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
+    """The counts of the listed nodes, 0 where the tree has no such node. Private.
+
+    ``tree`` holds every node that is counted. Listed nodes keep their order.
+    """
+    size = len(listed.level)
+    nodes = np.concatenate([listed.level, tree.level])
+    for ours, theirs in zip(listed.keys, tree.keys, strict=True):
+        both = [*ours.cast(pa.large_string()).chunks, *theirs.cast(pa.large_string()).chunks]
+        texts, numbers = _numbered(pa.chunked_array(both, type=pa.large_string()))
+        _, nodes = _numbered(pa.array(nodes * texts + numbers))
+    place = nodes[size:]  # listed nodes are the first ones and differ: they have 0, 1, 2, ...
+    found = place < size
+    count = np.zeros(size, dtype=np.int64)
+    np.add.at(count, place[found], tree.count[found])  # a record moves a count by 1, come what may
+    return CountTree(level=listed.level, parent=listed.parent, count=count, keys=listed.keys)
+
+
+def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:
+    """How many values differ, and the number of each in the order they come; NULL is one, too."""
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    encoded = whole.dictionary_encode(null_encoding="encode")
+    return len(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
