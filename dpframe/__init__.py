@@ -20,6 +20,7 @@ from dpframe.errors import (
     SourceError,
     ThresholdError,
 )
+from dpframe.frontends.compare import compare
 from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
 from dpframe.frontends.heavy_hitters import heavy_hitters
@@ -31,6 +32,7 @@ from dpframe.frontends.sketches import (
     merge_sketches,
 )
 from dpframe.frontends.streaming import StreamingHHH
+from dpframe.frontends.tree_counts import explain_tree_counts, tree_counts
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
@@ -59,9 +61,11 @@ __all__ = [
     "__version__",
     "code",
     "columns",
+    "compare",
     "date",
     "domain",
     "explain",
+    "explain_tree_counts",
     "heavy_hitters",
     "hhh",
     "ip",
@@ -70,6 +74,7 @@ __all__ = [
     "path",
     "publish",
     "register",
+    "tree_counts",
     "use_ledger",
 ]
 

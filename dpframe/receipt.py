@@ -16,6 +16,8 @@ from dpframe.ledger import Ledger, Spending
 from dpframe.noise import NoiseTable
 from dpframe.plan import Plan
 from dpframe.quantities import PAPERS, Quantity, guarantee, quantities, shown
+from dpframe.tree_plan import TreePlan
+from dpframe.tree_quantities import tree_quantities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +29,13 @@ UNTRACKED = "no ledger: nothing tracks what this and other releases cost in tota
 class Explanation:
     """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
 
-    plan: Plan
+    plan: Plan | TreePlan
 
     @property
     def lines(self) -> list[Quantity]:
         """What is known before the data are read, and what another mechanism would give."""
+        if isinstance(self.plan, TreePlan):
+            return tree_quantities(self.plan)
         return [*quantities(self.plan), *advice(self.plan)]
 
     def to_frame(self) -> pd.DataFrame:
@@ -75,6 +79,11 @@ class Receipt(Mapping[str, Any]):
         """A copy as plain JSON types."""
         copy: dict[str, Any] = json.loads(self.to_json())
         return copy
+
+    @property
+    def subject(self) -> str:
+        """What was released, as the first words of a title."""
+        return "Counts" if self["mechanism"].startswith("tree-") else "Heavy hitters"
 
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)
@@ -130,14 +139,21 @@ class Receipt(Mapping[str, Any]):
         return _html_card("Privacy card", self._lines)
 
 
+def stamp() -> dict[str, str]:
+    """What tells releases apart: a random id, the time, the version."""
+    return {
+        "release_id": uuid.uuid4().hex,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": __version__,
+    }
+
+
 def receipt(plan: Plan, *, name: str | None = None) -> Receipt:
     """The receipt of a release of this plan; holds nothing that depends on the data."""
     return Receipt(
         {
             "release": name,
-            "release_id": uuid.uuid4().hex,
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "version": __version__,
+            **stamp(),
             "mechanism": plan.mechanism,
             "paper": PAPERS[plan.mechanism],
             "guarantee": guarantee(plan),

@@ -16,7 +16,9 @@ from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.plan import Counted, Plan
 from dpframe.receipt import Receipt, receipt
 from dpframe.sources.relations import describe
-from dpframe.sources.tables import count
+from dpframe.sources.tables import count, exact_counts
+from dpframe.tree_plan import TreePlan
+from dpframe.tree_receipt import tree_receipt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +51,7 @@ class Release:
 
 def release(
     source: object,
-    plan: Plan,
+    plan: Plan | TreePlan,
     *,
     ledger: Ledger | None = None,
     name: str | None = None,
@@ -57,7 +59,7 @@ def release(
 ) -> Release:
     """Run a plan, made without data, on a source; or replay what its name already answered."""
     return released(
-        lambda: count(source, plan, progress=progress),
+        lambda: _counted(source, plan, progress),
         plan,
         source=describe(source),
         ledger=ledger,
@@ -65,9 +67,17 @@ def release(
     )
 
 
+def _counted(source: object, plan: Plan | TreePlan, progress: bool) -> Counted:
+    if isinstance(plan, Plan):
+        return count(source, plan, progress=progress)
+    return exact_counts(
+        source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
+    )
+
+
 def released(
     counted: Callable[[], Counted],
-    plan: Plan,
+    plan: Plan | TreePlan,
     *,
     source: str,
     ledger: Ledger | None,
@@ -96,17 +106,33 @@ def released(
 
 def _drawn(
     counted: Callable[[], Counted],
-    plan: Plan,
+    plan: Plan | TreePlan,
     source: str,
     ledger: Ledger | None,
     name: str | None,
 ) -> Release:
     from dpframe.postprocess.tidy import tidy  # loads pandas, which `import dpframe` does not
 
+    if isinstance(plan, TreePlan):
+        return _tree_drawn(counted, plan, source, ledger, name)
     counts, facts = charged(counted, plan, receipt(plan, name=name), source, ledger, name)
     noisy = plan.run(counts)  # the only noisy step
     facts = facts.with_sketch_error(noisy.sketch_error)
     return Release(tidy(noisy, plan), facts)  # public from here on
+
+
+def _tree_drawn(
+    counted: Callable[[], Counted],
+    plan: TreePlan,
+    source: str,
+    ledger: Ledger | None,
+    name: str | None,
+) -> Release:
+    from dpframe.tree_frame import tree_frame
+
+    counts, facts = charged(counted, plan, tree_receipt(plan, name=name), source, ledger, name)
+    noisy = plan.run(counts)  # the only noisy step
+    return Release(tree_frame(noisy, plan), facts)  # public from here on
 
 
 class Spends(Protocol):

@@ -38,23 +38,23 @@ def plan_from(
     counters: object = None,
 ) -> Plan:
     """A plan from unchecked arguments."""
-    chosen = cast(Mechanism, _choice("mechanism", mechanism, MECHANISMS))
+    kind = cast(Mechanism, chosen("mechanism", mechanism, MECHANISMS))
     return make_plan(
         hierarchy=as_hierarchy(hierarchy),
-        unit=_unit(user, contribution, max_contributions),
+        unit=unit_from(user, contribution, max_contributions),
         budget=Budget(
             epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
             delta=amount("delta", delta, *DELTA, "well below one over the number of people"),
         ),
-        mechanism=chosen,
+        mechanism=kind,
         threshold=None if threshold is None else whole("threshold", threshold, 1, 2**53),
-        remainder=_remainder(remainder, chosen),
+        remainder=_remainder(remainder, kind),
         release_share=(
             None if release_share is None else number("release_share", release_share, 0.01, 0.99)
         ),
         confidence=number("confidence", confidence, 0.5, 0.999999),
         acknowledge=flag("acknowledge", acknowledge),
-        counters=_counters(counters, chosen),
+        counters=_counters(counters, kind),
     )
 
 
@@ -99,7 +99,7 @@ def chosen_ledger(value: object) -> Ledger | None:
     return current_ledger() if value is None else as_ledger(value)
 
 
-def _unit(user: object, contribution: object, max_contributions: object) -> PrivacyUnit:
+def unit_from(user: object, contribution: object, max_contributions: object) -> PrivacyUnit:
     if user is None:
         for name, value in (
             ("contribution", contribution),
@@ -114,7 +114,7 @@ def _unit(user: object, contribution: object, max_contributions: object) -> Priv
     if not isinstance(user, str):
         raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
     default = "share" if contribution is None else contribution
-    kind = _choice("contribution", default, ("share", "records", "items"))
+    kind = chosen("contribution", default, ("share", "records", "items"))
     if kind == "share":
         if max_contributions is not None:
             raise ParameterError(
@@ -175,7 +175,7 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def _choice(name: str, value: object, known: Sequence[str]) -> str:
+def chosen(name: str, value: object, known: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise ParameterTypeError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
     if value not in known:

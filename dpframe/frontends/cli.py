@@ -1,4 +1,4 @@
-"""The command line: ``dpframe hhh``, ``explain``, ``ledger``, ``publish``, ``demo``."""
+"""The command line: ``dpframe hhh``, ``tree-counts``, ``explain``, ``ledger``, ``publish``, ..."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpframe._version import __version__
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import DpframeError
 from dpframe.frontends.arguments import chosen_ledger, plan_from, release_name
+from dpframe.frontends.cli_output import (
+    add_release_arguments,
+    check_output,
+    check_outputs,
+    deliver,
+    show,
+    write,
+)
+from dpframe.frontends.cli_tree import add_tree_commands
 from dpframe.ledger import Ledger
 from dpframe.plan import MECHANISMS, Plan
 from dpframe.receipt import Explanation
-from dpframe.release import Release, release
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-ENDINGS = (".parquet", ".csv", ".json", ".html")
+from dpframe.release import release
 
 DEMO_HIERARCHY = "columns:origin,dest,carrier"
 DEMO_FILE = "flights.parquet"
@@ -52,11 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("hhh", help="hierarchical heavy hitters of a file")
     run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
     _budget_arguments(run)
-    run.add_argument("--ledger", help="charge the release to this ledger before drawing")
-    run.add_argument("--release", help="store the result in the ledger under this name, or replay")
-    run.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
-    run.add_argument("--report", help="write a page for people: hierarchy, table, privacy card")
-    run.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_release_arguments(run)
     run.set_defaults(run=_hhh)
 
     explain = commands.add_parser(
@@ -64,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     _budget_arguments(explain)
     explain.set_defaults(run=_explain)
+
+    add_tree_commands(commands)
 
     ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
     ledger.add_argument("path", help="the ledger's file")
@@ -119,11 +119,7 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _hhh(options: argparse.Namespace) -> int:
-    _check_output(options.output)  # before anything is spent
-    _check_output(options.report, (".html",), "report")
-    for path in (options.output, options.report):
-        if path and options.ledger and os.path.realpath(path) == os.path.realpath(options.ledger):
-            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
+    check_outputs(options.output, options.report, options.ledger)
     result = release(
         options.file,
         _plan(options),
@@ -131,14 +127,7 @@ def _hhh(options: argparse.Namespace) -> int:
         name=release_name(options.release),
         progress=not options.quiet,
     )
-    if options.output:
-        _write(result, options.output)
-    if options.report:
-        from dpframe.frontends.report import write_report
-
-        write_report(result.frame, result.receipt, options.report)
-    if not options.quiet:
-        _show(result, *(path for path in (options.output, options.report) if path))
+    deliver(result, options.output, options.report, quiet=options.quiet)
     return 0
 
 
@@ -173,7 +162,7 @@ def _publish(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    _check_output(options.output)
+    check_output(options.output)
     plan = plan_from(
         DEMO_HIERARCHY,
         epsilon=1.0,
@@ -191,52 +180,7 @@ def _demo(options: argparse.Namespace) -> int:
     )
     with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
         result = release(flights, plan)
-    _write(result, options.output)
+    write(result, options.output)
     print("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
-    _show(result, options.output)
+    show(result, options.output)
     return 0
-
-
-def _check_output(
-    path: str | None, endings: tuple[str, ...] = ENDINGS, name: str = "output"
-) -> None:
-    if path is None:
-        return
-    if not path.lower().endswith(endings):
-        raise ParameterError(f"{name} ({path!r}) must end in {' or '.join(endings)}.")
-    if not Path(path).absolute().parent.is_dir():
-        raise ParameterError(f"{name} ({path!r}) is in a folder that does not exist.")
-
-
-def _show(result: Release, *written: str) -> None:
-    print(_table(result.frame))
-    print()
-    print(result.receipt)
-    if written:
-        print(f"\nwritten to {' and '.join(written)}")
-
-
-def _table(frame: pd.DataFrame) -> str:
-    rows = frame.head(40).to_string(index=False, na_rep="")
-    rest = len(frame) - 40
-    return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
-
-
-def _write(result: Release, path: str) -> None:
-    ending = path.lower().rsplit(".", 1)[-1]
-    if ending == "parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(result.to_arrow(), path)
-    elif ending == "csv":
-        result.frame.to_csv(path, index=False)
-    elif ending == "json":
-        import json
-
-        rows = json.loads(result.frame.to_json(orient="records"))
-        document = {"receipt": result.receipt.to_dict(), "rows": rows}
-        Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
-    else:
-        from dpframe.frontends.report import write_report
-
-        write_report(result.frame, result.receipt, path)

@@ -11,6 +11,7 @@ import contextvars
 import json
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,9 @@ from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, Sou
 from dpframe.frontends.arguments import chosen_ledger, release_name, whole
 from dpframe.frontends.duckdb_running import budget, draw, releases, replay, sketch
 from dpframe.frontends.duckdb_sessions import (
-    ARGUMENTS,
+    KINDS,
     Session,
-    plain,
+    arguments_of,
     plan_of,
     session_of,
     sessions,
@@ -40,6 +41,7 @@ from dpframe.plan import Plan
 from dpframe.receipt import Explanation
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
+from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from dpframe._duck import DuckDBPyConnection
@@ -51,10 +53,10 @@ OURS = "system.main"
 def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
-    ``dp_hhh``, ``dp_heavy_hitters``, ``dp_explain``, ``dp_budget``, ``dp_releases`` and
-    ``dp_functions`` are temporary macros of this connection: nothing is written to its database,
-    which may be read-only. Calling it again, also with another ledger, replaces them. A cursor is
-    a connection of its own.
+    ``dp_hhh``, ``dp_tree_counts``, ``dp_heavy_hitters``, ``dp_explain``,
+    ``dp_explain_tree_counts``, ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary
+    macros of this connection: nothing is written to its database, which may be read-only. Calling
+    it again, also with another ledger, replaces them. A cursor is a connection of its own.
 
     Parameters
     ----------
@@ -107,24 +109,23 @@ def macros() -> str:
     return "\n".join((folder / name).read_text("utf-8") for name in MACRO_FILES)
 
 
-MACRO_FILES = ("hhh.sql", "heavy_hitters.sql", "ledger.sql", "functions.sql")
+MACRO_FILES = ("hhh.sql", "tree_counts.sql", "heavy_hitters.sql", "ledger.sql", "functions.sql")
 
 
 # -- while a statement is bound: SQL text ---------------------------------------------------------
 
 
-def _hhh_sql(
-    token: str, path: str, tbl: object, query: object, release: object, *given: object
+def _release_sql(
+    kind: str, token: str, path: str, tbl: object, query: object, release: object, *given: object
 ) -> str:
-    session, plan = session_of(token), plan_of(given)
+    """The SQL of a release: the rollup, whose last step charges and draws."""
+    session = session_of(token)
+    arguments = arguments_of(kind, given, session, path)
+    plan = plan_of(kind, arguments, session)
     source, name = _source(tbl, query), release_name(release)
     columns = _label_columns(plan)
     call = json.dumps(
-        {
-            "arguments": dict(zip(ARGUMENTS, map(plain, given), strict=True)),
-            "release": name,
-            "source": source.described,
-        },
+        {"kind": kind, "arguments": arguments, "release": name, "source": source.described},
         ensure_ascii=False,
     )
     if name is not None and _stored(session, plan, source, name):
@@ -138,6 +139,7 @@ def _hhh_sql(
         where = f"{literal(source.relation)}, {literal(path)}"
         rows = f"{OURS}.__dpframe_sketch({literal(token)}, {literal(call)}, {where})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
+    only = plan.listed if isinstance(plan, TreePlan) else None
     rollup = sql_tables.statement(
         source,
         plan.hierarchy,
@@ -145,6 +147,7 @@ def _hhh_sql(
         band=plan.band,
         seed=session.context.copy().run(random_seed),
         columns=described,
+        only=only,
     )
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
     small = ["i := i::UINTEGER", "level := level::UTINYINT"]  # a third less to copy
@@ -158,14 +161,22 @@ def _hhh_sql(
 
 
 def _explain_sql(
-    token: str, path: str, tbl: object, query: object, _: object, *given: object
+    kind: str, token: str, path: str, tbl: object, query: object, _: object, *given: object
 ) -> str:
-    session, plan = session_of(token), plan_of(given)
+    session = session_of(token)
+    plan = plan_of(kind, arguments_of(kind, given, session, path), session)
     if tbl is not None or query is not None:
         source = _source(tbl, query)
         described = _described(session, path, source)
+        listed = plan.listed if isinstance(plan, TreePlan) else None
         sql_tables.statement(
-            source, plan.hierarchy, plan.unit, band=plan.band, seed=0, columns=described
+            source,
+            plan.hierarchy,
+            plan.unit,
+            band=plan.band,
+            seed=0,
+            columns=described,
+            only=listed,
         )
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"
@@ -187,9 +198,9 @@ def _heavy_sql(
     """The frequent values of one column; ``given`` are the arguments but for the hierarchy."""
     most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
     hierarchy = flat_hierarchy(column)
-    arguments = dict(zip(ARGUMENTS, (hierarchy.spec, *given), strict=True))
+    arguments = dict(zip(KINDS["hhh"].arguments, (hierarchy.spec, *given), strict=True))
     arguments["remainder"] = False
-    rows = _hhh_sql(token, path, tbl, query, release, *arguments.values())
+    rows = _release_sql("hhh", token, path, tbl, query, release, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
     return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
 
@@ -209,7 +220,7 @@ def _described(session: Session, path: str, source: SqlSource) -> list[tuple[str
     return None if described is None else sql_tables.columns_of(described)
 
 
-def _stored(session: Session, plan: Plan, source: SqlSource, name: str) -> bool:
+def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
     if session.ledger is None:
         raise ParameterError(
             f"release := {name!r} needs a ledger, which keeps the result: "
@@ -218,7 +229,7 @@ def _stored(session: Session, plan: Plan, source: SqlSource, name: str) -> bool:
     return session.ledger.find(name, {**plan.request, "source": source.described}) is not None
 
 
-def _label_columns(plan: Plan) -> str:
+def _label_columns(plan: Plan | TreePlan) -> str:
     names = plan.hierarchy.label_columns
     keys = [f"r.keys[{i}] AS {identifier(name)}" for i, name in enumerate(names, 1)]
     return ", ".join(["r.level", "r.prefix", *keys, "r.residual", "r.count", "r.lower", "r.upper"])
@@ -242,9 +253,11 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 FUNCTIONS = {
-    "__dpframe_hhh": _answered(_hhh_sql),
+    "__dpframe_hhh": _answered(partial(_release_sql, "hhh")),
     "__dpframe_heavy": _answered(_heavy_sql),
-    "__dpframe_explain": _answered(_explain_sql),
+    "__dpframe_explain": _answered(partial(_explain_sql, "hhh")),
+    "__dpframe_tree_counts": _answered(partial(_release_sql, "tree_counts")),
+    "__dpframe_explain_tree": _answered(partial(_explain_sql, "tree_counts")),
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),

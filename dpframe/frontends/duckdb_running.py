@@ -19,7 +19,9 @@ from dpframe.frontends.duckdb_types import (
 )
 from dpframe.plan import Counted, Plan
 from dpframe.release import released, replayed
+from dpframe.sources.keys import listed_counts
 from dpframe.sources.sketch_states import relation_states
+from dpframe.tree_plan import TreePlan
 
 
 def draw(
@@ -37,8 +39,10 @@ def draw(
     )
 
 
-def _listed(listed: pa.ListScalar, plan: Plan) -> Counted:
-    return candidates(listed)
+def _listed(listed: pa.ListScalar, plan: Plan | TreePlan) -> Counted:
+    tree = candidates(listed)
+    known = plan.listed if isinstance(plan, TreePlan) else None
+    return tree if known is None else listed_counts(tree, known)
 
 
 def sketch(
@@ -57,7 +61,8 @@ def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
     if con is None:
         raise SourceError("this connection is closed.")
 
-    def counted(plan: Plan) -> Counted:
+    def counted(plan: Plan | TreePlan) -> Counted:
+        assert isinstance(plan, Plan)
         with _duck.beside(con, relation, path, "the source") as rows:
             return relation_states(rows, plan)
 
@@ -66,16 +71,17 @@ def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
 
 def _check_one(calls: pa.ChunkedArray) -> None:
     if len(calls) > 1:
+        kind = json.loads(calls[0].as_py()).get("kind", "hhh")
         raise ParameterError(
-            "dp_hhh would be drawn and charged once for each of several rows, as in a subquery "
+            f"dp_{kind} would be drawn and charged once for each of several rows, as in a subquery "
             "that uses columns from outside: join its result, or put it in a CTE."
         )
 
 
-def _released(token: str, call: str, counted: Callable[[Plan], Counted]) -> pa.Array:
+def _released(token: str, call: str, counted: Callable[[Plan | TreePlan], Counted]) -> pa.Array:
     """Charge, draw and remember one release."""
     session, facts = session_of(token), json.loads(call)
-    plan = plan_of(tuple(facts["arguments"].values()))
+    plan = plan_of(facts["kind"], facts["arguments"], session)
     result = session.context.copy().run(
         released,
         partial(counted, plan),

@@ -5,26 +5,62 @@ from __future__ import annotations
 import contextvars
 import itertools
 import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpframe.errors import SourceError
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe._sql import identifier
+from dpframe.errors import ParameterError, SourceError
 from dpframe.frontends.arguments import plan_from
+from dpframe.frontends.tree_arguments import tree_plan_from
+from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.plan import Plan
 from dpframe.receipt import Receipt
+from dpframe.sources.columns import require
+from dpframe.sources.keys import DOMAIN, listed_nodes
+from dpframe.sources.sql_tables import table_source
+from dpframe.tree import ListedNodes
+from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from dpframe._duck import DuckDBPyConnection
 
-ARGUMENTS = (
-    *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution", "max_contributions"),
-    *("mechanism", "remainder", "release_share", "confidence", "acknowledge", "counters"),
-)
-"""In the order in which the macros pass them; NULL stands for the default of ``dp.hhh``."""
 
-DEFAULTS = {"mechanism": "offline", "confidence": 0.95, "acknowledge": False}
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A function of SQL: its arguments in the order in which the macros pass them, those whose
+    NULL stands for another default than None, and what makes a plan of them."""
+
+    arguments: tuple[str, ...]
+    defaults: dict[str, object]
+    plan: Callable[..., Plan | TreePlan]
+
+
+KINDS = {
+    "hhh": Kind(
+        (
+            *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution"),
+            *("max_contributions", "mechanism", "remainder", "release_share", "confidence"),
+            *("acknowledge", "counters"),
+        ),
+        {"mechanism": "offline", "confidence": 0.95, "acknowledge": False},
+        plan_from,
+    ),
+    "tree_counts": Kind(
+        (
+            *("hierarchy", "epsilon", "delta", "keys", "user", "contribution"),
+            *("max_contributions", "weight", "max_weight", "mechanism", "level_weights"),
+            *("threshold", "consistent", "confidence", "alpha", "largest"),
+        ),
+        {"mechanism": "additive", "confidence": 0.95, "consistent": True},
+        tree_plan_from,
+    ),
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -35,6 +71,7 @@ class Session:
     ledger: Ledger | None
     context: contextvars.Context
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
+    listed: dict[str, ListedNodes] = field(default_factory=dict)
 
 
 sessions: dict[str, Session] = {}
@@ -48,12 +85,52 @@ def session_of(token: str) -> Session:
     return session
 
 
-def plan_of(given: tuple[object, ...]) -> Plan:
-    arguments: dict[str, Any] = dict(zip(ARGUMENTS, map(plain, given), strict=True))
-    arguments = {k: DEFAULTS.get(k) if v is None else v for k, v in arguments.items()}
-    return plan_from(arguments.pop("hierarchy"), **arguments)
+def plan_of(kind: str, arguments: Mapping[str, object], session: Session) -> Plan | TreePlan:
+    """The plan of a call: its arguments as ``arguments_of`` gave them."""
+    defaults = KINDS[kind].defaults
+    given: dict[str, Any] = {k: defaults.get(k) if v is None else v for k, v in arguments.items()}
+    if isinstance(given.get("keys"), str):
+        given["keys"] = session.listed[given["keys"]]
+    return KINDS[kind].plan(given.pop("hierarchy"), **given)
+
+
+def arguments_of(
+    kind: str, given: tuple[object, ...], session: Session, path: str
+) -> dict[str, object]:
+    """Arguments by name as plain JSON types. A list of keys is kept in the session: it is read
+    while the statement is bound, and used again when it runs."""
+    arguments = dict(zip(KINDS[kind].arguments, map(plain, given), strict=True))
+    keys = arguments.get("keys")
+    if keys is not None:
+        hierarchy = as_hierarchy(arguments["hierarchy"])
+        if isinstance(keys, str) and keys != DOMAIN:
+            keys = _keys_in_table(keys, hierarchy, session, path)
+        if isinstance(keys, list) and keys and all(isinstance(key, dict) for key in keys):
+            keys = pa.Table.from_pylist(keys)
+        listed = listed_nodes(keys, hierarchy)
+        session.listed[listed.name] = listed
+        arguments["keys"] = listed.name
+    return arguments
+
+
+def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str) -> pa.Table:
+    con = session.connection()
+    if con is None:
+        raise SourceError("this connection is closed.")
+    wanted = hierarchy.source_columns
+    if _duck.describe(con, table_source(name).relation, path) is None:
+        raise ParameterError(
+            f"keys ({name!r}) is no table that another connection sees: name a table or view that "
+            "is committed, pass a list such as ['a', 'b'], or 'domain'."
+        )
+    with _duck.beside(con, table_source(name).relation, path, f"keys ({name!r})") as rows:
+        require(wanted, rows.columns)
+        chosen = ", ".join(map(identifier, wanted))
+        return rows.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
 
 
 def plain(value: object) -> object:
     """DuckDB writes 1.0 as a DECIMAL; for the rest of dpframe numbers are numbers."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

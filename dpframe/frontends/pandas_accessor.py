@@ -24,7 +24,7 @@ class DpAccessor:
         self._frame = frame
 
     def __repr__(self) -> str:
-        return "<dpframe accessor: hhh, heavy_hitters, explain, receipt, report, plot>"
+        return "<dpframe accessor: hhh, tree_counts, heavy_hitters, explain, receipt, report, plot>"
 
     def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
         """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
@@ -55,14 +55,43 @@ class DpAccessor:
 
         return heavy_hitters(self._frame, column, **arguments)
 
+    def tree_counts(
+        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
+    ) -> pd.DataFrame:
+        """Counts of all nodes that add up; arguments as in :func:`dpframe.tree_counts`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+        >>> trips.dp.tree_counts(["origin"], epsilon=1.0, keys=["JFK"])["prefix"].tolist()
+        ['*', '<other>', 'JFK']
+        """
+        from dpframe.frontends.tree_counts import tree_counts
+
+        return tree_counts(self._frame, hierarchy, **arguments)
+
+    def explain_tree_counts(
+        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
+    ) -> Explanation:
+        """What :meth:`tree_counts` with these arguments would do; reads column names, no data."""
+        from dpframe.frontends.tree_counts import explain_tree_counts
+
+        return self._checked(explain_tree_counts(hierarchy, **arguments))
+
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
         """What :meth:`hhh` with these arguments would do; reads column names, no data."""
         from dpframe.frontends.functions import explain
+
+        return self._checked(explain(hierarchy, **arguments))
+
+    def _checked(self, explanation: Explanation) -> Explanation:
+        """A plan whose columns this frame has."""
         from dpframe.sources.relations import check_columns
 
-        explanation = explain(hierarchy, **arguments)
         unit = explanation.plan.unit
-        wanted = [*explanation.plan.hierarchy.source_columns, *([unit.user] if unit.user else [])]
+        wanted = [*explanation.plan.hierarchy.source_columns]
+        wanted += [name for name in (unit.user, unit.weight) if name is not None]
         check_columns(self._frame, wanted)
         return explanation
 

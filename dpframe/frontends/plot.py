@@ -72,7 +72,7 @@ def plot(
     columns = ", ".join(hierarchy.source_columns)
     figure.update_layout(
         title={
-            "text": _drawn(f"Heavy hitters of {columns}"),
+            "text": _drawn(f"{receipt.subject} of {columns}"),
             "subtitle": {"text": _drawn(f"Noisy counts with {receipt['guarantee']}")},
         },
         margin={"t": 80, "l": 16, "r": 16, "b": 16},

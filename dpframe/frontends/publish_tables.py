@@ -48,7 +48,12 @@ RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("contribution", _TEXT, "How a person counts: share or records; NULL without a user column"),
     ("max_contributions", _WHOLE, "Most records counted of each person; NULL for shares"),
     ("counts", _TEXT, "What residual, count, lower and upper count"),
-    ("threshold", _WHOLE, "Residual from which a node is reported, up to noise"),
+    (
+        "threshold",
+        _WHOLE,
+        "Residual, or noisy count for tree counts, from which a node is reported; NULL if keys "
+        "were listed",
+    ),
     ("remainder", pa.bool_(), "Whether what no reported node covers is released as level 0"),
     ("confidence", _REAL, "Confidence of lower and upper, from 0 to 1"),
     ("intervals", _TEXT, "What lower and upper mean"),
@@ -106,11 +111,16 @@ def release_table(stored: Stored, name: Named) -> Table:
 def _meanings(columns: Sequence[str], facts: dict[str, Any]) -> tuple[str, ...]:
     unit = f"Counts {facts.get('counts')}"
     interval = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
+    adds_up = bool(facts.get("consistent"))
+    signed = "never negative, the sum of the rows below" if adds_up else "may be negative"
+    labels = "* is everything, <invalid> what is missing or malformed"
+    if "consistent" in facts:
+        labels += ", <other> what no other row covers"
     known = {
         "level": f"Level of the node: 0 is everything, {facts.get('height')} the finest",
-        "prefix": "Label of the node; * is everything, <invalid> what is missing or malformed",
+        "prefix": f"Label of the node; {labels}",
         "residual": f"Noisy number under the node that no reported node below covers. {unit}",
-        "count": f"Noisy number under the node; may be negative. {unit}",
+        "count": f"Noisy number under the node; {signed}. {unit}",
         "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
         "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
     }

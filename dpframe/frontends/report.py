@@ -33,7 +33,8 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     receipt
         Its receipt, ``result.dp.receipt``.
     title
-        Heading of the page; "Heavy hitters of" and the columns by default.
+        Heading of the page; by default what was counted, "Heavy hitters of" or "Counts of", and
+        the columns.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     nodes = _nodes(frame, receipt, hierarchy)
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
     return Template(_asset("page.html")).substitute(
-        title=html.escape(title or f"Heavy hitters of {', '.join(hierarchy.source_columns)}"),
+        title=html.escape(title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}"),
         guarantee=html.escape(receipt["guarantee"]),
         figures=_figures(frame, receipt),
         promise=_promise(receipt),
@@ -130,7 +131,9 @@ def _figures(frame: pd.DataFrame, receipt: Receipt) -> str:
         rows.append((what.capitalize(), f"{count:,}", between))
     nodes = len(frame) - len(total)
     rows.append(("Nodes", f"{nodes:,}", f"in {receipt['height']} levels"))
-    rows.append(("Threshold", f"{receipt['threshold']:,}", f"residual {what}"))
+    if receipt["threshold"] is not None:
+        kind = "noisy" if receipt["mechanism"].startswith("tree-") else "residual"
+        rows.append(("Threshold", f"{receipt['threshold']:,}", f"{kind} {what}"))
     rows.append(("Epsilon", f"{receipt['epsilon']:g}", f"delta {receipt['delta']:g}"))
     return "".join(
         f"<div><dt>{html.escape(name)}</dt>"
@@ -146,9 +149,8 @@ def _promise(receipt: Receipt) -> str:
         f"The numbers on this page were released with {receipt['guarantee']}.",
         f"In plain words: compare two tables that differ by {receipt['neighbours']}. Whatever "
         f"somebody may read off this page is at most {_factor(receipt['epsilon'])} times as "
-        f"likely with the one as with the other, plus a probability of {receipt['delta']:g}, "
-        "and the other way round.",
-        f"The counts are of {receipt['counts']}. They carry noise on purpose, and can be negative.",
+        f"likely with the one as with the other{_about_delta(receipt)}, and the other way round.",
+        f"The counts are of {receipt['counts']}. {_about_noise(receipt)}",
         f"{_sentence(receipt['intervals'])} ({_percent(receipt)}).",
     ]
     if {"certainly reported", "never reported"} <= card.keys():
@@ -159,6 +161,19 @@ def _promise(receipt: Receipt) -> str:
         )
     said.append(f"The budget is {card['budget'].value}; {card['budget'].meaning}.")
     return f"<ul class='promise'>{''.join(f'<li>{html.escape(s)}</li>' for s in said)}</ul>"
+
+
+def _about_delta(receipt: Receipt) -> str:
+    return f", plus a probability of {receipt['delta']:g}" if receipt["delta"] else ""
+
+
+def _about_noise(receipt: Receipt) -> str:
+    if receipt.get("consistent"):
+        return (
+            "They carry noise on purpose, and were then changed so that they are not negative and "
+            "every node is the sum of the rows below it."
+        )
+    return "They carry noise on purpose, and can be negative."
 
 
 def _card(receipt: Receipt) -> str:

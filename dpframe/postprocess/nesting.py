@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import INVALID, Hierarchy
+from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._path import Path
 
@@ -42,8 +42,9 @@ def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.in
 
     Notes
     -----
-    A value that is literally ``<invalid>`` reads like a missing one. Of two rows that read alike
-    the first is taken, which in the order of a release is the literal one.
+    A value that is literally ``<invalid>`` reads like a missing one, and one that is literally
+    ``<other>`` like what no other row covers. Of two rows that read alike the first is taken, which
+    in the order of a release is the literal one.
     """
     lineages = _lineages(frame, hierarchy)
     places: dict[tuple[int, Hashable], int] = {}
@@ -101,6 +102,18 @@ def joint(hierarchy: Hierarchy) -> str:
     return " / " if isinstance(hierarchy, Columns) else ""
 
 
+def _lineage(hierarchy: Hierarchy, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+    """As the hierarchy says it; an ``<other>`` row lies under the node whose label it carries."""
+    label, tail = shown[-1], f"{joint(hierarchy) or ' '}{OTHER}"
+    if hierarchy.label_columns or hierarchy.kind == "code":  # the same for rows and for values
+        return hierarchy.lineage(level, shown)
+    if label == OTHER and level == 1:
+        return (OTHER,)
+    if level == 1 or not label.endswith(tail):
+        return hierarchy.lineage(level, shown)
+    return (*hierarchy.lineage(level - 1, (label.removesuffix(tail),)), label)
+
+
 def _lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
     names = hierarchy.label_columns or ("prefix",)
     missing = [name for name in ("level", *names) if name not in frame.columns]
@@ -116,7 +129,7 @@ def _lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable,
         lineage: tuple[Hashable, ...] = ()
         if 1 <= level <= hierarchy.height:
             with suppress(ValueError, OverflowError):
-                lineage = hierarchy.lineage(level, own)
+                lineage = _lineage(hierarchy, level, own)
         if len(lineage) != level:
             raise ParameterError(
                 f"row {row} of the frame is no node of {hierarchy.spec!r}: pass the frame as "

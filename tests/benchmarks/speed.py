@@ -1,10 +1,12 @@
-"""Time and peak memory of ``dp.hhh`` beside DuckDB's own exact rollup of the same levels.
+"""Time and peak memory of ``dp.hhh`` and ``dp.tree_counts`` beside DuckDB's own exact rollup of the
+same levels.
 
-Run with ``python -m tests.benchmarks.speed [--rows 3e7] [--pairs 5]``. Every measurement is a
-fresh process (its peak memory is the operating system's figure), the two kinds take turns, and
-ratios are taken pair by pair. Both read the same file, both return only what reaches the
-threshold, as a pandas frame, and both are timed after their imports and a call on a tiny file.
-Without a threshold ("all") the reference is the whole rollup, and ours the default release.
+Run with ``python -m tests.benchmarks.speed [--rows 3e7] [--pairs 5] [--only hhh|tree]``. Every
+measurement is a fresh process (its peak memory is the operating system's figure), the two kinds
+take turns, and ratios are taken pair by pair. Both read the same file, both return only what
+reaches the threshold, as a pandas frame, and both are timed after their imports and a call on a
+tiny file. Without a threshold ("all") the reference is the whole rollup, and ours the default
+release.
 """
 
 from __future__ import annotations
@@ -44,6 +46,16 @@ def measure_ours(file: str, hierarchy: str, threshold: int | None, tiny: str) ->
     _print(time.perf_counter() - start, len(result))
 
 
+def measure_tree(file: str, hierarchy: str, threshold: int | None, tiny: str) -> None:
+    import dpframe as dp
+
+    kind: object = LEVELS if hierarchy == "columns" else hierarchy
+    dp.tree_counts(tiny, kind, epsilon=1.0, delta=1e-6, threshold=threshold)
+    start = time.perf_counter()
+    result = dp.tree_counts(file, kind, epsilon=1.0, delta=1e-6, threshold=threshold)
+    _print(time.perf_counter() - start, len(result))
+
+
 def measure_rollup(file: str, hierarchy: str, threshold: int | None, tiny: str) -> None:
     import duckdb
 
@@ -71,17 +83,23 @@ def _print(seconds: float, rows: int) -> None:
 
 
 def compare(
-    title: str, file: Path, hierarchy: str, threshold: int | None, tiny: Path, pairs: int
+    title: str,
+    file: Path,
+    hierarchy: str,
+    threshold: int | None,
+    tiny: Path,
+    pairs: int,
+    ours: str = "hhh",
 ) -> None:
-    figures: dict[str, list[dict[str, float]]] = {"ours": [], "rollup": []}
+    figures: dict[str, list[dict[str, float]]] = {ours: [], "rollup": []}
     for turn in range(pairs + 1):  # the first pair warms the file cache and is not counted
-        for kind in ("rollup", "ours"):
+        for kind in ("rollup", ours):
             call = [sys.executable, "-m", "tests.benchmarks.speed", "--one", kind]
             call += [str(file), hierarchy, str(threshold or 0), str(tiny)]
             out = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
             if turn:
                 figures[kind].append(json.loads(out.stdout))
-    both = list(zip(figures["ours"], figures["rollup"], strict=True))
+    both = list(zip(figures[ours], figures["rollup"], strict=True))
     times = [a["seconds"] / b["seconds"] for a, b in both]
     peaks = [a["peak_mb"] / b["peak_mb"] for a, b in both]
     for kind, runs in figures.items():
@@ -160,20 +178,28 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=float, default=3e7)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--only", choices=("hhh", "tree"))
     parser.add_argument("--one", nargs=5, metavar=("KIND", "FILE", "HIERARCHY", "TAU", "TINY"))
     options = parser.parse_args()
     if options.one:
         kind, file, hierarchy, threshold, tiny = options.one
-        run = measure_ours if kind == "ours" else measure_rollup
+        run = {"hhh": measure_ours, "tree": measure_tree, "rollup": measure_rollup}[kind]
         run(file, hierarchy, int(threshold) or None, tiny)
         return
-    imports()
-    small_frames()
-    noise_sampling()
+    if options.only != "tree":
+        imports()
+        small_frames()
+        noise_sampling()
     with tempfile.TemporaryDirectory() as folder:
         file, tiny = Path(folder, "rows.parquet"), Path(folder, "tiny.parquet")
         workload(int(options.rows), file)
         workload(1000, tiny)
+        if options.only != "hhh":
+            for threshold in (None, 500):
+                title = f"tree counts, {options.rows:.0e} rows, {threshold or 'all'}"
+                compare(title, file, "columns", threshold, tiny, options.pairs, "tree")
+        if options.only == "tree":
+            return
         compare(f"{options.rows:.0e} rows, all", file, "columns", None, tiny, options.pairs)
         for threshold in (500, 100, 30):
             title = f"{options.rows:.0e} rows, threshold {threshold}"

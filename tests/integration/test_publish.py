@@ -20,6 +20,7 @@ from tests.published import (
     NOVEMBER,
     OCTOBER,
     SALES,
+    VISITS,
     assert_whole,
     content,
     engine_of,
@@ -129,6 +130,41 @@ def test_a_choice_of_releases_renames_none_and_drops_the_others(
         "ips_latest"
     }
     assert assert_whole(found) == 1
+
+
+def test_tree_counts_are_published(tmp_path: Path) -> None:
+    """Listed keys and found ones: rows as they are, comments of counts, facts in the list."""
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=10.0, delta=1e-4)
+    asked = {"epsilon": 1.0, "ledger": ledger}
+    dp.tree_counts(VISITS, ["city", "src"], **asked, keys=[("Rome", "x")], release="listed-1")
+    dp.tree_counts(VISITS, "ip:src", **asked, delta=1e-6, release="found-1", consistent=False)
+    dp.tree_counts(VISITS, "ip:src", **asked, delta=1e-6, mechanism="hhh", release="added-1")
+    weight = {"weight": "who", "max_weight": 3}
+    dp.tree_counts(VISITS, ["city"], **asked, keys=["Rome"], **weight, release="weights-1")
+    target = tmp_path / "results.duckdb"
+    shown = publish(ledger, target).set_index("release")
+    found = content(target)
+    assert assert_whole(found) == 4
+    for name, table in shown["table_name"].items():
+        assert_frame_equal(found[table], ledger.recall(str(name)), check_dtype=False)
+    listed = found["dp_releases"].set_index("release")
+    assert pd.isna(listed["threshold"]["listed-1"])
+    assert listed["threshold"]["found-1"] > 0
+    assert listed["delta"]["listed-1"] == 0
+    assert listed["mechanism"]["added-1"] == "tree-hhh"
+    assert "1-differential privacy for adding or" in listed["guarantee"]["listed-1"]
+    assert "at most 3 records (column 'who')" in listed["neighbours"]["weights-1"]
+    assert json.loads(listed["receipt"]["weights-1"])["max_weight"] == 3
+    columns = rows(target, f"SELECT table_name, column_name, comment {COLUMNS}")
+    said = {(table, column): comment for table, column, comment in columns}
+    assert all(said.values())
+    for table in ("listed_1", "listed_latest", "added_1"):
+        assert "never negative" in said[table, "count"]
+        assert "<other> what no other row covers" in said[table, "prefix"]
+    assert "may be negative" in said["found_1", "count"]
+    assert "NULL if keys" in said["dp_releases", "threshold"]
+    assert "'city' at level 1" in said["listed_1", "city"]
+    assert "of which a row stands for as many as column 'who' says" in said["weights_1", "count"]
 
 
 # -- how it is read ------------------------------------------------------------------------------

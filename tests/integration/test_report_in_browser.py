@@ -420,6 +420,59 @@ def test_dates_and_numbers_keep_their_order(page: Page) -> None:
     assert page.names == ["Everything", *ends]
 
 
+def test_tree_counts_are_drawn_with_what_no_row_covers(page: Page) -> None:
+    """``<other>`` rows lie in the node whose label they carry, and counts fill their parents."""
+    source = pd.DataFrame({"p": ["a/b"] * 3000 + ["a/c"] * 2000 + ["d"] * 900 + ["<other>"] * 600})
+    frame = dp.tree_counts(source, "path:p?depth=2", epsilon=1.0, keys=["a/b", "<other>", "e/f"])
+    page.open(frame, frame.dp.receipt)
+    assert page.text("h1") == "Counts of p"
+    assert "not negative" in page.js("document.querySelector('.promise').textContent")
+    boxes = {name: page.cell(name).rect for name in ("a", "a/b", "a/<other>", "Everything")}
+    for child in ("a/b", "a/<other>"):
+        assert boxes["a"]["x"] - 1 <= boxes[child]["x"]
+        ends = boxes[child]["x"] + boxes[child]["width"]
+        assert ends <= boxes["a"]["x"] + boxes["a"]["width"] + 1
+    inside = boxes["a/b"]["width"] + boxes["a/<other>"]["width"]
+    assert inside == pytest.approx(boxes["a"]["width"], rel=0.02)
+    assert page.names.count("<other>") == 2
+    page.cell("a").click()
+    assert page.trail == ["Everything", "a"]
+    assert sorted(page.names) == ["a", "a/<other>", "a/b"]
+    page.cell("a/<other>").click()
+    assert page.text("#readout").startswith("a/<other>")
+    page.click("#everything")
+    page.filter("<other>")
+    assert sorted(page.names) == ["<other>", "<other>", "a/<other>", "e/<other>"]
+    assert page.fits()
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+def test_tree_counts_of_intervals_and_networks_keep_their_order(
+    page: Page, consistent: bool
+) -> None:
+    """Kinds whose ``<other>`` rows have labels of their own; nothing is said on the console."""
+    x = {"x": [1.0] * 300 + [7.0] * 200 + [None] * 100}
+    number = dp.tree_counts(
+        pd.DataFrame(x),
+        "number:x?lower=0&upper=8&depth=2",
+        epsilon=5.0,
+        keys="domain",
+        consistent=consistent,
+    )
+    page.open(number, number.dp.receipt)
+    page.click("#table thead button")
+    assert page.names[0] == "Everything"
+    assert page.names.index("[0, 2)") < page.names.index("[6, 8]")
+    assert "<other>" in page.names
+    networks = pd.DataFrame({"x": ["10.1.2.3"] * 300 + ["2001:db8::1"] * 300})
+    frame = dp.tree_counts(networks, "ip:x", epsilon=5.0, keys=["10.1.2.3"], consistent=consistent)
+    page.open(frame, frame.dp.receipt)
+    page.filter("10.1.0.0/16 <other>")
+    assert page.names == ["10.1.0.0/16 <other>"]
+    page.click("#table tbody button")
+    assert page.text("#readout").startswith("10.1.0.0/16 <other>")
+
+
 # -- bounds for everybody ------------------------------------------------------------------------
 
 BOUNDS = ["Count\n350", "Interval, 95 %\n341 to 359", "Residual\n175", "Level\n2 (part 2)"]

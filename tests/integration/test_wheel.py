@@ -24,13 +24,15 @@ dpframe.register(con)
 call = "dp_hhh('visits', 'ip:src', epsilon := 1.0, delta := 1e-6)"
 print(dpframe.__file__)
 print(con.execute(f"SELECT prefix FROM {call}").fetchall())
+call = "dp_tree_counts('visits', ['src'], epsilon := 1.0, keys := ['10.0.0.1'])"
+print(con.execute(f"SELECT prefix FROM {call}").fetchall())
 """
 
 
 def test_the_checkout_finds_its_macros() -> None:
     """Law: beside the package in a checkout, every file of macros is there, each with a comment."""
     text = macros()
-    assert text.count("CREATE OR REPLACE TEMP MACRO") == text.count("COMMENT ON MACRO TABLE") == 6
+    assert text.count("CREATE OR REPLACE TEMP MACRO") == text.count("COMMENT ON MACRO TABLE") == 8
     for name in MACRO_FILES:
         assert (ROOT / "sql" / name).read_text("utf-8") in text
 
@@ -57,8 +59,10 @@ def test_the_wheel_finds_its_macros(tmp_path: Path) -> None:
         env=environment,
     )
     assert done.returncode == 0, done.stderr
-    where, rows = done.stdout.splitlines()
+    where, rows, counts = done.stdout.splitlines()
     assert Path(where).is_relative_to(site)
     assert not Path(where).is_relative_to(Path(dpframe.__file__).parent)
     assert rows == "[('*',), ('10.0.0.1/32',)]"
-    assert (site / "dpframe" / "sql" / "hhh.sql").is_file()
+    assert counts == "[('*',), ('10.0.0.1',), ('<other>',)]"
+    for name in MACRO_FILES:
+        assert (site / "dpframe" / "sql" / name).is_file()

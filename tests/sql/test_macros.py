@@ -229,10 +229,14 @@ def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
     rows = con.execute("FROM dp_functions()").fetchall()
     for name, parameters, description in rows:
         assert len(description or "") > 20, name
-        assert (len(parameters) > 10) == (name in ("dp_hhh", "dp_heavy_hitters", "dp_explain"))
-    hhh_parameters = {row[0]: row[1] for row in rows}["dp_hhh"]
-    explain_parameters = {row[0]: row[1] for row in rows}["dp_explain"]
-    assert [p for p in hhh_parameters if p != "release"] == explain_parameters
+        few = name in ("dp_budget", "dp_functions", "dp_releases")
+        assert (len(parameters) > 10) == (not few)
+    known = {row[0]: row[1] for row in rows}
+    for release, explain in (
+        ("dp_hhh", "dp_explain"),
+        ("dp_tree_counts", "dp_explain_tree_counts"),
+    ):
+        assert [p for p in known[release] if p != "release"] == known[explain]
 
 
 def test_explaining_charges_and_reads_nothing(

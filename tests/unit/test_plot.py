@@ -80,3 +80,24 @@ def test_without_plotly_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(DpframeError, match=r"pip install 'dpframe\[plots\]'"):
         plot(*released(COUNTS))
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+@pytest.mark.parametrize("kind", ["icicle", "treemap"])
+def test_tree_counts_are_drawn_with_their_rests(graph: Any, kind: Any, consistent: bool) -> None:
+    """``<other>`` is a node like others; where counts add up, areas are the counts."""
+    source = pd.DataFrame({"p": ["a/b"] * 300 + ["a/c"] * 200 + ["d"] * 90})
+    frame = dp.tree_counts(
+        source, "path:p?depth=2", epsilon=1.0, keys=["a/b", "e"], consistent=consistent
+    )
+    figure = plot(frame, frame.dp.receipt, kind=kind)
+    (trace,) = figure.data
+    assert list(trace.labels) == ["Everything", "<other>", "a", "e", "<other>", "b"] or list(
+        trace.labels
+    ) == ["Everything", "&lt;other&gt;", "a", "e", "&lt;other&gt;", "b"]
+    assert list(trace.parents) == ["", "0", "0", "0", "2", "2"]
+    assert figure.layout.title.text == "Counts of p"
+    assert "1-differential privacy" in figure.layout.title.subtitle.text
+    if consistent:
+        assert list(trace.values) == frame["count"].tolist()
+    assert figure.to_json()

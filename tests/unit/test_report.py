@@ -247,3 +247,128 @@ def test_factors_are_rounded_up(epsilon: float) -> None:
     """Never below e^epsilon, and within a thousandth of it."""
     shown = float(_factor(epsilon).replace(",", ""))
     assert math.exp(epsilon) * (1 - 1e-12) <= shown <= math.exp(epsilon) * 1.0011
+
+
+# -- counts of trees -----------------------------------------------------------------------------
+
+ADDS_UP = "not negative and every node is the sum of the rows below it"
+SIGNED = "can be negative"
+
+TREES: dict[str, tuple[Any, pd.DataFrame, Any]] = {
+    "columns": (["country", "city"], SALES, [("France", "Paris"), ("日本", "東京"), ("a", "b")]),
+    "path": (
+        "path:x",
+        pd.DataFrame({"x": ["a/b/c"] * 300 + ["a/d"] * 200 + ["e"] * 90 + [None] * 90}),
+        ["a/b/c", "q/r"],
+    ),
+    "ip": (
+        "ip:x",
+        pd.DataFrame({"x": ["10.1.2.3"] * 300 + ["2001:db8::1"] * 300 + ["10.1.9.9"] * 200}),
+        ["10.1.2.3", "2001:db8::1"],
+    ),
+    "domain": (
+        "domain:x",
+        pd.DataFrame({"x": ["www.a.org"] * 300 + ["b.org"] * 200 + ["-"] * 90}),
+        ["www.a.org", "c.com"],
+    ),
+    "date": (
+        "date:x",
+        pd.DataFrame(
+            {"x": pd.to_datetime(["2013-01-05 07:00"] * 300 + ["2013-02-01 00:00"] * 300)}
+        ),
+        ["2013-01-05 07:00", "2014-01-01 00:00"],
+    ),
+    "code": (
+        "code:x?lengths=1,3",
+        pd.DataFrame({"x": ["123"] * 300 + ["199"] * 200 + ["2"] * 200}),
+        ["123", "999"],
+    ),
+    "number": (
+        "number:x?lower=0&upper=8&depth=2",
+        pd.DataFrame({"x": [1.0] * 300 + [7.0] * 200 + [None] * 100}),
+        "domain",
+    ),
+}
+
+
+def counts(kind: str, listed: bool, **arguments: Any) -> pd.DataFrame:
+    hierarchy, source, keys = TREES[kind]
+    asked = {"keys": keys} if listed else {"delta": 1e-6}
+    with seeded_noise(8):
+        return dp.tree_counts(source, hierarchy, epsilon=1.0, **asked, **arguments)
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "found"])
+@pytest.mark.parametrize("kind", TREES)
+def test_pages_of_tree_counts(kind: str, listed: bool, consistent: bool) -> None:
+    """Parents are in the page, ``<other>`` rows under the node whose label they carry, and the
+    words are of counts."""
+    frame = counts(kind, listed, consistent=consistent)
+    found = read(frame)
+    data, labels = found.data, frame["prefix"].tolist()
+    assert data["parent"][0] == -1
+    assert min(data["parent"][1:]) >= 0
+    levels = frame["level"].tolist()
+    for child, parent in enumerate(data["parent"][1:], 1):
+        assert levels[parent] == levels[child] - 1
+        label = labels[child]
+        if label.endswith("<other>") and label != "<other>":
+            assert label in (f"{labels[parent]}{between}<other>" for between in (" / ", "/", " "))
+    assert any(label.endswith("<other>") for label in labels) == (consistent or listed)
+    source = ", ".join(TREES[kind][1].columns[: 2 if kind == "columns" else 1])
+    assert f"Counts of {source}" in found.text
+    for wrong in ("Heavy hitters", "None", "nan", "residual records"):
+        assert wrong not in found.text
+    assert (ADDS_UP in found.text) is consistent
+    assert (SIGNED in found.text) is not consistent
+    assert ("Threshold" in found.text) is not listed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"user": "who"},
+        {"user": "who", "contribution": "records", "max_contributions": 3},
+        {"weight": "who"},
+        {"weight": "who", "max_weight": 3},
+        {"mechanism": "hhh"},
+        {"mechanism": "gaussian", "consistent": False},
+        {"mechanism": "relative", "alpha": 0.5, "largest": 10**7, "epsilon": 40.0},
+        {"confidence": 0.9, "threshold": 200},
+    ],
+)
+def test_the_promise_of_tree_counts_is_the_receipts(arguments: dict[str, Any]) -> None:
+    """Guarantee, unit and intervals; every number in the promise stands in the receipt."""
+    with seeded_noise(3):
+        frame = dp.tree_counts(SALES, ["country", "city"], **{**BUDGET, **arguments})
+    receipt = frame.dp.receipt
+    text = read(frame).text
+    said = text[text.index("What is promised") : text.index("Privacy card")]
+    assert receipt["guarantee"] in said
+    assert f"differ by {receipt['neighbours']}" in said
+    assert receipt["counts"] in said
+    assert receipt["intervals"][1:] in said
+    assert receipt["budget"] in said
+    assert "Heavy hitters" not in text
+    known = json.dumps(receipt.to_dict()) + _factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
+    for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
+        assert number in known or float(number) == 100 * receipt["confidence"]
+
+
+def test_a_page_of_a_pure_release_promises_no_chance_of_more() -> None:
+    """Delta is 0 in the promise, the figures and the card."""
+    frame = counts("path", listed=True)
+    text = read(frame).text
+    assert "1-differential privacy for adding or removing one record" in text
+    assert "plus a probability" not in text
+    assert "delta 0" in text
+
+
+def test_pages_of_heavy_hitters_say_what_they_said() -> None:
+    """Negative control: words of counts are not on other pages."""
+    text = read(result()).text
+    assert "Heavy hitters of country, city" in text
+    assert SIGNED in text
+    assert ADDS_UP not in text
+    assert "plus a probability of 1e-06" in text

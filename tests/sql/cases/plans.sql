@@ -25,4 +25,19 @@ SELECT accountant, spent_epsilon, spent_delta, left_epsilon, releases FROM dp_bu
 VALUES ('sum', 1.0, 1e-6::DOUBLE, 999.0, 1);
 
 SELECT name FROM dp_functions();
-VALUES ('dp_budget'), ('dp_explain'), ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'), ('dp_releases');
+VALUES
+    ('dp_budget'), ('dp_explain'), ('dp_explain_tree_counts'), ('dp_functions'),
+    ('dp_heavy_hitters'), ('dp_hhh'), ('dp_releases'), ('dp_tree_counts');
+
+-- The plan of tree counts needs no table either.
+SELECT value
+FROM dp_explain_tree_counts(hierarchy := 'columns:src,who', epsilon := 1.0, delta := 1e-6)
+WHERE quantity IN ('counts', 'keys', 'adds up');
+VALUES ('records'), ('unknown'), ('yes');
+
+-- Listed keys need no delta.
+SELECT value
+FROM dp_explain_tree_counts('plans', ['src'], epsilon := 0.5, "keys" := ['10.0.0.1', '10.0.0.2'])
+WHERE quantity IN ('guarantee', 'keys', 'computed delta');
+VALUES
+    ('0.5-differential privacy for adding or removing one record'), ('3 listed nodes'), ('0');

@@ -62,3 +62,50 @@ FROM first WHERE false;
 
 SELECT number, release, source, epsilon, stored FROM dp_releases() ORDER BY number DESC LIMIT 1;
 VALUES (8, 'countries', 'table "sales"', 2.0, true);
+
+-- Counts of all nodes add up; NULL is a value of its own, small nodes are together in <other>.
+SELECT level, prefix, country, city
+FROM dp_tree_counts('sales', ['country', 'city'], epsilon := 2.0, delta := 1e-4, threshold := 90);
+VALUES
+    (0, '*', NULL, NULL),
+    (1, '<invalid>', '<invalid>', NULL),
+    (1, '<other>', '<other>', NULL),
+    (1, 'France', 'France', NULL),
+    (1, 'Germany', 'Germany', NULL),
+    (2, '<invalid> / <invalid>', '<invalid>', '<invalid>'),
+    (2, '<invalid> / <other>', '<invalid>', '<other>'),
+    (2, 'France / <other>', 'France', '<other>'),
+    (2, 'France / Lyon', 'France', 'Lyon'),
+    (2, 'France / Paris', 'France', 'Paris'),
+    (2, 'Germany / <invalid>', 'Germany', '<invalid>'),
+    (2, 'Germany / <other>', 'Germany', '<other>'),
+    (2, 'Germany / Bonn', 'Germany', 'Bonn');
+
+-- What is below sums up to what is above.
+SELECT
+    sum(count) FILTER (level = 0) = sum(count) FILTER (level = 1),
+    sum(count) FILTER (level = 1 AND country = 'France')
+        = sum(count) FILTER (level = 2 AND country = 'France'),
+    min(count) >= 0,
+    sum(residual) = max(count),
+    bool_and(lower <= count AND count <= upper)
+FROM dp_tree_counts('sales', ['country', 'city'], epsilon := 2.0, delta := 1e-4);
+VALUES (true, true, true, true, true);
+
+-- Listed keys are all there, those of count 0 too, and no delta is spent.
+SELECT level, prefix
+FROM dp_tree_counts(
+    'sales', ['country', 'city'], epsilon := 2.0,
+    "keys" := [('France', 'Paris'), ('Atlantis', 'Port')]
+);
+VALUES
+    (0, '*'), (1, '<other>'), (1, 'Atlantis'), (1, 'France'), (2, 'Atlantis / <other>'),
+    (2, 'Atlantis / Port'), (2, 'France / <other>'), (2, 'France / Paris');
+
+-- Counts as they were drawn are near the truth and may be negative.
+SELECT prefix, abs(count - 300) < 60
+FROM dp_tree_counts(
+    'sales', ['city'], epsilon := 2.0, "keys" := ['Paris'], consistent := false
+)
+WHERE prefix = 'Paris';
+VALUES ('Paris', true);

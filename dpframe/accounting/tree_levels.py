@@ -1,0 +1,317 @@
+"""Noise for the count of every node: one law a level, composed over the levels of a path.
+
+A record moves one count on every level by 1, the total included; a user who weighs 1 moves several
+counts of a level, together by 1. Level l gets the share w_l of the budget (sum of w_l: 1).
+
+Laplace
+    Scale b_l = 1 / (w_l epsilon). Moving counts of one level by s_1, s_2, ... with sum 1 costs at
+    most sum s_i / b_l = w_l epsilon, and all levels together epsilon. Without bounds that is all
+    (delta = 0). A bounded table has in addition the slip of :mod:`dpframe.accounting.linear` on
+    every level, and slips add up.
+Gaussian
+    Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget;
+    scaled by privacy loss distributions of the tables themselves. Only for whole records.
+Laplace-Gaussian
+    The product of both densities, P(z) proportional to exp(-|z|/b_l - z^2/(2 s_l^2)): the centre of
+    a Laplace law and the tails of a Gaussian one, which is what composition pays for. b_l is a few
+    times that of the Laplace law alone, s_l is what the budget then asks for, by privacy loss
+    distributions too. Of these laws one has less noise than the Gaussian law and at the same time
+    no larger threshold (docs/decisions/0015-between-laplace-and-gaussian.md).
+
+Where keys are unknown, a node is shown if its noisy count reaches ``thresholds``: no node that only
+one of two neighbours has can, since it counts at most one whole record or user. (Privacy needs one
+record less: an absent node counts 0, and no more must be hidden. The one to spare keeps nodes of a
+single record out of the query, which are most of them.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from dpframe.accounting.linear import table_slip
+from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.path import FLOAT_SLACK
+from dpframe.accounting.search import continuous_sigma
+from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace, laplace_gaussian
+
+Family = Literal["laplace", "gaussian", "laplace-gaussian"]
+
+BETWEEN = (1.15, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5, 4.5, 6.0)
+"""Laplace scales of laws between both, in multiples of what the Laplace law alone needs: the
+smaller, the less noise and the larger thresholds."""
+
+NEAR = 1.02
+"""How much the worst error may be above that of the Gaussian law, for the sake of less noise."""
+
+WIDEN = 1 + 1e-7
+"""Scales of bounded tables are this much wider than the formula, for float rounding."""
+
+COARSE_STEP, FINE_STEP = 1e-3, 1e-4
+"""Grids of the privacy loss, in parts of epsilon, while searching and for the result."""
+
+SMALL = 0.05
+"""Epsilon of one record below which a search starts from what it found there."""
+
+SIGMA_PART = 0.5
+"""Part of delta that decides sigma of a law between. A little more noise has shorter tables."""
+
+FINE = 2**16
+"""Unbounded scales are multiples of 1 / FINE units, rounded up."""
+
+WIDEST = 2**28
+"""Scale of unbounded noise, in records, beyond which a budget is refused."""
+
+LARGEST_TABLE = 8_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLaws:
+    """Noise of levels 0, 1, ..., h in units of 1 / ``grid`` record, and the delta of all together.
+
+    ``scales`` are in records: of the exponent for Laplace, sigma otherwise. ``between`` is one of
+    `BETWEEN` for a law between both.
+    """
+
+    family: Family
+    noises: tuple[NoiseTable | UnboundedNoise, ...]
+    scales: tuple[float, ...]
+    grid: int
+    delta: float
+    between: float | None = None
+
+    @property
+    def bounded(self) -> bool:
+        return isinstance(self.noises[0], NoiseTable)
+
+    @property
+    def worst_sd(self) -> float:
+        """Standard deviation of the noisiest level, in records."""
+        return max(noise.sd for noise in self.noises) / self.grid
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Smallest noisy counts shown, in units, for unknown keys."""
+        highest = [n.highest for n in self.noises if isinstance(n, NoiseTable)]
+        return tuple(h + self.grid + 1 for h in highest)
+
+
+def tree_laws(
+    *,
+    weights: Sequence[float],
+    epsilon: float,
+    delta: float,
+    grid: int,
+    listed: bool,
+    family: Literal["laplace", "gaussian"] | None,
+) -> TreeLaws:
+    """The least noise within the budget.
+
+    Parameters
+    ----------
+    weights
+        A positive number a level, level 0 first; only their ratios matter.
+    epsilon, delta
+        Of one record, or of one user who weighs 1. ``delta`` = 0 asks for unbounded noise.
+    grid
+        Units that a record or user weighs. Only Laplace noise can be more than 1.
+    listed
+        Whether keys are known. If not, thresholds count too: only laws are taken whose
+        `worst_error` is at most 2 % above that of the Gaussian law. Less noise is no gain where
+        more nodes are hidden.
+    family
+        One of the two, or None for the law whose noisiest level has the least noise.
+    """
+    shares = tuple(Fraction(w) / sum(map(Fraction, weights)) for w in weights)
+    if delta == 0:
+        return _pure(shares, epsilon, grid)
+    if family == "laplace" or grid > 1:
+        return _laplace(shares, epsilon, delta, grid)
+    if family == "gaussian":
+        return _searched(shares, epsilon, delta, None)
+    return _best(shares, epsilon, delta, listed)
+
+
+@lru_cache(maxsize=64)
+def _best(shares: tuple[Fraction, ...], epsilon: float, delta: float, listed: bool) -> TreeLaws:
+    alone = _laplace(shares, epsilon, delta, 1)
+    if listed and continuous_sigma(epsilon, delta) / math.sqrt(min(shares)) > 1.2 * alone.worst_sd:
+        return alone  # no law between is better where the Gaussian one is so much worse
+    if epsilon < SMALL:  # tables are long: the shape that is best for a larger epsilon
+        shape = _best(shares, SMALL, delta, listed)
+        if shape.family == "laplace":
+            return alone
+        return _searched(shares, epsilon, delta, shape.between)
+    normal = _searched(shares, epsilon, delta, None)
+    if listed:
+        between = [_searched(shares, epsilon, delta, k) for k in BETWEEN]
+        return min([alone, *between, normal], key=lambda laws: laws.worst_sd)
+    most = NEAR * worst_error(normal)
+    if worst_error(alone) <= most and alone.worst_sd <= normal.worst_sd:
+        return alone
+    for k in BETWEEN:
+        laws = _searched(shares, epsilon, delta, k)
+        if worst_error(laws) <= most:
+            return min(laws, normal, key=lambda laws: laws.worst_sd)
+    return normal
+
+
+def worst_error(laws: TreeLaws) -> float:
+    """Largest root mean squared error of a node with unknown keys, over all true counts n >= 1 and
+    all levels, in records: its noise if it is shown by itself, n if it is hidden."""
+    worst = 0.0
+    for noise, threshold in set(zip(laws.noises, laws.thresholds, strict=True)):
+        assert isinstance(noise, NoiseTable)
+        values = np.arange(noise.lowest, noise.highest + 1, dtype=np.float64)
+        squares = np.cumsum((noise.pmf * values**2)[::-1])[::-1]
+        count = np.arange(1.0, threshold - noise.lowest + 1)
+        least = (threshold - count).astype(np.int64) - noise.lowest  # of the noise, to be shown
+        inside = np.clip(least, 0, len(values) - 1)
+        shown = np.where(least < len(values), squares[inside], 0.0)
+        hidden = 1 - noise.at_least()[np.clip(least, 0, len(values))]
+        worst = max(worst, float((shown + hidden * count**2).max()))
+    return math.sqrt(worst) / laws.grid
+
+
+@lru_cache(maxsize=64)
+def _pure(shares: tuple[Fraction, ...], epsilon: float, grid: int) -> TreeLaws:
+    scales = [Fraction(grid) / (Fraction(epsilon) * share) for share in shares]
+    if max(scales) > grid * WIDEST:
+        raise BudgetError(
+            f"epsilon ({epsilon:g} per record) is too small: the noise of a level would have a "
+            f"scale of {float(max(scales) / grid):.1e} records, of use to nobody. Raise epsilon, "
+            "lower max_contributions or max_weight, or even out level_weights."
+        )
+    fine = [Fraction(math.ceil(scale * FINE), FINE) for scale in scales]
+    if sum(grid / scale for scale in fine) > Fraction(epsilon):
+        raise AssertionError("scales are rounded up")
+    return TreeLaws(
+        family="laplace",
+        noises=tuple(UnboundedNoise(scale) for scale in fine),
+        scales=tuple(float(scale / grid) for scale in fine),
+        grid=grid,
+        delta=0.0,
+    )
+
+
+@lru_cache(maxsize=64)
+def _laplace(shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: int) -> TreeLaws:
+    scales = [WIDEN / (float(share) * epsilon) for share in shares]
+
+    def build(tail: float) -> tuple[NoiseTable, ...]:
+        made = {b: laplace(b * grid, math.ceil(grid * (1 + b * tail))) for b in set(scales)}
+        return tuple(made[b] for b in scales)
+
+    def cost(tail: float) -> float:
+        return slips(build(tail), scales, grid)
+
+    high = math.log(len(scales) / delta)
+    entries = sum(2 * grid * (1 + b * high) for b in set(scales))
+    if entries > LARGEST_TABLE:
+        raise BudgetError(
+            f"epsilon ({epsilon:g}{' per record' if grid == 1 else ''}) is too small for "
+            f"{len(scales)} levels{' and shares of users' if grid > 1 else ''}: the noise would "
+            f"need tables of {entries:.0e} entries. Raise epsilon, or lower the height, "
+            "max_contributions or max_weight."
+        )
+    if cost(high) > delta:
+        raise BudgetError(
+            f"no bounded Laplace noise reaches delta={delta:g} at epsilon={epsilon:g} over "
+            f"{len(scales)} levels: raise delta or epsilon."
+        )
+    low, step = 0.0, 0.5 / max(scales)
+    while high - low > step / (1 if grid == 1 else 16):
+        middle = (low + high) / 2
+        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
+    noises = build(high)
+    return TreeLaws(
+        family="laplace",
+        noises=noises,
+        scales=tuple(scales),
+        grid=grid,
+        delta=slips(noises, scales, grid),
+    )
+
+
+def slips(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> float:
+    """Delta of bounded Laplace tables, one a level, at epsilon = sum of 1 / scales (in records).
+
+    A level whose counts move by s_1, s_2, ... units with sum ``grid`` is (1 / b, slip)-private, and
+    basic composition adds up the levels (Dwork and Roth, Theorem 3.16).
+    """
+    pairs = list(zip(noises, scales, strict=True))
+    once = {(id(noise), scale): (noise, scale) for noise, scale in pairs}
+    slip = {k: table_slip(n.pmf, scale=b, grid=grid) for k, (n, b) in once.items()}
+    total = sum(slip[id(n), b] for n, b in pairs)
+    return min(1.0, (total + len(noises) * FLOAT_SLACK) * (1 + 1e-9))
+
+
+@lru_cache(maxsize=64)
+def _searched(
+    shares: tuple[Fraction, ...], epsilon: float, delta: float, between: float | None
+) -> TreeLaws:
+    """The least sigma of a law whose Laplace scale is ``between`` times that of Laplace noise
+    alone, None for no Laplace part; then the shortest tables."""
+    name = "Gaussian" if between is None else "Laplace-Gaussian"
+    rates = [1 / math.sqrt(float(share)) for share in shares]
+    scales = [(between or math.inf) / (float(share) * epsilon) for share in shares]
+    tail = math.sqrt(2 * math.log(4 * len(shares) / delta))
+
+    def build(sigma: float, tail: float) -> tuple[NoiseTable, ...]:
+        made = {}
+        for b, r in set(zip(scales, rates, strict=True)):
+            bound = math.ceil(sigma * r * tail)
+            law = gaussian(sigma * r, bound)
+            made[b, r] = law if between is None else laplace_gaussian(b, sigma * r, bound)
+        return tuple(made[pair] for pair in zip(scales, rates, strict=True))
+
+    def cost(sigma: float, tail: float, step: float) -> float:
+        epsilons = (epsilon,)
+        return composed_profile(build(sigma, tail), epsilons=epsilons, step=step)[0][1]
+
+    coarse, fine = epsilon * COARSE_STEP, epsilon * FINE_STEP
+    wide = delta * (0.9 if between is None else SIGMA_PART)  # the rest pays for the ends
+
+    def fits(sigma: float) -> bool:
+        return cost(sigma, tail, coarse) <= wide
+
+    guess, apart = continuous_sigma(epsilon, delta), 1.1
+    if between is not None:
+        guess *= 1 + 0.4 / (between - 1)
+    if epsilon < SMALL:  # tables are long: a larger epsilon with the same shape says where to look
+        shorter = _searched(shares, SMALL, delta, between)
+        guess, apart = min(shorter.scales) / min(rates) * SMALL / epsilon, 1.004
+    low, high = guess / apart, guess
+    while fits(low):
+        low, high, apart = low / apart, low, min(apart * apart, 1.3)
+    for _ in range(80):
+        if fits(high):
+            break
+        low, high, apart = high, high * apart, min(apart * apart, 1.3)
+    else:
+        raise BudgetError(
+            f"no bounded {name} noise reaches delta={delta:g} at epsilon={epsilon:g} over "
+            f"{len(shares)} levels: raise delta or epsilon."
+        )
+    while high / low > 1.004:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    short = 0.0
+    while tail - short > max(0.5 / (high * max(rates)), 0.004 * tail):
+        middle = (short + tail) / 2
+        short, tail = (short, middle) if cost(high, middle, coarse) <= delta else (middle, tail)
+    return TreeLaws(
+        family="gaussian" if between is None else "laplace-gaussian",
+        noises=build(high, tail),
+        scales=tuple(high * r for r in rates),
+        grid=1,
+        delta=min(cost(high, tail, coarse), cost(high, tail, fine)),
+        between=between,
+    )

@@ -1,0 +1,53 @@
+"""How to divide a budget over levels when the tree is public: least error of the worst node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpframe.postprocess.consistency import spread
+from dpframe.tree import ListedNodes
+
+LARGEST_TREE = 20_000
+"""Nodes up to which weights are searched for; large trees have wide nodes and gain nothing."""
+
+RATIOS = (1.0, 0.8, 0.9, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5)
+"""Weight of a level over that of the level above; 1 first, so that it wins ties."""
+
+
+def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[float, ...]:
+    """Weights of levels 0 to ``height``, geometric, that least squares turns into the least error.
+
+    Parameters
+    ----------
+    listed
+        Public nodes. An ``<other>`` node counts as one more child.
+    squared
+        False where the standard deviation of a level is proportional to 1 / weight (Laplace), True
+        where its variance is (Gaussian).
+
+    Returns
+    -------
+    tuple of float
+        All 1 where no other weights lower the largest variance of a node, as for one record a path
+        and no least squares: of numbers with a given sum of inverses the largest is least if all
+        are equal.
+    """
+    equal = (1.0,) * (height + 1)
+    if len(listed.level) > LARGEST_TREE:
+        return equal
+    n, rests = len(listed.level), np.flatnonzero(listed.rest)
+    parent = np.concatenate([listed.parent, rests])
+    level = np.concatenate([listed.level, listed.level[rests] + 1])
+    complete = np.ones(n + len(rests), dtype=np.bool_)
+
+    def worst(ratio: float) -> float:
+        weights = ratio ** np.arange(height + 1)
+        share = weights / weights.sum()
+        variance = 1 / share if squared else 1 / share**2
+        return float(spread(parent, variance[level], complete=complete).max())
+
+    errors = [worst(ratio) for ratio in RATIOS]
+    best = RATIOS[int(np.argmin(errors))]
+    if min(errors) > 0.99 * errors[0]:
+        return equal
+    return tuple(float(best**depth) for depth in range(height + 1))

@@ -1,0 +1,237 @@
+"""``dp_tree_counts`` costs what ``dp_hhh`` costs, and its arguments are read while it is bound."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpframe as dp
+from dpframe import _duck
+from tests.sql.test_charges import CONSTRUCTS, MORE
+from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
+from tests.sql.visits import BUDGET, HHH, charges, labels, said
+
+pytestmark = pytest.mark.usefixtures("registered")
+
+FOUND = f"dp_tree_counts('visits', 'columns:k', {BUDGET})"
+LISTED = "dp_tree_counts('visits', 'columns:k', epsilon := 1.0, keys := ['v0', 'v1', 'zz'])"
+SHOWN = {FOUND: ["*", "<other>", "v0", "v1", "v2"], LISTED: ["*", "<other>", "v0", "v1", "zz"]}
+both = pytest.mark.parametrize("call", [FOUND, LISTED], ids=["found", "listed"])
+
+
+@both
+def test_what_is_shown(con: duckdb.DuckDBPyConnection, call: str) -> None:
+    assert labels(con, call) == SHOWN[call]
+
+
+@both
+@pytest.mark.parametrize("construct", CONSTRUCTS)
+def test_what_a_construct_costs(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str, call: str
+) -> None:
+    """Law: the table of docs/sql.md holds for tree counts too; binding and explaining are free."""
+    times, statements = CONSTRUCTS[construct]
+    for statement in statements:
+        con.execute(statement.replace(HHH, call)).fetchall()
+    assert charges(ledger) == times
+
+
+RELATIVES = [
+    (times, statement)
+    for times, statement in MORE
+    if HHH in statement and "error(" not in statement and "target" not in statement
+]
+
+
+@pytest.mark.parametrize(("times", "statement"), RELATIVES, ids=[s[:60] for _, s in RELATIVES])
+def test_what_relatives_of_a_construct_cost(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Any
+) -> None:
+    text = statement.replace("$folder", str(tmp_path)).replace(HHH, LISTED)
+    con.execute(text).fetchall()
+    assert charges(ledger) == times
+
+
+@both
+def test_a_name_replays(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str) -> None:
+    """Law: one draw, whoever asks: this connection, another one, Python; other keys are refused."""
+    named = call[:-1] + ", release := 'r')"
+    first = con.execute(f"FROM {named}").fetchall()
+    assert con.execute(f"FROM {named}").fetchall() == first
+    assert con.execute(f"FROM {named} UNION ALL FROM {named}").fetchall() == first * 2
+    cursor = con.cursor()
+    dp.register(cursor, ledger=ledger)
+    assert cursor.execute(f"FROM {named}").fetchall() == first
+    recalled = ledger.recall("r")
+    columns = ["level", "count", "lower", "upper", "residual"]
+    assert recalled[columns].to_numpy().tolist() == (
+        con.execute(f"SELECT {', '.join(columns)} FROM {named}").df().to_numpy().tolist()
+    )
+    other = named.replace("keys := ['v0', ", "keys := [").replace("1e-6", "1e-7")
+    assert "ReleaseNameError" in said(con, f"FROM {other}")
+    assert charges(ledger) == 1
+
+
+def test_keys_of_a_name_may_be_given_in_any_form(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: order, structs, a table and a variable are the same request."""
+    con.execute("CREATE TABLE ks AS SELECT unnest(['v1', 'zz', 'v0']) AS k, 1 AS more")
+    con.execute("SET VARIABLE ks = ['zz', 'v1', 'v0']")
+    structs = "[{'k': 'v1'}, {'k': 'v0'}, {'k': 'zz'}]"
+    forms = ["['v0', 'v1', 'zz']", "['zz', 'v0', 'v1']", structs, "'ks'", "getvariable('ks')"]
+    found = [
+        con.execute(
+            "FROM dp_tree_counts('visits', 'columns:k', epsilon := 1.0, release := 'r', "
+            f"keys := {form})"
+        ).fetchall()
+        for form in forms
+    ]
+    assert all(rows == found[0] for rows in found)
+    assert charges(ledger) == 1
+
+
+def test_keys_are_those_of_the_time_of_binding(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: a prepared statement and a view read a table of keys when they are bound; what is
+    accounted for is what is drawn."""
+    con.execute("CREATE TABLE ks AS SELECT 'v0' AS k")
+    call = "dp_tree_counts('visits', 'columns:k', epsilon := 1.0, keys := 'ks')"
+    con.execute(f"CREATE VIEW v AS FROM {call}")
+    assert [row[1] for row in con.execute("FROM v").fetchall()] == ["*", "<other>", "v0"]
+    con.execute("INSERT INTO ks VALUES ('v1')")
+    assert [row[1] for row in con.execute("FROM v").fetchall()] == ["*", "<other>", "v0", "v1"]
+    assert charges(ledger) == 2
+
+
+def test_a_draw_for_each_row_is_refused_by_name(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: the message names the function that was called."""
+    con.execute("SET threads = 1")
+    for call, name in ((LISTED, "dp_tree_counts"), (HHH, "dp_hhh")):
+        words = said(con, f"SELECT (SELECT max(count) FROM {call} h WHERE h.k = v.k) FROM visits v")
+        assert f"{name} would be drawn and charged once for each of several rows" in words
+    assert charges(ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said_so"),
+    [
+        ("epsilon := 1.0", ("BudgetError: delta is missing", "keys=[...]")),
+        (f"{BUDGET}, mechanism := 'laplase'", ("Did you mean 'laplace'?",)),
+        (f"{BUDGET}, threshold := 2", ("ThresholdError: threshold (2)", "raise threshold")),
+        (f"{BUDGET}, level_weights := [1, 0]", ("level_weights", "2 positive numbers")),
+        (f"{BUDGET}, level_weights := [1]", ("level_weights", "got 1")),
+        (f"{BUDGET}, max_weight := 3", ("max_weight (3)", "weight=")),
+        (f"{BUDGET}, weight := 'm'", ("column 'm' does not exist", "'n'")),
+        (f"{BUDGET}, weight := 'k'", ("column 'k' has type VARCHAR", "BIGINT")),
+        (f"{BUDGET}, consistent := 1", ("consistent must be True or False",)),
+        (f"{BUDGET}, alpha := 0.5", ("alpha (0.5)", "mechanism='relative'")),
+        (f"{BUDGET}, release := 'r', keys := ['a', 'a']", ("keys has 2 keys", "once")),
+        ("epsilon := 1.0, keys := ['v0'], mechanism := 'hhh'", ("leave keys out",)),
+        ("epsilon := 1.0, keys := 5", ("ParameterTypeError: keys must be a list",)),
+    ],
+)
+def test_mistakes_cost_nothing(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, arguments: str, said_so: tuple[str, ...]
+) -> None:
+    """Law: the message of Python, while the statement is bound."""
+    for macro in ("dp_tree_counts", "dp_explain_tree_counts"):
+        if macro == "dp_explain_tree_counts" and "release" in arguments:
+            continue
+        words = said(con, f"FROM {macro}('visits', 'columns:k', {arguments})")
+        for part in said_so:
+            assert part in words
+    assert charges(ledger) == 0
+
+
+def test_every_argument_reaches_the_plan(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: the plan of a call is the one that Python makes of the same arguments."""
+    cases: list[dict[str, Any]] = [
+        {"delta": 1e-6, "mechanism": "laplace", "level_weights": [1, 2.5], "threshold": 90},
+        {"delta": 1e-6, "user": "who", "contribution": "records", "max_contributions": 3},
+        {"delta": 1e-6, "weight": "n", "max_weight": 3, "confidence": 0.9, "consistent": False},
+        {"delta": 1e-6, "mechanism": "relative", "alpha": 0.5, "largest": 10**9},
+        {"keys": ["v0", "v1"]},
+    ]
+    for arguments in cases:
+        given = "".join(f", {name} := ${name}" for name in arguments)
+        statement = f"FROM dp_explain_tree_counts('visits', 'columns:k', epsilon := 1.5{given})"
+        shown = con.execute(statement, arguments).df()
+        explained = dp.explain_tree_counts("columns:k", epsilon=1.5, **arguments).to_frame()
+        assert shown.to_dict("list") == explained.to_dict("list")
+
+
+def test_the_ledger_lists_tree_counts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    """Law: ``dp_releases`` has their receipts, and ``dp_budget`` what they cost."""
+    labels(con, LISTED)
+    labels(con, FOUND)
+    rows = con.execute(
+        "SELECT epsilon, receipt->>'mechanism', receipt->>'keys' IS NULL FROM dp_releases() "
+        "ORDER BY number"
+    ).fetchall()
+    assert [row[0] for row in rows] == [1.0, 1.0]
+    assert [row[1].startswith("tree-") for row in rows] == [True, True]
+    assert [row[2] for row in rows] == [False, True]
+    assert con.execute("SELECT spent_epsilon FROM dp_budget()").fetchall() == [(2.0,)]
+
+
+def test_lists_of_keys_of_several_threads_do_not_meet(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: statements on cursors at the same time each release their own keys."""
+    found: dict[int, list[str]] = {}
+
+    def ask(i: int) -> None:
+        cursor = con.cursor()
+        dp.register(cursor)
+        call = f"dp_tree_counts('visits', 'columns:k', epsilon := 1.0, keys := ['k{i}'])"
+        found[i] = labels(cursor, call)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {i: ["*", "<other>", f"k{i}"] for i in range(6)}
+
+
+def test_names_of_keys_and_weights_are_names(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: tables of keys, weight columns and levels of any name are read; key texts are text.
+
+    But for one: a table of keys called as the view that reads it is refused, without a charge.
+    """
+    con.execute(f"CREATE TABLE {_duck.VIEW} AS SELECT 'v0' AS k")
+    call = f"dp_tree_counts('visits', ['k'], epsilon := 2.0, keys := '{_duck.VIEW}')"
+    assert f"reading keys ('{_duck.VIEW}') failed" in said(con, f"FROM {call}")
+    for name in [*OURS, *OUR_COLUMNS, *HOSTILE]:
+        if name in (_duck.VIEW, "visits"):
+            continue
+        con.execute(f"CREATE TABLE {quoted(name)} AS SELECT 'v0' AS {quoted(name)}")
+        con.execute(
+            "CREATE OR REPLACE TABLE rows_here AS "
+            f"SELECT k AS {quoted(name)}, 2 AS {quoted(name + '_')} FROM visits"
+        )
+        given = {"h": [name], "keys": quoted(name), "w": f"{name}_"}
+        call = "dp_tree_counts('rows_here', $h, epsilon := 2.0, keys := $keys, weight := $w)"
+        rows = con.execute(f'SELECT prefix, "count" FROM {call}', given).fetchall()
+        assert [row[0] for row in rows] == ["*", "<other>", "v0"], name
+        assert abs(rows[2][1] - 600) < 60, name
+        con.execute(f"DROP TABLE {quoted(name)}")
+    given = {"keys": [text for text in HOSTILE if text.strip() == text]}
+    call = "dp_tree_counts('visits', ['k'], epsilon := 2.0, keys := $keys)"
+    found = {row[0] for row in con.execute(f"SELECT prefix FROM {call}", given).fetchall()}
+    assert found == {"*", "<other>", *given["keys"]}
+    before = charges(ledger)
+    for text in HOSTILE:
+        given = {"t": text}
+        for named in ("keys := $t", "weight := $t", "delta := 1e-6, mechanism := $t"):
+            with pytest.raises(duckdb.Error):
+                con.execute(f"FROM dp_tree_counts('visits', ['k'], epsilon := 1.0, {named})", given)
+    assert intact(con)
+    assert charges(ledger) == before
