@@ -12,7 +12,8 @@
 
 The header holds what all sketches have and the parameters of the class. Tables are not stored: the
 same state gives the same file, whatever way led to it. A file of one sketch a level has counters
-and keys level by level; under ``levels`` its header says what each of them holds.
+and keys level by level; under ``levels`` its header says what each of them holds. A sketch without
+keys is its counters alone, in an order that its parameters tell.
 """
 
 from __future__ import annotations
@@ -55,6 +56,14 @@ def write_levels(
     sections = [_section(state) for state in states]
     body = b"".join(part for _, part in sections)
     _put(path, facts | {"levels": [own for own, _ in sections], "bytes": len(body)}, body)
+
+
+def write_counts(
+    path: str | os.PathLike[str], facts: dict[str, Any], counts: Sequence[NDArray[np.int64]]
+) -> None:
+    """Write arrays of counters one after the other."""
+    body = b"".join(part.astype("<i8").tobytes() for part in counts)
+    _put(path, facts | {"bytes": len(body)}, body)
 
 
 def _section(state: SketchState) -> tuple[dict[str, Any], bytes]:
@@ -120,6 +129,20 @@ def read_levels(
         return restored(facts, states)
 
     return _read(path, name, class_name, levels)
+
+
+def read_counts(
+    path: str | os.PathLike[str],
+    name: str,
+    class_name: str,
+    restored: Callable[[dict[str, Any], NDArray[np.int64]], T],
+) -> T:
+    """Read counters, all in one array, as ``read`` does."""
+
+    def whole(facts: dict[str, Any], body: bytes) -> T:
+        return restored(facts, np.frombuffer(body, "<i8").astype(np.int64))
+
+    return _read(path, name, class_name, whole)
 
 
 def _read(

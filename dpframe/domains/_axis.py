@@ -1,0 +1,112 @@
+"""What every axis of a domain answers; its specification is public."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import ColumnError, HierarchyError
+
+Codes: TypeAlias = NDArray[np.uint64]
+Counts: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+MAX_BITS = 48
+"""Halvings that stay exact in a double's 53 bits."""
+
+USUAL_BITS = 20
+"""Halvings of an interval where no depth is given: a millionth of it."""
+
+
+class Axis(ABC):
+    """One column, or the columns of one hierarchy, as paths of at most ``bits`` bits."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the axis reads and gives back."""
+
+    @property
+    @abstractmethod
+    def bits(self) -> int:
+        """The most bits that a path can have."""
+
+    @property
+    def usual(self) -> int:
+        """The most bits where no depth is given."""
+        return self.bits
+
+    @property
+    @abstractmethod
+    def spec(self) -> str:
+        """The canonical text."""
+
+    @abstractmethod
+    def check_types(self, types: tuple[str, ...]) -> None:
+        """Raise ColumnError if the DuckDB types of the columns cannot be read."""
+
+    @abstractmethod
+    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+        """Paths of ``bits`` bits, one a row, and which rows have one (None: all). Private."""
+
+    @abstractmethod
+    def draw(
+        self,
+        fixed: Counts,
+        prefix: Codes,
+        generator: np.random.Generator,
+        types: tuple[pa.DataType, ...],
+    ) -> tuple[pa.Array, ...]:
+        """A value of every cell for each column; the first ``fixed`` bits of its path are
+        ``prefix``."""
+
+    @abstractmethod
+    def label(self, fixed: int, prefix: int) -> str:
+        """What people read for a cell."""
+
+    def diameter(self, fixed: int) -> float:
+        """Largest distance of two values that share ``fixed`` bits; the whole axis has 1."""
+        return 2.0**-fixed
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: a dictionary is read as what it holds."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a plain type is text."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def check_limit(kind: str, limit: object) -> None:
+    """Raise HierarchyError unless this is None or a number of halvings."""
+    if limit is not None and (
+        isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_BITS
+    ):
+        raise HierarchyError(
+            f"{kind}: depth must be a whole number in 1 to {MAX_BITS}; got {limit!r}."
+        )
+
+
+def refuse(kind: str, column: str, given: object, readable: str) -> ColumnError:
+    """The error for a column of a type that an axis cannot read."""
+    outer = str(given).split("(")[0].split("<")[0]  # what is inside can list values of an ENUM
+    return ColumnError(
+        f"column {column!r} has type {outer}; {kind} reads {readable}. Cast the column, or "
+        "choose another kind."
+    )
+
+
+def by_column(columns: tuple[str, ...], types: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The types of some columns; ColumnError for one that is not there."""
+    for name in columns:
+        if name not in types:
+            raise ColumnError(f"column {name!r} does not exist.")
+    return tuple(types[name] for name in columns)

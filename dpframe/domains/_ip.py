@@ -1,0 +1,83 @@
+"""IPv4 addresses, bit by bit."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.domains._axis import Axis, Codes, Counts, Mask, is_text, plain, refuse
+from dpframe.domains._read import asked, distinct, duckdb_type, whole
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._ip import Ip
+
+OCTETS = pa.array([str(i) for i in range(256)])
+
+
+@dataclass(frozen=True)
+class IpAxis(Axis):
+    """The first bits of an IPv4 address, as many as the last prefix has.
+
+    Other text, IPv6 too, is missing. A value of a cell is any address in it.
+    """
+
+    hierarchy: Ip
+
+    def __post_init__(self) -> None:
+        if self.hierarchy.version != 4:
+            column = self.hierarchy.column
+            raise HierarchyError(
+                f"{self.hierarchy.spec} reads IPv6 addresses, which a domain cannot: write "
+                f"ip:{column}?version=4, and rows with other addresses are left out."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.hierarchy.source_columns
+
+    @property
+    def bits(self) -> int:
+        return self.hierarchy.prefixes[-1]
+
+    @property
+    def spec(self) -> str:
+        only = replace(self.hierarchy, prefixes=(self.bits,), invalid="count").spec
+        return only.replace("prefixes=32&", "")
+
+    def check_types(self, types: tuple[str, ...]) -> None:
+        if types[0] not in ("VARCHAR", '"NULL"') and not types[0].startswith("ENUM"):
+            raise refuse("ip", self.columns[0], types[0], "text")
+
+    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+        texts, place = distinct(whole(columns[0]))
+        full = Ip(self.columns[0], prefixes=(32,), version=4)
+        steps = full.key_steps(("c0",), (duckdb_type(texts),))
+        found = whole(asked(texts, steps, f"(k1 & {2**32 - 1}::UHUGEINT)::BIGINT AS x")["x"])
+        address = found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+        valid = found.is_valid().to_numpy(zero_copy_only=False)
+        return (address >> np.uint64(32 - bits))[place], valid[place]
+
+    def draw(
+        self,
+        fixed: Counts,
+        prefix: Codes,
+        generator: np.random.Generator,
+        types: tuple[pa.DataType, ...],
+    ) -> tuple[pa.Array, ...]:
+        kind = plain(types[0])
+        if not is_text(kind) and not pa.types.is_null(kind):
+            raise refuse("ip", self.columns[0], kind, "text")
+        free = (32 - fixed).astype(np.uint64)
+        rest = generator.integers(0, 2**32, len(prefix), dtype=np.uint64)
+        address = (prefix << free) | (rest & ((np.uint64(1) << free) - np.uint64(1)))
+        octets = [
+            OCTETS.take(pa.array((address >> np.uint64(shift)) & np.uint64(255)))
+            for shift in (24, 16, 8, 0)
+        ]
+        dotted = pa.compute.binary_join_element_wise(*octets, ".")
+        return (dotted.cast(kind) if is_text(kind) else dotted,)
+
+    def label(self, fixed: int, prefix: int) -> str:
+        return f"{self.columns[0]} {ipaddress.IPv4Address(prefix << (32 - fixed))}/{fixed}"

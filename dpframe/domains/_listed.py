@@ -1,0 +1,230 @@
+"""Categories: listed nodes of any hierarchy, the children of a node numbered in bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpframe.domains._axis import Axis, Codes, Counts, Mask, is_text, plain
+from dpframe.domains._category_keys import Categories
+from dpframe.domains._category_values import check_values, typed
+from dpframe.domains._read import distinct, level_texts, whole
+from dpframe.hierarchy import OTHER, Hierarchy, columns
+
+MAX_BITS = 60
+"""Bits of a path that are kept; categories that differ only below share one."""
+
+SHOWN = 3
+"""Categories that a label names."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListedAxis(Axis):
+    """Listed values under their nodes; a value below a listed one counts as that.
+
+    Values that are not listed are one more, the last child of the root: ``<other>``. It comes
+    back as this text, in columns of other types as NULL. Booleans have no such child. Where a
+    value is missing or malformed, in any column, the whole row is.
+    """
+
+    hierarchy: Hierarchy
+    categories: Categories
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.hierarchy.source_columns
+
+    @property
+    def bits(self) -> int:
+        return min(MAX_BITS, sum(self._level_bits))
+
+    @property
+    def spec(self) -> str:
+        spec = self.hierarchy.spec
+        return f"{spec}{'&' if '?' in spec else '?'}keys={self.categories.name[:16]}"
+
+    @cached_property
+    def _numbers(self) -> tuple[Counts, Counts]:
+        """For every node its number among its siblings, and how many children it has."""
+        number = np.zeros(len(self.categories.level), dtype=np.int64)
+        count = self.categories.itself.astype(np.int64)  # the node itself comes first
+        for node, parent in enumerate(self.categories.parent.tolist()):
+            if parent >= 0:
+                number[node] = count[parent]
+                count[parent] += 1
+        count[0] += self.categories.other
+        return number, count
+
+    @cached_property
+    def _level_bits(self) -> tuple[int, ...]:
+        _, count = self._numbers
+        level = self.categories.level
+        height = int(level.max())
+        return tuple(int(max(count[level == n].max() - 1, 0)).bit_length() for n in range(height))
+
+    @cached_property
+    def _leaves(self) -> tuple[Codes, Counts, Counts]:
+        """Values in the order of their paths: the path and the node (-1: ``<other>``); and for
+        every node the place of its value, -1 if it is none."""
+        number, count = self._numbers
+        code = [0] * len(number)
+        for node, parent in enumerate(self.categories.parent.tolist()):
+            if parent >= 0:
+                bits = self._level_bits[int(self.categories.level[node]) - 1]
+                code[node] = code[parent] << bits | int(number[node])
+        total = sum(self._level_bits)
+        below = [total - sum(self._level_bits[:n]) for n in range(len(self._level_bits) + 1)]
+        found: list[tuple[int, int]] = []
+        for node, n in enumerate(self.categories.level.tolist()):
+            if node and (count[node] == 0 or self.categories.itself[node]):
+                found.append((code[node] << below[n], node))
+        if self.categories.other:
+            found.append((int(count[0] - 1) << below[1], -1))
+        found.sort()
+        paths = np.array([path >> (total - self.bits) for path, _ in found], dtype=np.uint64)
+        nodes = np.array([node for _, node in found], dtype=np.int64)
+        place = np.full(len(number), -1, dtype=np.int64)
+        place[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
+        return paths, nodes, place
+
+    @cached_property
+    def _lookups(self) -> list[tuple[pa.Array, Counts, Counts]]:
+        """For each level the texts, and sorted pairs of parent and text with their nodes."""
+        out = []
+        for n in range(1, int(self.categories.level.max()) + 1):
+            nodes = np.flatnonzero(self.categories.level == n)
+            texts = pa.array([self.categories.text[i] for i in nodes], type=pa.large_string())
+            vocabulary, number = distinct(texts)
+            pairs = self.categories.parent[nodes] * len(vocabulary) + number
+            order = np.argsort(pairs)
+            out.append((vocabulary, pairs[order], nodes[order]))
+        return out
+
+    @cached_property
+    def _texts(self) -> list[list[str]]:
+        """The texts of all values in order, a list a source column."""
+        _, nodes, _ = self._leaves
+        lists, here = [], nodes
+        for _ in self.columns:
+            lists.append([OTHER if i < 0 else self._value(i) for i in here.tolist()])
+            here = np.where(here < 0, -1, self.categories.parent[here])
+        return lists[::-1]
+
+    def _value(self, node: int) -> str:
+        """The text of a node as a value of the column: a year or month is its first day."""
+        text = self.categories.text[node]
+        if self.hierarchy.kind == "date":
+            text += {4: "-01-01", 7: "-01"}.get(len(text), "")
+        return text
+
+    def check_types(self, types: tuple[str, ...]) -> None:
+        self.hierarchy.check_types(types)
+        if self.hierarchy.kind == "columns":
+            listed = [[t for t in texts if t != OTHER] for texts in self._texts]
+            for column, texts, kind in zip(self.columns, listed, types, strict=True):
+                check_values(column, list(dict.fromkeys(texts)), kind)
+
+    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+        ids, valid, place = self._ids(columns)
+        paths, nodes, of_node = self._leaves
+        other = int(np.flatnonzero(nodes < 0)[0]) if self.categories.other else -1
+        node = np.zeros(len(valid), dtype=np.int64)
+        value = np.full(len(valid), other, dtype=np.int64)
+        going = np.ones(len(valid), dtype=np.bool_)
+        _, count = self._numbers
+        for (texts, pairs, children), (text, ended) in zip(self._lookups, ids, strict=True):
+            pair = node * len(texts) + text
+            at = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
+            found = (text >= 0) & (pairs[at] == pair) & going
+            itself = ended & going & self.categories.itself[node]
+            value[itself] = of_node[node[itself]]
+            node = np.where(found, children[at], node)
+            leaf = found & (count[node] == 0)
+            value[leaf] = of_node[node[leaf]]
+            going = found & ~leaf
+        itself = going & self.categories.itself[node]  # the value has no further level
+        value[itself] = of_node[node[itself]]
+        valid &= value >= 0
+        codes = paths[value] >> np.uint64(self.bits - bits)
+        if place is not None:
+            codes, valid = codes[place], valid[place]
+        return codes, valid
+
+    def _ids(
+        self, arrays: tuple[pa.Array, ...]
+    ) -> tuple[list[tuple[Counts, Mask]], Mask, Counts | None]:
+        """For each level the number of a row's text, -1 if it is not listed, and where rows
+        end; which rows are valid; of one column for the different values and their places."""
+        several = self.hierarchy.kind == "columns" and len(arrays) > 1
+        ids: list[tuple[Counts, Mask]] = []
+        valid: Mask | None = None
+        place: Counts | None = None
+        for name, array in zip(self.columns, arrays, strict=True):
+            values, place = distinct(whole(array))
+            one = columns(name) if self.hierarchy.kind == "columns" else self.hierarchy
+            levels = level_texts(values, one)
+            here = levels[0].is_valid().to_numpy(zero_copy_only=False)
+            here = here[place] if several else here.copy()
+            valid = here if valid is None else valid & here
+            for texts in levels[: len(self._lookups) - len(ids)]:
+                number = pc.index_in(texts, self._lookups[len(ids)][0]).fill_null(-1)
+                text = number.to_numpy(zero_copy_only=False).astype(np.int64)
+                ended = texts.is_null().to_numpy(zero_copy_only=False)
+                text[ended] = -1  # NULL is no text of the list
+                ids.append((text[place], ended[place]) if several else (text, ended))
+        assert valid is not None
+        return ids, valid, None if several else place
+
+    def draw(
+        self,
+        fixed: Counts,
+        prefix: Codes,
+        generator: np.random.Generator,
+        types: tuple[pa.DataType, ...],
+    ) -> tuple[pa.Array, ...]:
+        first, last = self._below(fixed, prefix)
+        count = np.maximum(last - first, 1)
+        at = first + np.minimum(np.floor(generator.random(len(first)) * count), count - 1)
+        rows = pa.array(at.astype(np.int64))
+        kinds = [pa.string() if pa.types.is_null(plain(k)) else plain(k) for k in types]
+        return tuple(
+            typed(texts, kind, is_text(kind)).take(rows)
+            for texts, kind in zip(self._texts, kinds, strict=True)
+        )
+
+    def _below(self, fixed: Counts, prefix: Codes) -> tuple[Counts, Counts]:
+        """The values of each cell, from and up to a place; of an empty cell, which no value can
+        be in, the one that shares most bits with it."""
+        paths, _, _ = self._leaves
+        free = (self.bits - fixed).astype(np.uint64)
+        start = prefix << free
+        first = np.searchsorted(paths, start, side="left")
+        last = np.searchsorted(paths, start | ((np.uint64(1) << free) - np.uint64(1)), "right")
+        empty = first == last
+        left, right = np.maximum(first - 1, 0), np.minimum(first, len(paths) - 1)
+        nearest = np.where((paths[left] ^ start) <= (paths[right] ^ start), left, right)
+        return np.where(empty, nearest, first), np.where(empty, nearest + 1, last)
+
+    def label(self, fixed: int, prefix: int) -> str:
+        name = ",".join(self.columns)
+        if fixed == 0:
+            return f"{name} *"
+        first, last = self._below(np.array([fixed]), np.array([prefix], dtype=np.uint64))
+        shown = range(int(first[0]), min(int(last[0]), int(first[0]) + SHOWN))
+        # a value of several columns is shown with all of them
+        values = [">".join(texts[i] for texts in self._texts) for i in shown]
+        if self._texts[0][shown[-1]] == OTHER:
+            values[-1] = OTHER
+        more = int(last[0] - first[0]) - len(values)
+        return f"{name} {', '.join(values)}" + (f", ... ({more} more)" if more else "")
+
+    def diameter(self, fixed: int) -> float:
+        """2**-n where n levels are the same; 0 where all are."""
+        if fixed >= sum(self._level_bits):
+            return 0.0
+        levels = [sum(self._level_bits[: n + 1]) for n in range(len(self._level_bits))]
+        return 2.0 ** -sum(bits <= fixed for bits in levels)

@@ -1,0 +1,189 @@
+"""Numbers in declared bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.domains._axis import (
+    MAX_BITS,
+    USUAL_BITS,
+    Axis,
+    Codes,
+    Counts,
+    Mask,
+    check_limit,
+    is_text,
+    plain,
+    refuse,
+)
+from dpframe.domains._intervals import Reals, begins, cell_of, edges, settled, whole_points
+from dpframe.domains._read import asked, distinct, whole
+from dpframe.errors import ColumnError
+from dpframe.hierarchy import number
+
+READABLE = "whole numbers, floating-point numbers, decimals and text"
+
+WIDEST = 2.0**62
+"""Units in the last digit of a decimal that a bound can have: they are 64-bit integers here."""
+
+
+@dataclass(frozen=True)
+class NumberAxis(Axis):
+    """Halves of [lower, upper); values outside count in the nearest cell.
+
+    NULL, NaN and text that is no number are missing. Columns of whole numbers give whole numbers
+    back: one of the cell, or where the cell holds none, the nearest to its middle. Columns of
+    text give the text of a floating-point number. ``limit`` is the most bits.
+    """
+
+    column: str
+    lower: float
+    upper: float
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        checked = number(self.column, lower=self.lower, upper=self.upper)
+        object.__setattr__(self, "lower", checked.lower)
+        object.__setattr__(self, "upper", checked.upper)
+        check_limit("number", self.limit)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def bits(self) -> int:
+        return self.limit or MAX_BITS
+
+    @property
+    def usual(self) -> int:
+        return self.limit or USUAL_BITS
+
+    @property
+    def spec(self) -> str:
+        spec = number(self.column, lower=self.lower, upper=self.upper).spec
+        return spec if self.limit is None else f"{spec}&depth={self.limit}"
+
+    def check_types(self, types: tuple[str, ...]) -> None:
+        outer = types[0].split("(")[0]
+        if types[0].endswith("]") or outer.removeprefix("U") not in (
+            *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE"),
+            *("DECIMAL", "VARCHAR", "ENUM", '"NULL"'),
+        ):
+            raise refuse("number", self.column, types[0], READABLE)
+        if outer == "DECIMAL":
+            self._check_scale(int(types[0].rstrip(")").rpartition(",")[2]))
+        elif outer == "HUGEINT":
+            self._check_scale(0)
+
+    def _check_scale(self, scale: int) -> None:
+        if max(abs(self.lower), abs(self.upper)) * 10.0**scale >= WIDEST:
+            raise ColumnError(
+                f"column {self.column!r} is a decimal with {scale} digits after the point, too "
+                f"many for bounds {self.lower!r} and {self.upper!r}: cast it to DOUBLE."
+            )
+
+    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+        values = _doubles(columns[0])
+        missing = np.isnan(values)
+        some = bool(missing.any())
+        np.clip(values, self.lower, self.upper, out=values)
+        values -= self.lower
+        if some:
+            values[missing] = 0.0
+        return cell_of(values, self.upper - self.lower, bits), ~missing if some else None
+
+    def draw(
+        self,
+        fixed: Counts,
+        prefix: Codes,
+        generator: np.random.Generator,
+        types: tuple[pa.DataType, ...],
+    ) -> tuple[pa.Array, ...]:
+        kind = plain(types[0])
+        if pa.types.is_integer(kind):
+            dtype = kind.to_pandas_dtype()
+            info = np.iinfo(dtype)
+            drawn = self._whole(fixed, prefix, generator, 0, float(info.min), float(info.max))
+            return (pa.array(drawn.astype(dtype), type=kind),)
+        if pa.types.is_decimal(kind):
+            self._check_scale(kind.scale)
+            most = float(10**kind.precision - 1)
+            drawn = self._whole(fixed, prefix, generator, kind.scale, -most, most)
+            return (_decimals(drawn.astype(np.int64), kind),)
+        if pa.types.is_floating(kind):
+            return (pa.array(self._real(fixed, prefix, generator, kind.to_pandas_dtype())),)
+        if is_text(kind) or pa.types.is_null(kind):
+            reals = pa.array(self._real(fixed, prefix, generator, np.float64))
+            return (reals.cast(kind) if is_text(kind) else reals,)
+        raise refuse("number", self.column, kind, READABLE)
+
+    def _real(
+        self, fixed: Counts, prefix: Codes, generator: np.random.Generator, dtype: Any
+    ) -> NDArray[Any]:
+        low, high = edges(fixed, prefix, self.upper - self.lower)
+        drawn = low + (high - low) * generator.random(len(prefix)) + self.lower
+        middle = (low + high) / 2 + self.lower
+        with np.errstate(over="ignore"):
+            given = drawn.astype(dtype), middle.astype(dtype)
+        return settled(*given, lambda x, at: self._inside(x, fixed[at], prefix[at]))
+
+    def _whole(
+        self,
+        fixed: Counts,
+        prefix: Codes,
+        generator: np.random.Generator,
+        scale: int,
+        least: float,
+        most: float,
+    ) -> Reals:
+        """Whole numbers of units of 10**-scale, within the bounds of the type."""
+        unit = 10**scale
+        lower, upper = Fraction(self.lower) * unit, Fraction(self.upper) * unit
+        base, *both = whole_points(lower, upper - lower, fixed, prefix, generator)
+        if most >= 2.0**63:  # the bound of the type as a float is one too many
+            most = math.nextafter(min(most, 2.0**64), 0.0)
+        drawn, middle = (np.clip(base + x, least, most) for x in both)
+
+        def inside(x: NDArray[Any], at: Mask) -> Mask:
+            return self._inside(x / unit, fixed[at], prefix[at])
+
+        settle: Reals = settled(drawn, middle, inside)
+        return settle
+
+    def _inside(self, x: NDArray[Any], fixed: Counts, prefix: Codes) -> Mask:
+        offset = np.clip(x.astype(np.float64), self.lower, self.upper) - self.lower
+        cell = cell_of(offset, self.upper - self.lower, self.bits)
+        return begins(cell, self.bits, fixed, prefix)
+
+    def label(self, fixed: int, prefix: int) -> str:
+        text = number("x", lower=self.lower, upper=self.upper).label(fixed, (str(prefix),))
+        return f"{self.column} {text}"
+
+
+def _doubles(column: pa.Array) -> Reals:
+    """A column as doubles, NaN where there is no number; a copy."""
+    column = whole(column)
+    if is_text(column.type):
+        texts, place = distinct(column)
+        read = whole(asked(texts, (), "TRY_CAST(c0 AS DOUBLE) AS x")["x"])
+        return np.array(read.to_numpy(zero_copy_only=False), dtype=np.float64)[place]
+    if column.type != pa.float64():
+        column = pc.cast(column, pa.float64(), safe=False)
+    return np.array(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _decimals(units: Counts, kind: pa.DataType) -> pa.Array:
+    """Decimals from units in the last digit."""
+    words = np.stack([units, units >> 63], axis=1).astype("<i8")
+    wide = pa.decimal128(38, kind.scale)
+    buffers = [None, pa.py_buffer(words.tobytes())]
+    return pa.Array.from_buffers(wide, len(units), buffers).cast(kind)

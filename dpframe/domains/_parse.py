@@ -1,0 +1,180 @@
+"""A domain from what people write: strings, hierarchies, or a dict of bounds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import numpy as np
+
+from dpframe.domains._axis import Axis
+from dpframe.domains._category_keys import categories
+from dpframe.domains._domain import Domain
+from dpframe.domains._ip import IpAxis
+from dpframe.domains._listed import ListedAxis
+from dpframe.domains._number import NumberAxis
+from dpframe.domains._time import TimeAxis, moment
+from dpframe.errors import HierarchyError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import KINDS, Hierarchy, as_hierarchy
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
+
+EXAMPLE = (
+    "'number:distance?lower=0&upper=5000', 'time:ts?lower=2017-01-01&upper=2018-01-01', "
+    "'ip:src?version=4', or 'columns:carrier' with keys=[...]"
+)
+
+TIME_EXAMPLE = "'time:COLUMN?lower=2017-01-01&upper=2018-01-01'"
+
+
+def as_domain(columns: object, *, depth: int | None = None, keys: object = None) -> Domain:
+    """What rows of some columns can be.
+
+    Parameters
+    ----------
+    columns
+        A specification such as ``"number:distance?lower=0&upper=5000"``, a hierarchy or an axis;
+        a list of these; or a dict from column to (lower, upper), numbers or times.
+    depth
+        Bits of a path, 1 to 60. By default all that the columns have, 20 for numbers and times,
+        but at most 32.
+    keys
+        The values of the categories: a list, ``ListedNodes`` or an Arrow table. A dict from
+        column, or tuple of columns, to these where several axes need them.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If there is no such domain, bounds or keys are missing or wrong, a column appears twice,
+        or the depth is out of range.
+    """
+    if isinstance(columns, Mapping):
+        given: list[object] = [_bounded(name, value) for name, value in columns.items()]
+    elif isinstance(columns, str | Hierarchy | Axis):
+        given = [columns]
+    elif isinstance(columns, Sequence) and not isinstance(columns, bytes):
+        given = list(columns)
+    else:
+        raise ParameterTypeError(
+            f"columns must be text such as {EXAMPLE}, a list of such texts, or a dict from column "
+            f"to (lower, upper); got {type(columns).__name__}."
+        )
+    if not given:
+        raise ParameterError(f"columns is empty: name at least one, such as {EXAMPLE}.")
+    read = [_axis(value) for value in given]
+    chosen = _keys([axis for axis in read if isinstance(axis, Hierarchy)], keys)
+    axes = (
+        ListedAxis(axis, categories(chosen.pop(0), axis)) if isinstance(axis, Hierarchy) else axis
+        for axis in read
+    )
+    return Domain.of(tuple(axes), depth)
+
+
+def _axis(value: object) -> Axis | Hierarchy:
+    """An axis, or a hierarchy that needs keys to be one."""
+    limited = False
+    if isinstance(value, str):
+        kind, colon, rest = value.partition(":")
+        if kind == "time" and colon:
+            return _time(value, rest)
+        if not colon or kind not in KINDS:
+            known = [*KINDS, "time"]
+            near = difflib.get_close_matches(kind.lower(), known, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near and colon else ""
+            raise HierarchyError(
+                f"columns: {value!r} names no known kind.{hint} Write KIND:COLUMN with one of "
+                f"{', '.join(known)}, for example {EXAMPLE}."
+            )
+        limited = "depth" in dict(parse_qsl(rest.partition("?")[2]))
+        value = as_hierarchy(value)
+    if isinstance(value, Number):  # an object does not say whether its usual depth was meant
+        limited = limited or "depth" in value.options
+        limit = value.depth_limit if limited else None
+        return NumberAxis(value.column, value.lower, value.upper, limit)
+    if isinstance(value, Ip):
+        return IpAxis(value)
+    if isinstance(value, Hierarchy | Axis):
+        return value
+    raise ParameterTypeError(
+        f"columns must list texts such as {EXAMPLE}, or hierarchies; got {type(value).__name__}."
+    )
+
+
+def _time(text: str, rest: str) -> TimeAxis:
+    column, _, query = rest.partition("?")
+    if "," in column:
+        raise HierarchyError(f"time reads one column; {text!r} names several. Write %2C in a name.")
+    given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
+    names = [name for name, _ in given]
+    for name in names:
+        if name not in ("lower", "upper", "depth"):
+            raise HierarchyError(f"time has no option {name!r}. It has: lower, upper, depth.")
+        if names.count(name) > 1:
+            raise HierarchyError(f"time: option {name!r} appears twice in {text!r}; keep one.")
+    options = dict(given)
+    missing = [name for name in ("lower", "upper") if name not in options]
+    if missing:
+        raise HierarchyError(
+            f"time needs {' and '.join(missing)}: write {TIME_EXAMPLE} with public values, never "
+            "values taken from the data."
+        )
+    limit: Any = options.get("depth")
+    if limit is not None:
+        try:
+            limit = int(limit)
+        except ValueError:
+            raise HierarchyError(f"time: depth must be a whole number; got {limit!r}.") from None
+    low, high = moment("lower", options["lower"]), moment("upper", options["upper"])
+    return TimeAxis(unquote(column.strip()), low, high, limit)
+
+
+def _bounded(name: object, bounds: object) -> Axis:
+    """An axis from an entry of a dict."""
+    if not isinstance(name, str):
+        raise ParameterTypeError(f"columns must have column names as keys; got {name!r}.")
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise ParameterError(
+            f"columns[{name!r}] must be (lower, upper), two numbers or two times; got {bounds!r}."
+        )
+    low, high = (x.item() if isinstance(x, np.number) else x for x in bounds)
+    times = (str, dt.date, np.datetime64)
+    if isinstance(low, times) and isinstance(high, times):
+        return TimeAxis(name, moment("lower", low), moment("upper", high))
+    return NumberAxis(name, low, high)
+
+
+def _keys(hierarchies: list[Hierarchy], keys: object) -> list[object]:
+    """The keys of each hierarchy, in order."""
+    if not hierarchies:
+        if keys is not None:
+            raise ParameterError("keys is for categories, and columns names none: leave it out.")
+        return []
+    if keys is None:
+        raise ParameterError(
+            f"{hierarchies[0].spec} needs keys: pass keys=[...] with its public values, never "
+            "values taken from the data."
+        )
+    if not isinstance(keys, Mapping):
+        if len(hierarchies) > 1:
+            names = ", ".join(repr(",".join(h.source_columns)) for h in hierarchies)
+            raise ParameterError(f"keys must be a dict with a list for each of {names}.")
+        return [keys]
+    left = {_name(name): listed for name, listed in keys.items()}
+    chosen = []
+    for hierarchy in hierarchies:
+        name = ",".join(hierarchy.source_columns)
+        if name not in left:
+            raise ParameterError(f"keys lacks {name!r}: add a list of its public values.")
+        chosen.append(left.pop(name))
+    if left:
+        raise ParameterError(
+            f"keys has {next(iter(left))!r}, which columns does not need keys for."
+        )
+    return chosen
+
+
+def _name(name: object) -> str:
+    return ",".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -1,0 +1,89 @@
+"""Values as Arrow arrays, and texts read by DuckDB: each different one once. Private."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpframe import _duck
+from dpframe.domains._axis import Counts
+from dpframe.hierarchy import Hierarchy
+
+Steps = tuple[dict[str, str], ...]
+
+
+def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of a column, a dictionary as what it holds."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # of no chunk, in older Arrow
+            column = pa.concat_arrays(column.chunks)
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    return column
+
+
+def distinct(column: pa.Array) -> tuple[pa.Array, Counts]:
+    """The different values, NULL too, and the place of each row among them."""
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    encoded = column.dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = _unicode(values)
+    return values, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _unicode(text: pa.Array) -> pa.Array:
+    """Text in which what is no UTF-8 is repaired, so that no value is an error."""
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = text.cast(pa.large_binary()).to_pylist()
+        repaired = [None if b is None else b.decode("utf-8", "replace") for b in raw]
+        return pa.array(repaired, type=text.type)
+    return text
+
+
+def asked(values: pa.Array, steps: Steps, answer: str, what: str = "a batch") -> pa.Table:
+    """The SQL ``answer`` for every value in order, after steps that start from column ``c0``."""
+    table = pa.table({"i": np.arange(len(values)), "c0": values})
+    query = f"(SELECT i, c0 FROM {_duck.VIEW})"
+    for step in steps:
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"(SELECT *, {added} FROM {query})"
+    with _duck.register(table, what) as relation:
+        found = relation.query(f"SELECT i, {answer} FROM {query}", False)
+    order = pc.sort_indices(found["i"])
+    return found.drop_columns(["i"]).take(order).combine_chunks()
+
+
+def duckdb_type(values: pa.Array) -> str:
+    """What DuckDB calls the type of an array."""
+    with _duck.register(pa.table({"c0": values[:0]}), "a batch") as relation:
+        return relation.types[0]
+
+
+def level_texts(values: pa.Array, hierarchy: Hierarchy) -> list[pa.Array]:
+    """The nodes of different values of one column, an array of texts a level: NULL at level 1
+    for what is missing or malformed, below that for a level which the value does not have."""
+    kind = duckdb_type(values)
+    hierarchy.check_types((kind,))
+    steps = [*hierarchy.key_steps(("c0",), (kind,))]
+    depth = hierarchy.depth(("k1",))
+    if depth is not None:
+        steps.append({"d": depth})
+    key, shown = "k1", {hierarchy.height: "k1"}
+    for level in range(hierarchy.height - 1, 0, -1):
+        steps.append({f"l{level}": hierarchy.coarser(level, (key,))[0]})
+        key = shown[level] = f"l{level}"
+    texts = []
+    for level in range(1, hierarchy.height + 1):
+        text = f"CAST({hierarchy.texts(level, (shown[level],), (kind,))[0]} AS VARCHAR)"
+        text = f"CASE WHEN d >= {level} THEN {text} END" if depth is not None else text
+        texts.append(f"{text} AS t{level}")
+    found = asked(values, tuple(steps), ", ".join(texts))
+    return [whole(column).cast(pa.large_string()) for column in found.columns]
