@@ -21,7 +21,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import hhh_counts, level_counts, relative_counts
 from dpframe.noise import NoiseTable
 from dpframe.plan_laws import chosen_laws
-from dpframe.postprocess.level_weights import best_weights
+from dpframe.postprocess.level_weights import best_weights, deepest_level
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
@@ -183,7 +183,8 @@ def make_tree_plan(
     record = budget if budget.delta == 0 else per_record(budget, unit.moves)
     if budget.delta == 0:
         record = Budget(epsilon=budget.epsilon / unit.moves, delta=0.0)
-    weights: tuple[float, ...] = (1.0,) * (hierarchy.height + 1)
+    deepest = hierarchy.height if listed is None else deepest_level(listed)
+    weights: tuple[float, ...] = (1.0,) * (deepest + 1)  # no level below is released
     laws: AnyTreeLaws
     if mechanism == "relative":
         assert alpha is not None
@@ -213,9 +214,9 @@ def make_tree_plan(
     else:
         family = None if mechanism == "additive" else mechanism
         if level_weights is not None:
-            weights = level_weights
+            weights = level_weights[: deepest + 1]
         elif listed is not None and consistent:
-            weights = best_weights(listed, hierarchy.height, squared=family == "gaussian")
+            weights = best_weights(listed, deepest, squared=family == "gaussian")
         laws = tree_laws(
             weights=weights,
             epsilon=record.epsilon,

@@ -14,6 +14,11 @@ RATIOS = (1.0, 0.8, 0.9, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5)
 """Weight of a level over that of the level above; 1 first, so that it wins ties."""
 
 
+def deepest_level(listed: ListedNodes) -> int:
+    """The last level that has listed or ``<other>`` nodes."""
+    return int((listed.level + listed.rest).max())
+
+
 def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[float, ...]:
     """Weights of levels 0 to ``height``, geometric, that least squares turns into the least error.
 
