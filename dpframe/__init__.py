@@ -23,7 +23,9 @@ from dpframe.errors import (
 from dpframe.frontends.compare import compare
 from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
+from dpframe.frontends.generator import Generator
 from dpframe.frontends.heavy_hitters import heavy_hitters
+from dpframe.frontends.privhp import PrivHP
 from dpframe.frontends.publish import publish
 from dpframe.frontends.sketches import (
     MergedSketch,
@@ -32,7 +34,9 @@ from dpframe.frontends.sketches import (
     merge_sketches,
 )
 from dpframe.frontends.streaming import StreamingHHH
+from dpframe.frontends.synthesize import explain_synthesize, synthesize
 from dpframe.frontends.tree_counts import explain_tree_counts, tree_counts
+from dpframe.frontends.wasserstein import wasserstein
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
@@ -43,6 +47,7 @@ __all__ = [
     "ColumnError",
     "DpframeError",
     "Explanation",
+    "Generator",
     "HierarchyError",
     "Ledger",
     "LedgerError",
@@ -51,6 +56,7 @@ __all__ = [
     "OverBudgetError",
     "ParameterError",
     "ParameterTypeError",
+    "PrivHP",
     "PrivacyAwareMisraGries",
     "Receipt",
     "ReleaseNameError",
@@ -65,6 +71,7 @@ __all__ = [
     "date",
     "domain",
     "explain",
+    "explain_synthesize",
     "explain_tree_counts",
     "heavy_hitters",
     "hhh",
@@ -74,8 +81,10 @@ __all__ = [
     "path",
     "publish",
     "register",
+    "synthesize",
     "tree_counts",
     "use_ledger",
+    "wasserstein",
 ]
 
 register_accessor()

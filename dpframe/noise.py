@@ -26,6 +26,9 @@ from dpframe.errors import BudgetError
 TOTAL = 2**64
 """Sum of the weights of every table."""
 
+PublicRandom = np.random.Generator
+"""What draws from numbers that are released already; never noise."""
+
 Bits = Callable[[int], NDArray[np.uint64]]
 """A source of n independent uniform 64-bit integers."""
 

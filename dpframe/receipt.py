@@ -16,6 +16,8 @@ from dpframe.ledger import Ledger, Spending
 from dpframe.noise import NoiseTable
 from dpframe.plan import Plan
 from dpframe.quantities import PAPERS, Quantity, guarantee, quantities, shown
+from dpframe.synthetic_plan import SyntheticPlan
+from dpframe.synthetic_quantities import synthetic_quantities
 from dpframe.tree_plan import TreePlan
 from dpframe.tree_quantities import tree_quantities
 
@@ -29,13 +31,15 @@ UNTRACKED = "no ledger: nothing tracks what this and other releases cost in tota
 class Explanation:
     """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
 
-    plan: Plan | TreePlan
+    plan: Plan | TreePlan | SyntheticPlan
 
     @property
     def lines(self) -> list[Quantity]:
         """What is known before the data are read, and what another mechanism would give."""
         if isinstance(self.plan, TreePlan):
             return tree_quantities(self.plan)
+        if isinstance(self.plan, SyntheticPlan):
+            return synthetic_quantities(self.plan)
         return [*quantities(self.plan), *advice(self.plan)]
 
     def to_frame(self) -> pd.DataFrame:
@@ -83,7 +87,8 @@ class Receipt(Mapping[str, Any]):
     @property
     def subject(self) -> str:
         """What was released, as the first words of a title."""
-        return "Counts" if self["mechanism"].startswith("tree-") else "Heavy hitters"
+        kinds = {"tree": "Counts", "synthetic": "Synthetic rows"}
+        return kinds.get(self["mechanism"].partition("-")[0], "Heavy hitters")
 
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)

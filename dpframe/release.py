@@ -15,8 +15,11 @@ from dpframe.errors import ParameterError
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.plan import Counted, Plan
 from dpframe.receipt import Receipt, receipt
+from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.relations import describe
 from dpframe.sources.tables import count, exact_counts
+from dpframe.synthetic_plan import SyntheticPlan
+from dpframe.synthetic_receipt import synthetic_receipt
 from dpframe.tree_plan import TreePlan
 from dpframe.tree_receipt import tree_receipt
 
@@ -76,8 +79,8 @@ def _counted(source: object, plan: Plan | TreePlan, progress: bool) -> Counted:
 
 
 def released(
-    counted: Callable[[], Counted],
-    plan: Plan | TreePlan,
+    counted: Callable[[], Counted | HotPartition],
+    plan: Plan | TreePlan | SyntheticPlan,
     *,
     source: str,
     ledger: Ledger | None,
@@ -105,8 +108,8 @@ def released(
 
 
 def _drawn(
-    counted: Callable[[], Counted],
-    plan: Plan | TreePlan,
+    counted: Callable[[], Counted | HotPartition],
+    plan: Plan | TreePlan | SyntheticPlan,
     source: str,
     ledger: Ledger | None,
     name: str | None,
@@ -115,14 +118,34 @@ def _drawn(
 
     if isinstance(plan, TreePlan):
         return _tree_drawn(counted, plan, source, ledger, name)
+    if isinstance(plan, SyntheticPlan):
+        return _synthetic_drawn(counted, plan, source, ledger, name)
     counts, facts = charged(counted, plan, receipt(plan, name=name), source, ledger, name)
+    assert not isinstance(counts, HotPartition)
     noisy = plan.run(counts)  # the only noisy step
     facts = facts.with_sketch_error(noisy.sketch_error)
     return Release(tidy(noisy, plan), facts)  # public from here on
 
 
+def _synthetic_drawn(
+    counted: Callable[[], Counted | HotPartition],
+    plan: SyntheticPlan,
+    source: str,
+    ledger: Ledger | None,
+    name: str | None,
+) -> Release:
+    import pandas as pd
+
+    facts = synthetic_receipt(plan, name=name)
+    state, facts = charged(counted, plan, facts, source, ledger, name)
+    assert isinstance(state, HotPartition)
+    noisy = plan.run(state)  # the only noisy step
+    columns = {"level": noisy.level, "code": noisy.code, "count": noisy.count, "leaf": noisy.leaf}
+    return Release(pd.DataFrame(columns), facts)  # public from here on
+
+
 def _tree_drawn(
-    counted: Callable[[], Counted],
+    counted: Callable[[], Counted | HotPartition],
     plan: TreePlan,
     source: str,
     ledger: Ledger | None,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ColumnError, HierarchyError
+from dpframe.noise import PublicRandom
 
 Codes: TypeAlias = NDArray[np.uint64]
 Counts: TypeAlias = NDArray[np.int64]
@@ -59,7 +60,7 @@ class Axis(ABC):
         self,
         fixed: Counts,
         prefix: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
         """A value of every cell for each column; the first ``fixed`` bits of its path are

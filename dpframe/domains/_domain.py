@@ -14,6 +14,7 @@ from dpframe.domains._bits import Moves, turns
 from dpframe.domains._read import whole
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import ROOT
+from dpframe.noise import PublicRandom
 
 MAX_DEPTH = 60
 """Bits of a path, which are kept in 64."""
@@ -143,7 +144,7 @@ class Domain:
         self,
         level: Counts,
         code: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         types: Mapping[str, pa.DataType],
     ) -> pa.Table:
         """One row for every cell, uniform in it, with the names and types of the source."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.domains._axis import Codes, Counts, Mask
+from dpframe.noise import PublicRandom
 
 Reals = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ def whole_points(
     width: Fraction,
     fixed: Counts,
     prefix: Codes,
-    generator: np.random.Generator,
+    generator: PublicRandom,
 ) -> tuple[int, Reals, Reals]:
     """A whole number of each cell, all equally likely: a base, and offsets from it.
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpframe.domains._axis import Axis, Codes, Counts, Mask, is_text, plain, refuse
 from dpframe.domains._read import asked, distinct, duckdb_type, whole
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._ip import Ip
+from dpframe.noise import PublicRandom
 
-OCTETS = pa.array([str(i) for i in range(256)])
+
+@lru_cache(maxsize=1)
+def octets() -> pa.Array:
+    """Made when first used: Arrow loads pandas to look at Python objects."""
+    return pa.array([str(i) for i in range(256)])
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class IpAxis(Axis):
         self,
         fixed: Counts,
         prefix: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
         kind = plain(types[0])
@@ -72,11 +79,11 @@ class IpAxis(Axis):
         free = (32 - fixed).astype(np.uint64)
         rest = generator.integers(0, 2**32, len(prefix), dtype=np.uint64)
         address = (prefix << free) | (rest & ((np.uint64(1) << free) - np.uint64(1)))
-        octets = [
-            OCTETS.take(pa.array((address >> np.uint64(shift)) & np.uint64(255)))
+        parts = [
+            octets().take(pa.array((address >> np.uint64(shift)) & np.uint64(255)))
             for shift in (24, 16, 8, 0)
         ]
-        dotted = pa.compute.binary_join_element_wise(*octets, ".")
+        dotted = pc.binary_join_element_wise(*parts, ".")
         return (dotted.cast(kind) if is_text(kind) else dotted,)
 
     def label(self, fixed: int, prefix: int) -> str:

@@ -14,6 +14,7 @@ from dpframe.domains._category_keys import Categories
 from dpframe.domains._category_values import check_values, typed
 from dpframe.domains._read import distinct, level_texts, whole
 from dpframe.hierarchy import OTHER, Hierarchy, columns
+from dpframe.noise import PublicRandom
 
 MAX_BITS = 60
 """Bits of a path that are kept; categories that differ only below share one."""
@@ -183,7 +184,7 @@ class ListedAxis(Axis):
         self,
         fixed: Counts,
         prefix: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
         first, last = self._below(fixed, prefix)

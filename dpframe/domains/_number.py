@@ -28,6 +28,7 @@ from dpframe.domains._intervals import Reals, begins, cell_of, edges, settled, w
 from dpframe.domains._read import asked, distinct, whole
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import number
+from dpframe.noise import PublicRandom
 
 READABLE = "whole numbers, floating-point numbers, decimals and text"
 
@@ -105,7 +106,7 @@ class NumberAxis(Axis):
         self,
         fixed: Counts,
         prefix: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
         kind = plain(types[0])
@@ -127,7 +128,7 @@ class NumberAxis(Axis):
         raise refuse("number", self.column, kind, READABLE)
 
     def _real(
-        self, fixed: Counts, prefix: Codes, generator: np.random.Generator, dtype: Any
+        self, fixed: Counts, prefix: Codes, generator: PublicRandom, dtype: Any
     ) -> NDArray[Any]:
         low, high = edges(fixed, prefix, self.upper - self.lower)
         drawn = low + (high - low) * generator.random(len(prefix)) + self.lower
@@ -140,7 +141,7 @@ class NumberAxis(Axis):
         self,
         fixed: Counts,
         prefix: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         scale: int,
         least: float,
         most: float,

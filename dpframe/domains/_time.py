@@ -29,6 +29,7 @@ from dpframe.domains._read import asked, distinct, duckdb_type, whole
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import date
 from dpframe.hierarchy._base import one_column
+from dpframe.noise import PublicRandom
 
 READABLE = "dates, timestamps and ISO 8601 text"
 
@@ -111,7 +112,7 @@ class TimeAxis(Axis):
         self,
         fixed: Counts,
         prefix: Codes,
-        generator: np.random.Generator,
+        generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
         kind = given = plain(types[0])

@@ -19,6 +19,7 @@ from dpframe.frontends.cli_output import (
     show,
     write,
 )
+from dpframe.frontends.cli_synthesize import add_synthetic_commands
 from dpframe.frontends.cli_tree import add_tree_commands
 from dpframe.ledger import Ledger
 from dpframe.plan import MECHANISMS, Plan
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.set_defaults(run=_explain)
 
     add_tree_commands(commands)
+    add_synthetic_commands(commands)
 
     ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
     ledger.add_argument("path", help="the ledger's file")

@@ -60,14 +60,14 @@ def check_output(
 
 
 def show(result: Release, *written: str) -> None:
-    print(_table(result.frame))
+    print(table_text(result.frame))
     print()
     print(result.receipt)
     if written:
         print(f"\nwritten to {' and '.join(written)}")
 
 
-def _table(frame: pd.DataFrame) -> str:
+def table_text(frame: pd.DataFrame) -> str:
     rows = frame.head(40).to_string(index=False, na_rep="")
     rest = len(frame) - 40
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")

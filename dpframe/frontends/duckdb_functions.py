@@ -24,10 +24,18 @@ from dpframe.frontends.duckdb_sessions import (
     KINDS,
     Session,
     arguments_of,
+    described_by,
     plan_of,
     session_of,
     sessions,
+    source_of,
     tokens,
+)
+from dpframe.frontends.duckdb_synthetic import (
+    TEXTS,
+    explain_synthesize_sql,
+    synthesize_sql,
+    synthetic_rows,
 )
 from dpframe.frontends.duckdb_types import (
     BUDGET,
@@ -53,10 +61,11 @@ OURS = "system.main"
 def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
-    ``dp_hhh``, ``dp_tree_counts``, ``dp_heavy_hitters``, ``dp_explain``,
-    ``dp_explain_tree_counts``, ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary
-    macros of this connection: nothing is written to its database, which may be read-only. Calling
-    it again, also with another ledger, replaces them. A cursor is a connection of its own.
+    ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_heavy_hitters``, their ``dp_explain``,
+    ``dp_explain_tree_counts`` and ``dp_explain_synthesize``, ``dp_budget``, ``dp_releases`` and
+    ``dp_functions`` are temporary macros of this connection: nothing is written to its database,
+    which may be read-only. Calling it again, also with another ledger, replaces them. A cursor is
+    a connection of its own.
 
     Parameters
     ----------
@@ -109,7 +118,14 @@ def macros() -> str:
     return "\n".join((folder / name).read_text("utf-8") for name in MACRO_FILES)
 
 
-MACRO_FILES = ("hhh.sql", "tree_counts.sql", "heavy_hitters.sql", "ledger.sql", "functions.sql")
+MACRO_FILES = (
+    "hhh.sql",
+    "tree_counts.sql",
+    "synthesize.sql",
+    "heavy_hitters.sql",
+    "ledger.sql",
+    "functions.sql",
+)
 
 
 # -- while a statement is bound: SQL text ---------------------------------------------------------
@@ -122,7 +138,7 @@ def _release_sql(
     session = session_of(token)
     arguments = arguments_of(kind, given, session, path)
     plan = plan_of(kind, arguments, session)
-    source, name = _source(tbl, query), release_name(release)
+    source, name = source_of(tbl, query), release_name(release)
     columns = _label_columns(plan)
     call = json.dumps(
         {"kind": kind, "arguments": arguments, "release": name, "source": source.described},
@@ -131,7 +147,7 @@ def _release_sql(
     if name is not None and _stored(session, plan, source, name):
         rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
-    described = _described(session, path, source)
+    described = described_by(session, path, source)
     if plan.counters is not None:
         if described is None:
             return sql_tables.not_stored(source)
@@ -166,8 +182,8 @@ def _explain_sql(
     session = session_of(token)
     plan = plan_of(kind, arguments_of(kind, given, session, path), session)
     if tbl is not None or query is not None:
-        source = _source(tbl, query)
-        described = _described(session, path, source)
+        source = source_of(tbl, query)
+        described = described_by(session, path, source)
         listed = plan.listed if isinstance(plan, TreePlan) else None
         sql_tables.statement(
             source,
@@ -203,21 +219,6 @@ def _heavy_sql(
     rows = _release_sql("hhh", token, path, tbl, query, release, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
     return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
-
-
-def _source(tbl: object, query: object) -> SqlSource:
-    if query is None:
-        return sql_tables.table_source(tbl)
-    if tbl is not None:
-        raise ParameterError("tbl and query are both given: pass one, tbl := NULL with query :=.")
-    return sql_tables.query_source(query, _duck.is_one_select)
-
-
-def _described(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
-    """Columns as a second connection sees them; None if it does not see the relation."""
-    con = session.connection()
-    described = _duck.describe(con, source.relation, path) if con is not None else None
-    return None if described is None else sql_tables.columns_of(described)
 
 
 def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
@@ -258,11 +259,14 @@ FUNCTIONS = {
     "__dpframe_explain": _answered(partial(_explain_sql, "hhh")),
     "__dpframe_tree_counts": _answered(partial(_release_sql, "tree_counts")),
     "__dpframe_explain_tree": _answered(partial(_explain_sql, "tree_counts")),
+    "__dpframe_synthesize": _answered(synthesize_sql),
+    "__dpframe_explain_synthesize": _answered(explain_synthesize_sql),
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
     "__dpframe_sketch": (_answered(sketch), ROWS),
     "__dpframe_replay": (_answered(replay), ROWS),
+    "__dpframe_rows": (_answered(synthetic_rows), TEXTS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

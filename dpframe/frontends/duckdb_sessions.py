@@ -21,9 +21,10 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.plan import Plan
 from dpframe.receipt import Receipt
+from dpframe.sources import sql_tables
 from dpframe.sources.columns import require
 from dpframe.sources.keys import DOMAIN, listed_nodes
-from dpframe.sources.sql_tables import table_source
+from dpframe.sources.sql_tables import SqlSource, table_source
 from dpframe.tree import ListedNodes
 from dpframe.tree_plan import TreePlan
 
@@ -134,3 +135,18 @@ def plain(value: object) -> object:
     if isinstance(value, list):
         return [plain(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value
+
+
+def source_of(tbl: object, query: object) -> SqlSource:
+    if query is None:
+        return sql_tables.table_source(tbl)
+    if tbl is not None:
+        raise ParameterError("tbl and query are both given: pass one, tbl := NULL with query :=.")
+    return sql_tables.query_source(query, _duck.is_one_select)
+
+
+def described_by(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
+    """Columns as a second connection sees them; None if it does not see the relation."""
+    con = session.connection()
+    described = _duck.describe(con, source.relation, path) if con is not None else None
+    return None if described is None else sql_tables.columns_of(described)

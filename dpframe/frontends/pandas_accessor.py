@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from dpframe.frontends.generator import Generator
     from dpframe.hierarchy import Hierarchy
     from dpframe.receipt import Explanation, Receipt
 
@@ -24,7 +25,8 @@ class DpAccessor:
         self._frame = frame
 
     def __repr__(self) -> str:
-        return "<dpframe accessor: hhh, tree_counts, heavy_hitters, explain, receipt, report, plot>"
+        names = "hhh, tree_counts, heavy_hitters, synthesize, explain, receipt, report, plot"
+        return f"<dpframe accessor: {names}>"
 
     def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
         """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
@@ -79,6 +81,26 @@ class DpAccessor:
 
         return self._checked(explain_tree_counts(hierarchy, **arguments))
 
+    def synthesize(self, columns: object, **arguments: Any) -> Generator:
+        """A private generator of synthetic rows; arguments as in :func:`dpframe.synthesize`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"distance": [200, 1000, 2500] * 300})
+        >>> len(trips.dp.synthesize({"distance": (0, 5000)}, epsilon=1.0).sample(10))
+        10
+        """
+        from dpframe.frontends.synthesize import synthesize
+
+        return synthesize(self._frame, columns, **arguments)
+
+    def explain_synthesize(self, columns: object, **arguments: Any) -> Explanation:
+        """What :meth:`synthesize` with these arguments would do; reads column names, no data."""
+        from dpframe.frontends.synthesize import explain_synthesize
+
+        return self._checked(explain_synthesize(columns, **arguments))
+
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
         """What :meth:`hhh` with these arguments would do; reads column names, no data."""
         from dpframe.frontends.functions import explain
@@ -89,8 +111,8 @@ class DpAccessor:
         """A plan whose columns this frame has."""
         from dpframe.sources.relations import check_columns
 
-        unit = explanation.plan.unit
-        wanted = [*explanation.plan.hierarchy.source_columns]
+        unit, plan = explanation.plan.unit, explanation.plan
+        wanted = [*(plan.columns if hasattr(plan, "columns") else plan.hierarchy.source_columns)]
         wanted += [name for name in (unit.user, unit.weight) if name is not None]
         check_columns(self._frame, wanted)
         return explanation

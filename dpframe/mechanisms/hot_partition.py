@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.hot_partition import PartitionLaws
 from dpframe.errors import ParameterError
-from dpframe.noise import UnboundedNoise
+from dpframe.noise import PublicRandom, UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition, Shape
 
 Codes = NDArray[np.uint64]
@@ -199,7 +199,7 @@ def _partition(
 
 
 def sample_leaves(
-    partition: Partition, n: int, generator: np.random.Generator
+    partition: Partition, n: int, generator: PublicRandom
 ) -> tuple[NDArray[np.int64], Codes]:
     """n independent leaves, each with a chance in proportion to its count. Costs no budget.
 
@@ -210,7 +210,7 @@ def sample_leaves(
     n
         How many, from 0.
     generator
-        ``noise.public_generator()``.
+        for what is public.
 
     Returns
     -------

@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpframe.errors import ParameterTypeError, SourceError
 from dpframe.sources.columns import require
 
+EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
+"""Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
+
+FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
+"""Microseconds of a unit; nanoseconds are all within."""
+
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns of a pandas, Polars or Arrow frame."""
+    table = _as_table(source, wanted)
+    for i, name in enumerate(table.column_names):
+        if pa.types.is_timestamp(table.column(i).type):
+            table = table.set_column(i, name, _held(table.column(i)))
+    return table
+
+
+def _held(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times before or after all that SQL can hold, which would be errors, at the nearest it can."""
+    factor = FACTORS.get(times.type.unit)
+    if factor is None:
+        return times
+    first, last = -(-EARLIEST // factor), LATEST // factor
+    numbers = times.cast(pa.int64())
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is None or (first <= found["min"] and found["max"] <= last):
+        return times
+    near = pc.max_element_wise(pc.min_element_wise(numbers, last, skip_nulls=False), first)
+    near = pc.if_else(pc.is_valid(numbers), near, None)
+    if factor == 1 or times.type.tz is None:
+        infinite = pc.is_in(numbers, pa.array([-INFINITY, INFINITY]))
+        near = pc.if_else(infinite, numbers, near)
+    return near.cast(times.type)
+
+
+def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     columns = list(dict.fromkeys(wanted))
     kind = type(source).__module__.split(".")[0]
     if isinstance(source, pa.RecordBatch):
@@ -110,16 +144,22 @@ def unicode(text: pa.Array) -> pa.Array:
 
 
 def _as_text(value: Any) -> str | None:
-    """One object as text, the way SQL would write it."""
+    """One object as text, the way SQL would write it. What Arrow reads as text or as missing is the
+    same here: which of the two reads a value depends on the other rows."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
     if value is None or type(value).__name__ in ("NaTType", "NAType"):
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
+    if isinstance(value, Decimal) and value.is_nan():
+        return None
     if isinstance(value, float | np.floating):
         number = float(value)
         if math.isnan(number):
             return None
         return str(int(number)) if number.is_integer() and abs(number) <= 2**53 else repr(number)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return str(value).encode("utf-8", "replace").decode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    text = str.__str__(value) if isinstance(value, str) else str(value)  # of an enum, its value
+    return text.encode("utf-8", "replace").decode()

@@ -26,8 +26,9 @@ VALUES ('sum', 1.0, 1e-6::DOUBLE, 999.0, 1);
 
 SELECT name FROM dp_functions();
 VALUES
-    ('dp_budget'), ('dp_explain'), ('dp_explain_tree_counts'), ('dp_functions'),
-    ('dp_heavy_hitters'), ('dp_hhh'), ('dp_releases'), ('dp_tree_counts');
+    ('dp_budget'), ('dp_explain'), ('dp_explain_synthesize'), ('dp_explain_tree_counts'),
+    ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'), ('dp_releases'), ('dp_synthesize'),
+    ('dp_tree_counts');
 
 -- The plan of tree counts needs no table either.
 SELECT value
@@ -41,3 +42,14 @@ FROM dp_explain_tree_counts('plans', ['src'], epsilon := 0.5, "keys" := ['10.0.0
 WHERE quantity IN ('guarantee', 'keys', 'computed delta');
 VALUES
     ('0.5-differential privacy for adding or removing one record'), ('3 listed nodes'), ('0');
+
+-- The plan of synthetic rows needs no table, and no delta.
+SELECT value
+FROM dp_explain_synthesize(columns := 'number:times?lower=0&upper=64', epsilon := 0.5, depth := 6)
+WHERE quantity IN ('guarantee', 'depth', 'computed delta');
+VALUES ('0.5-differential privacy for adding or removing one record'), ('6'), ('0');
+
+-- Rows with the name and type of the column.
+SELECT count(*), any_value(typeof(src)), min(src LIKE '%.%.%.%')
+FROM dp_synthesize('plans', 'ip:src?version=4', n := 20, epsilon := 0.5);
+VALUES (20, 'VARCHAR', true);

@@ -1,0 +1,121 @@
+"""The commands ``dpframe synthesize`` and ``dpframe explain-synthesize``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from dpframe.errors import ParameterError
+from dpframe.frontends.cli_output import check_output, table_text
+from dpframe.frontends.synthesize import DEFAULT_SPLIT, explain_synthesize, synthesize
+from dpframe.frontends.synthetic_arguments import check_sample
+from dpframe.hierarchy import as_hierarchy
+from dpframe.sources.relations import rows_of
+
+ENDINGS = (".parquet", ".csv")
+
+
+def add_synthetic_commands(commands: Any) -> None:
+    """Add both to the subcommands of a parser."""
+    run = commands.add_parser("synthesize", help="synthetic rows like those of a file")
+    run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
+    _arguments(run)
+    run.add_argument("-n", type=int, help="rows to draw")
+    run.add_argument("--seed", type=int, help="of the drawn rows, to draw the same again")
+    run.add_argument("--ledger", help="charge the generator to this ledger before drawing noise")
+    run.add_argument("--release", help="store it in the ledger under this name, or take it there")
+    run.add_argument("-o", "--output", help="write the rows: .parquet or .csv")
+    run.add_argument("--save", help="write the generator: .parquet")
+    run.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    run.set_defaults(run=_synthesize)
+    explain = commands.add_parser(
+        "explain-synthesize", help="what synthesize would do; reads no data, spends nothing"
+    )
+    _arguments(explain)
+    explain.set_defaults(run=_explain)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "columns", nargs="+", help="for example 'number:distance?lower=0&upper=5000'"
+    )
+    parser.add_argument("--epsilon", type=float, help="privacy budget; no default")
+    parser.add_argument("-k", type=int, help="cells of a level that are refined")
+    parser.add_argument("--width", type=int, help="cells of a row of a sketch")
+    parser.add_argument("--rows", type=int, default=1, help="rows of a sketch; default: 1")
+    parser.add_argument("--depth", type=int, help="halvings of the domain")
+    parser.add_argument(
+        "--keys", action="append", help="a file with the values of the categories; repeatable"
+    )
+    parser.add_argument("--user", help="column that identifies a person")
+    parser.add_argument("--max-contributions", type=int, help="rows counted of each user")
+    parser.add_argument("--split", default=DEFAULT_SPLIT, help="optimal (default) or uniform")
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "epsilon": options.epsilon,
+        "k": options.k,
+        "width": options.width,
+        "rows": options.rows,
+        "depth": options.depth,
+        "keys": _keys(options.keys, options.columns),
+        "split": options.split,
+        "user": options.user,
+        "max_contributions": options.max_contributions,
+    }
+
+
+def _keys(files: list[str] | None, columns: list[str]) -> dict[str, Any] | None:
+    """Files of keys, in the order of the columns that are categories."""
+    if files is None:
+        return None
+    specs = [
+        as_hierarchy(c) for c in columns if c.partition(":")[0] not in ("number", "time", "ip")
+    ]
+    if len(specs) != len(files):
+        raise ParameterError(
+            f"keys has {len(files)} files for {len(specs)} columns of categories: one each, in "
+            "their order."
+        )
+    pairs = zip(specs, files, strict=True)
+    return {",".join(s.source_columns): rows_of(file, s.source_columns) for s, file in pairs}
+
+
+def _synthesize(options: argparse.Namespace) -> int:
+    check_sample(options.n)
+    check_output(options.output, ENDINGS)
+    check_output(options.save, (".parquet",), "save")
+    for path in (options.output, options.save):
+        if path and options.ledger and os.path.realpath(path) == os.path.realpath(options.ledger):
+            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
+    generator = synthesize(
+        options.file,
+        options.columns,
+        **_given(options),
+        ledger=options.ledger,
+        release=options.release,
+        progress=not options.quiet,
+    )
+    rows = generator.sample(options.n, seed=options.seed)
+    if options.save:
+        generator.save(options.save)
+    if options.output and options.output.lower().endswith(".csv"):
+        rows.to_csv(options.output, index=False)
+    elif options.output:
+        rows.attrs = {}
+        rows.to_parquet(options.output, index=False)
+    if not options.quiet:
+        print(table_text(rows))
+        print()
+        print(generator.receipt)
+        written = [path for path in (options.output, options.save) if path]
+        if written:
+            print(f"\nwritten to {' and '.join(written)}")
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    print(explain_synthesize(options.columns, **_given(options)))
+    return 0

@@ -1,0 +1,192 @@
+"""``dp.Generator``: synthetic rows from counts that are released already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.domains import ListedAxis
+from dpframe.errors import SourceError
+from dpframe.frontends.arguments import whole
+from dpframe.frontends.synthetic_arguments import Asked, check_sample, read_schema, written
+from dpframe.mechanisms.hot_partition import Partition, sample_leaves
+from dpframe.noise import public_generator
+from dpframe.receipt import Receipt
+from dpframe.release import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Generator:
+    """Synthetic rows, any number of them, from counts that are released already. Public.
+
+    What :func:`dpframe.synthesize` and :meth:`dpframe.PrivHP.finish` return. Nothing here reads
+    private data or costs anything.
+    """
+
+    def __init__(
+        self, release: Release, wanted: Asked, schema: pa.Schema, dtypes: dict[str, str]
+    ) -> None:
+        self._release, self._asked, self._schema, self._dtypes = release, wanted, schema, dtypes
+        frame = release.frame
+        self._partition = Partition(
+            level=frame["level"].to_numpy(dtype=np.int64),
+            code=frame["code"].to_numpy(dtype=np.uint64),
+            count=frame["count"].to_numpy(dtype=np.float64),
+            leaf=frame["leaf"].to_numpy(dtype=np.bool_),
+            depth=wanted.domain.depth,
+        )
+
+    def __repr__(self) -> str:
+        return f"Generator({self._asked.domain.spec!r}, {int(self._partition.leaf.sum())} cells)"
+
+    @property
+    def receipt(self) -> Receipt:
+        """What was promised and spent; prints as a privacy card."""
+        return self._release.receipt
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of synthetic rows."""
+        return self._asked.domain.columns
+
+    def sample(self, n: int, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw n independent rows.
+
+        Parameters
+        ----------
+        n
+            Rows, 0 to 1e9.
+        seed
+            For the same rows again; by default other rows every time. It protects nobody.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of the source, with their names and types, n rows. Columns of Python objects
+            and categoricals come back as text or what the categories are, whole numbers that can be
+            ``<other>`` with missing values (``Int64``), times with a zone in UTC unless the source
+            was pandas. The receipt is in ``attrs["dp"]``.
+        """
+        table = self.sample_arrow(n, seed=seed)
+        dtypes: dict[str, Any] = {**self._dtypes, **nullable(self._asked, self._schema)}
+        frame: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
+        for name, kind in dtypes.items():
+            if kind.endswith("[pyarrow]"):
+                frame[name] = arrow_series(table[name])
+            elif str(frame[name].dtype) != kind:
+                frame[name] = frame[name].astype(kind)
+        frame.attrs["dp"] = self.receipt.to_dict()
+        return frame
+
+    def sample_arrow(self, n: int, *, seed: int | None = None) -> pa.Table:
+        """As :meth:`sample`, as an Arrow table."""
+        rows = check_sample(n)
+        start = None if seed is None else whole("seed", seed, 0, 2**63 - 1)
+        random = public_generator(start)
+        level, code = sample_leaves(self._partition, rows, random)
+        types = {field.name: field.type for field in self._schema}
+        return self._asked.domain.rows(level, code, random, types)
+
+    def counts(self) -> pd.DataFrame:
+        """The released tree: ``level`` (0 = everything), ``cell`` (label), ``count`` (records,
+        float64, at least 0; children add up to their parent), ``leaf``. Sorted by level and cell.
+        """
+        import pandas as pd
+
+        tree = self._partition
+        labels = self._asked.domain.labels(tree.level, tree.code)
+        frame = pd.DataFrame(
+            {
+                "level": tree.level,
+                "cell": labels.to_pandas(),
+                "count": tree.count,
+                "leaf": tree.leaf,
+            }
+        )
+        frame.attrs["dp"] = self.receipt.to_dict()
+        return frame
+
+    def report(self, path: str | Path, *, public: pd.DataFrame, n: int = 10_000) -> None:
+        """Write a page that compares marginals of synthetic rows with a public sample.
+
+        Parameters
+        ----------
+        path
+            An HTML file to write.
+        public
+            A frame that is not private, with some of the columns: what is on the page tells
+            everything about its marginals.
+        n
+            Synthetic rows to draw for it.
+        """
+        from dpframe.frontends.marginals import write_marginals
+
+        write_marginals(
+            public,
+            self.sample(n),
+            path,
+            title=f"Synthetic rows of {', '.join(self.columns)}",
+            note="Public sample beside synthetic rows.",
+            receipt=self.receipt,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the generator to a Parquet file, which is public: it holds released counts."""
+        import pyarrow.parquet as pq
+
+        facts = {"asked": self._asked.to_dict(), "schema": written(self._schema)}
+        table = self._release.to_arrow()
+        metadata = {
+            **(table.schema.metadata or {}),
+            b"dpframe_generator": json.dumps({**facts, "dtypes": self._dtypes}).encode(),
+        }
+        try:
+            pq.write_table(table.replace_schema_metadata(metadata), str(path))
+        except OSError as error:
+            raise SourceError(f"{str(path)!r} cannot be written ({error.strerror}).") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Generator:
+        """Read a generator that ``save`` wrote."""
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(str(path))
+            facts = json.loads((table.schema.metadata or {})[b"dpframe_generator"])
+            receipt = Receipt(json.loads(table.schema.metadata[b"dpframe"]))
+            wanted, schema = Asked.from_dict(facts["asked"]), read_schema(facts["schema"])
+        except (OSError, KeyError, ValueError, pa.ArrowException):
+            raise SourceError(
+                f"{str(path)!r} is no generator: pass a file that Generator.save wrote."
+            ) from None
+        return cls(Release(table.to_pandas(), receipt), wanted, schema, facts["dtypes"])
+
+
+def arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:
+    """A column that stays Arrow's in pandas."""
+    import pandas as pd
+
+    return pd.Series(pd.array(column, dtype=pd.ArrowDtype(column.type)))
+
+
+def nullable(wanted: Asked, schema: pa.Schema) -> dict[str, str]:
+    """What pandas calls whole numbers with missing values, for categories that can be ``<other>``.
+
+    Whatever is drawn, so that the type of a column does not change from sample to sample.
+    """
+    out: dict[str, str] = {}
+    for axis in wanted.domain.axes:
+        if isinstance(axis, ListedAxis) and axis.categories.other:
+            kinds = {name: schema.field(name).type for name in axis.columns}
+            kinds = {n: k.value_type if pa.types.is_dictionary(k) else k for n, k in kinds.items()}
+            whole_numbers = {n: str(k) for n, k in kinds.items() if pa.types.is_integer(k)}
+            out |= {
+                n: k.replace("int", "Int").replace("uI", "UI") for n, k in whole_numbers.items()
+            }
+    return out

@@ -1,0 +1,211 @@
+"""Two distributions in one drawing, as SVG text without a script, an address or a style."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH, HEIGHT = 480, 250
+"""Units of a histogram; the page scales it to the room there is."""
+
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 30
+
+BAR, LETTER = 26, 8.2
+"""Height of a row of bars, and room for a letter of its label at the size on a phone."""
+
+LONGEST = 20
+"""Letters of a label that are drawn, wide ones twice; all of it is in the tooltip."""
+
+AMONG_ALL = "of rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A place on an axis, in units of the axis, and what is written there."""
+
+    at: float
+    text: str
+
+
+def nice(low: float, high: float, most: int) -> list[Tick]:
+    """At most ``most`` + 1 round numbers between two."""
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [Tick(i * step, plain(i * step)) for i in range(first, last + 1)]
+
+
+def plain(value: float) -> str:
+    """A number for people: six digits at most, separators, no exponent where none is needed."""
+    if value == 0 or 1e-4 <= abs(value) < 1e9:
+        text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+        return text.replace("-", "−")
+    return f"{value:.3g}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """A share of rows, two digits."""
+    if share == 0:
+        return "0 %"
+    if share < 0.0001:
+        return "< 0.01 %"
+    return f"{100 * share:.{2 if share < 0.01 else 1}f} %".replace(".00 %", " %").replace(
+        ".0 %", " %"
+    )
+
+
+def histogram(
+    edges: Sequence[float],
+    real: Sequence[float],
+    synthetic: Sequence[float],
+    *,
+    ticks: Sequence[Tick],
+    names: Sequence[str],
+    label: str,
+) -> str:
+    """Bars of the public sample and the outline of the synthetic rows.
+
+    Parameters
+    ----------
+    edges
+        Ascending, one more than bins.
+    real, synthetic
+        Parts of the rows in each bin, 0 to 1.
+    ticks
+        Of the horizontal axis.
+    names
+        One of each bin, for its tooltip.
+    label
+        What screen readers say.
+    """
+    low, high = edges[0], edges[-1]
+    top = max(*real, *synthetic, 1e-9) * 1.06
+    across, up = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x(value: float) -> float:
+        return round(LEFT + across * (value - low) / (high - low), 2)
+
+    def y(share: float) -> float:
+        return round(TOP + up * (1 - share / top), 2)
+
+    base = y(0)
+    parts = [_opening(WIDTH, HEIGHT, label)]
+    for tick in nice(0, top, 4):
+        parts.append(_line(LEFT, y(tick.at), WIDTH - RIGHT, y(tick.at), "grid"))
+        parts.append(_text(LEFT - 7, y(tick.at) + 4, percent(tick.at), "end"))
+    for left, right, share in zip(edges, edges[1:], real, strict=False):
+        if share > 0:
+            gap = min(0.5, (x(right) - x(left)) / 8)
+            parts.append(_box(x(left) + gap, y(share), x(right) - x(left) - 2 * gap, base, "real"))
+    steps = [f"M{x(low)} {base}"]
+    for left, right, share in zip(edges, edges[1:], synthetic, strict=False):
+        steps.append(f"L{x(left)} {y(share)}L{x(right)} {y(share)}")
+    outline = "".join([*steps, f"L{x(high)} {base}"])
+    parts.append(f"<path class='under' d='{outline}Z'/><path class='synthetic' d='{outline}'/>")
+    parts.append(_line(LEFT, base, WIDTH - RIGHT, base, "axis"))
+    for tick in ticks:
+        parts.append(_line(x(tick.at), base, x(tick.at), base + 4, "axis"))
+        edge = "end" if x(tick.at) > WIDTH - 3 * RIGHT else "middle"
+        parts.append(_text(x(tick.at), base + 18, tick.text, edge))
+    rows = zip(edges, edges[1:], names, real, synthetic, strict=False)
+    for left, right, name, a, b in rows:
+        parts.append(
+            f"<rect class='hit' x='{x(left)}' y='{TOP}' width='{x(right) - x(left):.2f}' "
+            f"height='{up}'>{_tooltip(name, a, b)}</rect>"
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def bars(
+    names: Sequence[str],
+    real: Sequence[float],
+    synthetic: Sequence[float],
+    *,
+    label: str,
+    rest: tuple[str, float, float] | None = None,
+) -> str:
+    """Two bars a category, one above the other, with their parts of the rows.
+
+    Parameters
+    ----------
+    names
+        Categories, from 1.
+    real, synthetic
+        Parts of the rows in each, 0 to 1.
+    label
+        What screen readers say.
+    rest
+        All others together: a name and the parts of both, written and not drawn.
+    """
+    top = max(*real, *synthetic, 1e-9)
+    short = [_cut(name) for name in names]
+    left = max(40.0, LETTER * max(map(_letters, short)) + 12)
+    across = WIDTH - left - RIGHT - 52
+    parts = [_opening(WIDTH, BAR * (len(names) + (rest is not None)) + 6, label)]
+    for i, (name, a, b) in enumerate(zip(names, real, synthetic, strict=True)):
+        y = 3 + BAR * i
+        parts.append(_text(left - 8, y + BAR / 2 + 4, short[i], "end", "name"))
+        for share, at, kind in ((a, 3, "real"), (b, BAR / 2, "fill")):
+            width = max(across * share / top, 0.8)
+            parts.append(_box(left, y + at, width, y + at + BAR / 2 - 3, kind))
+        end = left + across * max(a, b) / top + 6
+        parts.append(_text(end, y + BAR / 2 + 4, percent(b), "start"))
+        parts.append(
+            f"<rect class='hit' x='0' y='{y}' width='{WIDTH}' height='{BAR}'>"
+            f"{_tooltip(name, a, b)}</rect>"
+        )
+    if rest is not None:
+        name, a, b = rest
+        below = 3 + BAR * len(names) + BAR / 2 + 4
+        parts.append(_text(left - 8, below, name, "end"))
+        parts.append(
+            _text(left, below, f"{percent(a)} in the sample, {percent(b)} synthetic", "start")
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _letters(text: str) -> int:
+    """Width in letters: those of East Asian scripts count twice, marks not at all."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def _cut(name: str) -> str:
+    if _letters(name) <= LONGEST:
+        return name
+    end = next(i for i in range(1, len(name) + 1) if _letters(name[:i]) >= LONGEST - 1)
+    return name[:end].rstrip()[: 2 * LONGEST] + "…"
+
+
+def _opening(width: float, height: float, label: str) -> str:
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' class='marginal' viewBox='0 0 {width} {height}' "
+        f"role='img' aria-label='{html.escape(label)}'>"
+    )
+
+
+def _tooltip(name: str, real: float, synthetic: float) -> str:
+    text = f"{name}: {percent(real)} {AMONG_ALL} in the sample, {percent(synthetic)} synthetic"
+    return f"<title>{html.escape(text)}</title>"
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f"<line class='{kind}' x1='{x1}' y1='{y1}' x2='{x2}' y2='{y2}'/>"
+
+
+def _box(x: float, top: float, width: float, bottom: float, kind: str) -> str:
+    return (
+        f"<rect class='{kind}' x='{x:.2f}' y='{top:.2f}' width='{width:.2f}' "
+        f"height='{bottom - top:.2f}'/>"
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
+    return (
+        f"<text class='{kind}' x='{x:.2f}' y='{y:.2f}' text-anchor='{anchor}'>"
+        f"{html.escape(text)}</text>"
+    )

@@ -1,0 +1,94 @@
+"""Rows of a source as codes of a domain, counted in one pass. Private."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe._sql import identifier
+from dpframe.budget import PrivacyUnit
+from dpframe.domains import Domain
+from dpframe.noise import random_seed
+from dpframe.sketches.hot_partition import HotPartition
+from dpframe.sources.columns import require
+from dpframe.sources.relations import canonical, opened
+from dpframe.sources.rollup_sql import exact
+from dpframe.sources.stream import shown
+
+RECORD = PrivacyUnit()
+
+
+def schema_of(source: object, domain: Domain) -> pa.Schema:
+    """Types of the columns of a domain in a source, checked. Public: no row is read."""
+    with opened(source, domain.columns) as relation:
+        return _schema(relation, domain)
+
+
+def counted_codes(
+    source: object,
+    domain: Domain,
+    sketch: HotPartition,
+    unit: PrivacyUnit = RECORD,
+    *,
+    progress: bool = False,
+) -> HotPartition:
+    """The sketch, after it has counted the rows of a source; of every user at most so many as the
+    unit allows, a uniform sample."""
+    user = [unit.user] if unit.user is not None else []
+    with opened(source, [*domain.columns, *user]) as relation:
+        return relation_codes(relation, domain, sketch, unit, progress=progress)
+
+
+def relation_codes(
+    relation: _duck.Relation,
+    domain: Domain,
+    sketch: HotPartition,
+    unit: PrivacyUnit = RECORD,
+    *,
+    progress: bool = False,
+) -> HotPartition:
+    """The same for a relation that is open."""
+    _schema(relation, domain)
+    statement = _statement(domain)
+    if unit.user is not None:
+        require([unit.user], relation.columns)
+        types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        statement = _bounded(domain, unit, types, random_seed())
+    for batch in shown(relation.batches(statement), progress):
+        sketch.update(domain.codes(batch))
+    return sketch
+
+
+def relation_schema(relation: _duck.Relation, domain: Domain) -> pa.Schema:
+    """Types of the columns of a domain in a relation that is open, checked."""
+    return _schema(relation, domain)
+
+
+def _schema(relation: _duck.Relation, domain: Domain) -> pa.Schema:
+    types = dict(zip(relation.columns, relation.types, strict=True))
+    domain.check_types({name: types[name] for name in domain.columns})
+    return relation.query(_statement(domain) + " LIMIT 0", False).schema
+
+
+def _statement(domain: Domain) -> str:
+    return f"SELECT {', '.join(map(identifier, domain.columns))} FROM {_duck.VIEW}"
+
+
+def _bounded(domain: Domain, unit: PrivacyUnit, types: dict[str, str], seed: int) -> str:
+    """Rows of which a user has at most so many.
+
+    Rows of a user are ranked by a hash of the user, the row, its number among equal rows and the
+    seed: a uniform sample that depends on no other user. NULL ids are one user.
+    """
+    assert unit.user is not None
+    chosen = [f"{exact(c, types[c])} AS c{i}" for i, c in enumerate(domain.columns)]
+    names = ", ".join(f"c{i}" for i in range(len(chosen)))
+    back = ", ".join(f"c{i} AS {identifier(c)}" for i, c in enumerate(domain.columns))
+    return (
+        f"WITH named AS (SELECT {', '.join(chosen)}, {exact(unit.user, types[unit.user])} AS u "
+        f"FROM {_duck.VIEW}), "
+        f"numbered AS (SELECT *, row_number() OVER (PARTITION BY u, {names}) AS i FROM named), "
+        f"ranked AS (SELECT *, row_number() OVER (PARTITION BY u ORDER BY "
+        f"hash(u, {names}, i, {seed}::UBIGINT), {names}, i) AS place FROM numbered) "
+        f"SELECT {back} FROM ranked WHERE place <= {unit.max_contributions}"
+    )
