@@ -25,11 +25,13 @@ DEFAULT_WIDTH = 4096
 class SyntheticPlan:
     """Everything about a generator except the data and the draw.
 
-    ``domain`` is the canonical text of what rows can be, ``columns`` their names, ``schema`` the
+    ``domain`` is the canonical text of what rows can be, in which keys are cut to a short hash;
+    ``digest`` is a hash of all of it. ``columns`` are their names, ``schema`` the
     types of the columns as a text of their own. ``shape`` holds k, w, j, depth and hash seed.
     """
 
     domain: str
+    digest: str
     columns: tuple[str, ...]
     schema: str
     shape: Shape
@@ -44,6 +46,7 @@ class SyntheticPlan:
         return {
             "counts": "synthetic",
             "domain": self.domain,
+            "digest": self.digest,
             "schema": self.schema,
             "epsilon": self.budget.epsilon,
             "user": self.unit.user,
@@ -72,6 +75,7 @@ class SyntheticPlan:
 def make_synthetic_plan(
     *,
     domain: str,
+    digest: str,
     columns: tuple[str, ...],
     schema: str,
     diameters: tuple[float, ...],
@@ -91,6 +95,7 @@ def make_synthetic_plan(
     )
     return SyntheticPlan(
         domain=domain,
+        digest=digest,
         columns=columns,
         schema=schema,
         shape=shape,

@@ -78,7 +78,7 @@ def columns_path(values: Sequence[Any]) -> Path:
 def domain_path(value: Any, *, depth: int) -> Path:
     name = "".join(c.lower() for c in (text(value) or "").strip(SPACES))
     labels = (name[:-1] if name.endswith(".") else name).split(".")
-    if any(not label or re.search(r"[\s/:@]", label, re.ASCII) for label in labels):
+    if any(not label or re.search(r"[\t\n\f\r /:@]", label) for label in labels):
         return (None,)
     if re.fullmatch("[0-9]+", labels[-1]):
         return (None,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -82,6 +83,7 @@ class PrivHP:
         self._schema: pa.Schema | None = None
         self._dtypes: dict[str, str] = {}
         self._released = self._resumed = 0
+        self._streams = frozenset({uuid.uuid4().hex})
 
     def __repr__(self) -> str:
         s = self._state.shape
@@ -125,19 +127,29 @@ class PrivHP:
     def merge(self, other: PrivHP) -> PrivHP:
         """Both streams together. No row may be in both.
 
-        Raises ParameterError if the other has other columns, bounds, keys, sizes or another seed.
+        Raises ParameterError if the other has other columns, bounds, keys, sizes or another seed,
+        or holds a stream that this one holds too (itself, a copy, the same file).
         """
         if not isinstance(other, PrivHP):
             raise ParameterTypeError(f"other must be a PrivHP; got {type(other).__name__}.")
         self._check_open("merge")
         other._check_open("merge")
-        if other._asked.domain.spec != self._asked.domain.spec:
+        if other._asked.digest != self._asked.digest:
             raise ParameterError("these count different domains: make both with the same columns.")
+        if self._streams & other._streams:
+            raise ParameterError(
+                "a stream occurs twice, as itself, a copy or in an earlier merge: its rows would "
+                "count twice. Merge each stream once."
+            )
+        types = [s._schema.types for s in (self, other) if s._schema is not None]
+        if len(types) == 2 and types[0] != types[1]:
+            raise ParameterTypeError("the columns have other types in the other stream: cast them.")
         both = object.__new__(PrivHP)
         both._asked, both._state = self._asked, self._state.merge(other._state)
         both._schema = other._schema if self._schema is None else self._schema
         both._dtypes = self._dtypes or other._dtypes
         both._released = both._resumed = 0
+        both._streams = self._streams | other._streams
         return both
 
     def finish(
@@ -183,6 +195,7 @@ class PrivHP:
             "dtypes": self._dtypes,
             "released": self._released,
             "resumed": self._resumed,
+            "streams": sorted(self._streams),
         }
         files.write_counts(path, facts, [self._state.cells, self._state.tables])
 
@@ -199,6 +212,7 @@ class PrivHP:
         stream._schema = None if facts["schema"] is None else read_schema(facts["schema"])
         stream._dtypes = {str(k): str(v) for k, v in facts["dtypes"].items()}
         stream._released, stream._resumed = int(facts["released"]), int(facts["resumed"])
+        stream._streams = frozenset(map(str, facts["streams"]))
         if stream._asked.domain.depth != stream._state.shape.depth:
             raise ValueError("depths do not match")
         return stream

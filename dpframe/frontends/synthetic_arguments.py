@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -39,6 +41,12 @@ class Asked:
         """As plain JSON types."""
         keys = {name: _rows(table) for name, table in self.keys.items()}
         return {"columns": list(self.specs), "depth": self.domain.depth, "keys": keys}
+
+    @property
+    def digest(self) -> str:
+        """Tells domains apart, also those whose lists of keys differ."""
+        text = json.dumps(self.to_dict(), ensure_ascii=True, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Asked:
@@ -131,6 +139,7 @@ def synthetic_plan_from(
     """A plan from unchecked arguments; without a schema one to be explained only."""
     return make_synthetic_plan(
         domain=wanted.domain.spec,
+        digest=wanted.digest,
         columns=wanted.domain.columns,
         schema="" if schema is None else written(schema),
         diameters=wanted.domain.diameters,

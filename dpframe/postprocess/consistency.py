@@ -283,7 +283,8 @@ def _projected(
         np.maximum(u, 0, out=u, where=~exact)
         left = active[z[active] > u[family] * s[active]]
         if len(left) == len(active):
-            share: NDArray[np.float64] = np.maximum(z - u[group] * s, 0)
+            share = np.zeros_like(z)  # what reached 0 stays there, however u is rounded
+            share[active] = np.maximum(z[active] - u[family] * s[active], 0)
             return share
         active = left
 
