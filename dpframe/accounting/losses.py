@@ -42,16 +42,24 @@ class Losses:
 
 
 def losses_of(noise: NoiseTable, step: float) -> Losses:
-    """Losses of one count that moves by one.
+    """Losses of one count that moves by one; by symmetry also those of the other direction."""
+    return losses_between(np.append(noise.pmf, 0.0), np.append(0.0, noise.pmf), step)
+
+
+def losses_between(here: NDArray[np.float64], there: NDArray[np.float64], step: float) -> Losses:
+    """Losses of an outcome that has the one law or the other, seen from the first.
 
     An outcome with p and q and a loss between two points e < f of the grid is divided into a mass
     p (1 - w) at e and p w at f that have the same p and q together, w = (1 - exp(e - loss)) /
     (1 - exp(e - f)). Who is told which part it was can only tell the tables apart better ("connect
     the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, Algorithm 1). What lies above the
-    grid counts as an infinite loss, what lies below is raised to its end. By symmetry the losses of
-    the other direction are the same.
+    grid counts as an infinite loss, what lies below is raised to its end.
+
+    Parameters
+    ----------
+    here, there
+        float64, shape (n,): probabilities of the same outcomes.
     """
-    here, there = np.append(noise.pmf, 0.0), np.append(0.0, noise.pmf)
     possible = (here > 0) & (there > 0)
     p, loss = here[possible], np.log(here[possible] / there[possible])
     inside = loss < FARTHEST * step

@@ -132,7 +132,6 @@ class Generator:
             self.sample(n),
             path,
             title=f"Synthetic rows of {', '.join(self.columns)}",
-            note="Public sample beside synthetic rows.",
             receipt=self.receipt,
         )
 

@@ -1,0 +1,84 @@
+"""Sums of randomised reports: the accountant against the exact worst case, and known figures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpframe.accounting import aggregate
+from dpframe.accounting.aggregate import aggregate_delta, local_epsilon, silence, spared
+from dpframe.accounting.losses import composed, losses_between
+
+MILLION = 1_600_000
+FIGURES = {1.0: {1: 12.1, 2: 11.4, 4: 10.7, 6: 10.3}, 0.25: {1: 9.5, 2: 8.8, 4: 8.1, 6: 7.7}}
+"""Local epsilon by aggregate epsilon and rounds, N = 1.6e6, delta = 1e-6; two other accountants
+gave the same."""
+
+
+@pytest.mark.parametrize(("epsilon", "rounds"), [(e, t) for e, row in FIGURES.items() for t in row])
+def test_the_known_figures_are_reproduced(epsilon: float, rounds: int) -> None:
+    found = local_epsilon(devices=MILLION, rounds=rounds, epsilon=epsilon, delta=1e-6)
+    assert found == pytest.approx(FIGURES[epsilon][rounds], abs=0.06)
+
+
+def cell(holders: int, others: int, a0: float, chance: float) -> np.ndarray:
+    """Exact law of a cell whose sum has so many other holders."""
+    law = np.convolve(
+        binom.pmf(np.arange(holders + 1), holders, 0.5),
+        binom.pmf(np.arange(others - holders + 1), others - holders, a0),
+    )
+    return np.convolve(law, [1 - chance, chance])
+
+
+def exact(devices: int, el: float, epsilon: float, before: int, after: int) -> float:
+    """Hockey stick of one round, with so many other holders of the two cells, by enumeration."""
+    a0 = silence(el)
+    old = [cell(before, devices - 1, a0, 0.5), cell(after, devices - 1, a0, a0)]
+    new = [cell(before, devices - 1, a0, a0), cell(after, devices - 1, a0, 0.5)]
+    p, q = np.multiply.outer(*old), np.multiply.outer(*new)
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+@pytest.mark.parametrize(("devices", "el"), [(150, 2.0), (150, 4.0), (400, 3.0), (400, 6.0)])
+def test_no_number_of_holders_is_worse_than_accounted_for(devices: int, el: float) -> None:
+    """Law: for every number of other holders of both cells, the exact loss is bounded."""
+    holders = [0, 1, 2, 3, 5, 10, 20, 40, devices // 2, devices - 1]
+    checked = 0
+    for epsilon in (0.3, 1.0, 2.0):
+        claimed = aggregate_delta(devices=devices, rounds=1, local_epsilon=el, epsilon=epsilon)
+        if claimed == 1.0:
+            continue
+        for before in holders:
+            for after in holders:
+                if before + after < devices:
+                    assert exact(devices, el, epsilon, before, after) <= claimed
+                    checked += 1
+    assert checked or spared(devices, el) > 0.8 * devices
+
+
+def test_nobody_else_holding_the_cell_is_not_the_worst_case() -> None:
+    """Why holders are spared: one other holder can be worse than none."""
+    alone, beside = (exact(10, 2.0, 1.3, f, 0) for f in (0, 1))
+    assert beside > 1.3 * alone
+
+
+def test_a_forgotten_round_and_a_forgotten_cell_are_rejected() -> None:
+    """Planted bugs: less is composed than is seen, and the exact loss exceeds the claim."""
+    devices, el, epsilon = 400, 6.0, 1.0
+    others = devices - 1 - spared(devices, el)
+    held, free = (aggregate._cell(others, silence(el), c) for c in (0.5, silence(el)))
+    left = losses_between(held, free, 1e-4)
+    one_cell = composed([(left, 1)]).delta(epsilon)
+    assert exact(devices, el, epsilon, 0, 0) > one_cell
+    twice = aggregate_delta(devices=devices, rounds=2, local_epsilon=el, epsilon=epsilon)
+    once = aggregate_delta(devices=devices, rounds=1, local_epsilon=el, epsilon=epsilon)
+    assert twice > once >= exact(devices, el, epsilon, 0, 0)
+
+
+def test_few_devices_claim_nothing() -> None:
+    """Below 100 devices, or where all would be spared, delta is 1 and no local epsilon fits."""
+    assert aggregate_delta(devices=99, rounds=1, local_epsilon=1.0, epsilon=1.0) == 1.0
+    assert local_epsilon(devices=50, rounds=1, epsilon=1.0, delta=1e-6) == 0.0
