@@ -62,15 +62,15 @@ def aggregate_delta(*, devices: int, rounds: int, local_epsilon: float, epsilon:
     others = devices - 1 - spared(devices, local_epsilon)
     if devices < FEWEST or others < devices // 10:
         return 1.0
-    return _together(others, rounds, local_epsilon).delta(epsilon)
+    return _together(others, rounds, local_epsilon, epsilon).delta(epsilon)
 
 
 @lru_cache(maxsize=64)
-def _together(others: int, rounds: int, local_epsilon: float) -> Losses:
+def _together(others: int, rounds: int, local_epsilon: float, epsilon: float) -> Losses:
     a0 = silence(local_epsilon)
     held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
     left, came = losses_between(held, free, STEP), losses_between(free, held, STEP)
-    return composed([(left, rounds), (came, rounds)])
+    return composed([(left, rounds), (came, rounds)], epsilon)
 
 
 def _cell(others: int, a0: float, chance: float) -> NDArray[np.float64]:
