@@ -165,7 +165,7 @@ class Plan:
             return whole
         return (*group_profile(points[:-1], self.unit.moves), *whole)
 
-    def run(self, counted: Counted) -> NoisyNodes:
+    def run(self, counted: object) -> NoisyNodes:
         """The only noisy step."""
         threshold = self.threshold * self.grid
         if isinstance(self.laws, GshmLaws):

@@ -13,6 +13,7 @@ from dpframe.accounting.compose import Profile
 from dpframe.budget import Budget
 from dpframe.errors import ParameterError
 from dpframe.ledger import Charge, Ledger, Stored
+from dpframe.mechanisms.hot_partition import Partition
 from dpframe.plan import Counted, Plan
 from dpframe.receipt import Receipt, receipt
 from dpframe.sketches.hot_partition import HotPartition
@@ -20,6 +21,7 @@ from dpframe.sources.relations import describe
 from dpframe.sources.tables import count, exact_counts
 from dpframe.synthetic_plan import SyntheticPlan
 from dpframe.synthetic_receipt import synthetic_receipt
+from dpframe.tree import NoisyNodes, NoisyTree
 from dpframe.tree_plan import TreePlan
 from dpframe.tree_receipt import tree_receipt
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+
+AnyPlan = Plan | TreePlan | SyntheticPlan
 
 LEAST_CHARGE = 1e-18
 """Delta that a release with delta = 0 is charged: no ledger takes a charge of nothing."""
@@ -80,7 +84,7 @@ def _counted(source: object, plan: Plan | TreePlan, progress: bool) -> Counted:
 
 def released(
     counted: Callable[[], Counted | HotPartition],
-    plan: Plan | TreePlan | SyntheticPlan,
+    plan: AnyPlan,
     *,
     source: str,
     ledger: Ledger | None,
@@ -109,53 +113,44 @@ def released(
 
 def _drawn(
     counted: Callable[[], Counted | HotPartition],
-    plan: Plan | TreePlan | SyntheticPlan,
+    plan: AnyPlan,
     source: str,
     ledger: Ledger | None,
     name: str | None,
 ) -> Release:
-    from dpframe.postprocess.tidy import tidy  # loads pandas, which `import dpframe` does not
+    import pandas  # noqa: F401  # before anything is charged; `import dpframe` does not load it
 
+    facts = _receipt(plan, name)  # what is spent is fixed before the data are read
+    private, facts = charged(counted, plan, facts, source, ledger, name)
+    noisy = plan.run(private)  # the only noisy step
+    if isinstance(noisy, NoisyNodes):
+        facts = facts.with_sketch_error(noisy.sketch_error)
+    return Release(_frame(noisy, plan), facts)  # public from here on
+
+
+def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
     if isinstance(plan, TreePlan):
-        return _tree_drawn(counted, plan, source, ledger, name)
+        return tree_receipt(plan, name=name)
     if isinstance(plan, SyntheticPlan):
-        return _synthetic_drawn(counted, plan, source, ledger, name)
-    counts, facts = charged(counted, plan, receipt(plan, name=name), source, ledger, name)
-    assert not isinstance(counts, HotPartition)
-    noisy = plan.run(counts)  # the only noisy step
-    facts = facts.with_sketch_error(noisy.sketch_error)
-    return Release(tidy(noisy, plan), facts)  # public from here on
+        return synthetic_receipt(plan, name=name)
+    return receipt(plan, name=name)
 
 
-def _synthetic_drawn(
-    counted: Callable[[], Counted | HotPartition],
-    plan: SyntheticPlan,
-    source: str,
-    ledger: Ledger | None,
-    name: str | None,
-) -> Release:
+def _frame(noisy: NoisyNodes | NoisyTree | Partition, plan: AnyPlan) -> pd.DataFrame:
     import pandas as pd
 
-    facts = synthetic_receipt(plan, name=name)
-    state, facts = charged(counted, plan, facts, source, ledger, name)
-    assert isinstance(state, HotPartition)
-    noisy = plan.run(state)  # the only noisy step
-    columns = {"level": noisy.level, "code": noisy.code, "count": noisy.count, "leaf": noisy.leaf}
-    return Release(pd.DataFrame(columns), facts)  # public from here on
-
-
-def _tree_drawn(
-    counted: Callable[[], Counted | HotPartition],
-    plan: TreePlan,
-    source: str,
-    ledger: Ledger | None,
-    name: str | None,
-) -> Release:
+    from dpframe.postprocess.tidy import tidy
     from dpframe.tree_frame import tree_frame
 
-    counts, facts = charged(counted, plan, tree_receipt(plan, name=name), source, ledger, name)
-    noisy = plan.run(counts)  # the only noisy step
-    return Release(tree_frame(noisy, plan), facts)  # public from here on
+    if isinstance(plan, TreePlan):
+        assert isinstance(noisy, NoisyTree)
+        return tree_frame(noisy, plan)
+    if isinstance(plan, SyntheticPlan):
+        assert isinstance(noisy, Partition)
+        parts = {"level": noisy.level, "code": noisy.code, "count": noisy.count}
+        return pd.DataFrame({**parts, "leaf": noisy.leaf})
+    assert isinstance(noisy, NoisyNodes)
+    return tidy(noisy, plan)
 
 
 class Spends(Protocol):

@@ -67,9 +67,10 @@ class SyntheticPlan:
         s = self.shape
         return HotPartition(s.depth, s.hot, s.width, s.rows, seed=s.seed)
 
-    def run(self, state: HotPartition) -> Partition:
+    def run(self, counted: object) -> Partition:
         """The only noisy step."""
-        return hot_partition.run(state, self.laws)
+        assert isinstance(counted, HotPartition)
+        return hot_partition.run(counted, self.laws)
 
 
 def make_synthetic_plan(
