@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 Contribution = Literal["share", "records", "items"]
@@ -14,7 +15,7 @@ SHARE_GRID = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """(epsilon, delta) of one release: epsilon > 0 and 0 < delta < 1."""
+    """(epsilon, delta) of one release: epsilon > 0 and 0 <= delta < 1; 0 where it is pure."""
 
     epsilon: float
     delta: float
@@ -92,10 +93,13 @@ def per_record(budget: Budget, moves: int) -> Budget:
     """The budget for one record that gives ``budget`` to a group of ``moves`` records.
 
     Group privacy: an (e, d)-DP mechanism is (m e, d (exp(m e) - 1)/(exp(e) - 1))-DP for m
-    records (Vadhan, The Complexity of Differential Privacy, Lemma 2.2, summed exactly).
+    records (Vadhan, The Complexity of Differential Privacy, Lemma 2.2, summed exactly). Rounded
+    down: m times the epsilon of a record is at most epsilon, in exact fractions.
     """
     if moves == 1:
         return budget
     epsilon = budget.epsilon / moves
+    while Fraction(epsilon) * moves > Fraction(budget.epsilon):
+        epsilon = math.nextafter(epsilon, 0.0)
     delta = budget.delta * math.expm1(epsilon) / math.expm1(budget.epsilon)
     return Budget(epsilon=epsilon, delta=delta * (1 - 1e-12))

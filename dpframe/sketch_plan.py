@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -117,7 +116,7 @@ class SketchPlan:
     @cached_property
     def profile(self) -> Profile:
         """What the release keeps at smaller epsilons too, for composing it with others."""
-        epsilon = _record(self.budget, self.max_contributions).epsilon
+        epsilon = per_record(self.budget, self.max_contributions).epsilon
         points = [epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS)]
         found = tuple((e, self._delta(e)) for e in points)
         whole = self.budget.epsilon, self.budget.delta
@@ -202,7 +201,7 @@ def make_sketch_plan(
 
     More than one level only for what is merged, without a universe.
     """
-    record = _record(budget, max_contributions)
+    record = per_record(budget, max_contributions)
     if record.epsilon < LEAST_EPSILON and max_contributions > 1:
         raise BudgetError(
             f"epsilon ({budget.epsilon:g}) divided over max_contributions ({max_contributions}) "
@@ -304,16 +303,6 @@ def _check_table(counters: int, record: Budget) -> None:
             f"need tables of {2 * entries:.0e} entries. Raise epsilon, or lower the number of "
             "counters."
         )
-
-
-def _record(budget: Budget, moves: int) -> Budget:
-    """The budget of one record of a group; with delta = 0 epsilon is divided, rounded down."""
-    if budget.delta:
-        return per_record(budget, moves)
-    epsilon = budget.epsilon / moves
-    while Fraction(epsilon) * moves > Fraction(budget.epsilon):
-        epsilon = math.nextafter(epsilon, 0.0)
-    return Budget(epsilon=epsilon, delta=0.0)
 
 
 def _difference(noise: NoiseTable, shared: NoiseTable) -> NDArray[np.float64]:

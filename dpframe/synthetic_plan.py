@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.hot_partition import PartitionLaws, Split, partition_laws
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.mechanisms import hot_partition
 from dpframe.mechanisms.hot_partition import Partition
 from dpframe.sketches.hot_partition import HotPartition, Shape
@@ -86,11 +86,12 @@ def make_synthetic_plan(
     unit: PrivacyUnit,
 ) -> SyntheticPlan:
     """Choose the noise of a generator. Pure: no data, no randomness."""
+    budget = Budget(epsilon=epsilon, delta=0.0)
     laws = partition_laws(
         depth=shape.depth,
         hot=shape.hot,
         rows=shape.rows,
-        epsilon=epsilon if unit.moves == 1 else epsilon / unit.moves * (1 - 1e-12),
+        epsilon=per_record(budget, unit.moves).epsilon,
         diameters=diameters,
         split=split,
     )
@@ -101,7 +102,7 @@ def make_synthetic_plan(
         schema=schema,
         shape=shape,
         split=split,
-        budget=Budget(epsilon=epsilon, delta=0.0),
+        budget=budget,
         laws=laws,
         unit=unit,
     )

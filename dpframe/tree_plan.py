@@ -180,9 +180,7 @@ def make_tree_plan(
         "largest": largest,
     }
     _check(mechanism, unit, budget, listed, level_weights, threshold, alpha, largest)
-    record = budget if budget.delta == 0 else per_record(budget, unit.moves)
-    if budget.delta == 0:
-        record = Budget(epsilon=budget.epsilon / unit.moves, delta=0.0)
+    record = per_record(budget, unit.moves)
     deepest = hierarchy.height if listed is None else deepest_level(listed)
     weights: tuple[float, ...] = (1.0,) * (deepest + 1)  # no level below is released
     laws: AnyTreeLaws
