@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketches import SketchLaws
+from dpframe.budget import Budget
+from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms.printed_hhh import PrintedLaws
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.plan import Plan
+from dpframe.synthetic_plan import SyntheticPlan
+from dpframe.tree_plan import TreePlan
 
 PAPERS = {
     "offline": "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected",
@@ -22,12 +26,16 @@ PAPERS = {
 }
 
 
-def guarantee(plan: Plan) -> str:
+def guarantee(plan: Plan | TreePlan | SyntheticPlan) -> str:
     """The privacy claim, as one sentence; every document and card quotes this function."""
-    return (
-        f"({plan.budget.epsilon:g}, {plan.budget.delta:g})-differential privacy for "
-        f"{plan.unit.sentence}"
-    )
+    return claim(plan.budget, plan.unit.sentence)
+
+
+def claim(budget: Budget, neighbours: str) -> str:
+    """What a budget promises for two tables that differ so; without delta it is pure."""
+    epsilon, delta = budget.epsilon, budget.delta
+    spent = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
+    return f"{spent}-differential privacy for {neighbours}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ def quantities(plan: Plan) -> list[Quantity]:
             "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
         ),
         Quantity("mechanism", plan.mechanism, PAPERS[plan.mechanism]),
-        Quantity("hierarchy", plan.hierarchy.spec, f"{plan.height} levels: {_few(plan)}"),
+        hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
         Quantity("threshold", plan.threshold, f"residual {what} from which a node is reported"),
         Quantity(
@@ -70,8 +78,8 @@ def quantities(plan: Plan) -> list[Quantity]:
             "certainly reported", plan.certainly_reported, "every residual from here on is reported"
         ),
         Quantity("never reported", plan.never_reported, "no residual below this is reported"),
-        Quantity("test noise", _noise(plan.test, plan.grid), "decides what is reported"),
-        Quantity("release noise", _noise(plan.release, plan.grid), "added to what is reported"),
+        Quantity("test noise", noise_text(plan.test, plan.grid), "decides what is reported"),
+        Quantity("release noise", noise_text(plan.release, plan.grid), "added to what is reported"),
         Quantity("standard error", round(release_sd, 3), f"of a reported residual, in {what}"),
         Quantity(
             "typical error",
@@ -89,7 +97,7 @@ def quantities(plan: Plan) -> list[Quantity]:
         ),
     ]
     if isinstance(plan.laws, PrintedLaws):
-        shared = Quantity("shared noise", _noise(plan.laws.gamma, 1), "one gamma for all tests")
+        shared = Quantity("shared noise", noise_text(plan.laws.gamma, 1), "one gamma for all tests")
         out.insert(8, shared)
     if plan.mechanism in ("laplace", "gaussian"):
         dropped = {"chance at threshold", "certainly reported", "never reported"}
@@ -126,14 +134,14 @@ def _sketch_quantities(plan: Plan, laws: SketchLaws | GshmLaws) -> list[Quantity
             "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
         ),
         Quantity("mechanism", plan.mechanism, PAPERS[plan.mechanism]),
-        Quantity("hierarchy", plan.hierarchy.spec, f"{plan.height} levels: {_few(plan)}"),
+        hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
         sketch,
         Quantity("counters", counters, f"of each of {plan.height} sketches, one a level"),
         Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
         Quantity("hidden below", hidden, "noisy counters below this are not even looked at"),
         error,
-        Quantity("release noise", _noise(laws.noise, 1), "added to what is reported"),
+        Quantity("release noise", noise_text(laws.noise, 1), "added to what is reported"),
         Quantity("standard error", round(laws.noise.sd, 3), "of the noise in a reported count"),
         Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
         Quantity(
@@ -143,7 +151,7 @@ def _sketch_quantities(plan: Plan, laws: SketchLaws | GshmLaws) -> list[Quantity
         ),
     ]
     if isinstance(laws, SketchLaws):
-        noise = _noise(laws.shared, 1)
+        noise = noise_text(laws.shared, 1)
         out.insert(-3, Quantity("error noise", noise, "added to the sketch error of each level"))
     return out
 
@@ -156,12 +164,17 @@ def rounded_up(x: float) -> str:
     return f"{mantissa}e{exponent}"
 
 
-def _few(plan: Plan) -> str:
-    names = plan.hierarchy.level_names
-    return ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))
+def hierarchy_line(hierarchy: Hierarchy) -> Quantity:
+    """The columns and their levels, of many the first and the last."""
+    names = hierarchy.level_names
+    few = ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))
+    return Quantity("hierarchy", hierarchy.spec, f"{hierarchy.height} levels: {few}")
 
 
-def _noise(law: NoiseTable, grid: int) -> str:
+def noise_text(law: NoiseTable | UnboundedNoise, grid: int) -> str:
+    """A law of noise as people read it, in records or users."""
+    if isinstance(law, UnboundedNoise):
+        return f"{law.family}, sd {law.sd / grid:.4g}"
     low, high = law.lowest / grid, law.highest / grid
     return f"{law.family}, sd {law.sd / grid:.3g}, within [{low:.4g}, {high:.4g}]"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe._version import __version__
 from dpframe.advice import advice
 from dpframe.ledger import Ledger, Spending
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.plan import Plan
 from dpframe.quantities import PAPERS, Quantity, guarantee, quantities, shown
 from dpframe.synthetic_plan import SyntheticPlan
@@ -177,7 +177,10 @@ def receipt(plan: Plan, *, name: str | None = None) -> Receipt:
             "remainder": plan.remainder,
             "confidence": plan.confidence,
             "counters": plan.counters,
-            "noise": {"test": _law(plan.test, plan.grid), "release": _law(plan.release, plan.grid)},
+            "noise": {
+                "test": law_facts(plan.test, plan.grid),
+                "release": law_facts(plan.release, plan.grid),
+            },
             "intervals": _intervals(plan),
             "budget": UNTRACKED,
             "ledger": None,
@@ -186,12 +189,14 @@ def receipt(plan: Plan, *, name: str | None = None) -> Receipt:
     )
 
 
-def _law(law: NoiseTable, grid: int) -> dict[str, Any]:
+def law_facts(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
+    """A law of noise as plain JSON types, in records or users."""
+    ends = (law.lowest, law.highest) if isinstance(law, NoiseTable) else None
     return {
         "family": law.family,
         "sd": law.sd / grid,
-        "lowest": law.lowest / grid,
-        "highest": law.highest / grid,
+        "lowest": None if ends is None else ends[0] / grid,
+        "highest": None if ends is None else ends[1] / grid,
         "grid": grid,
     }
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-from datetime import UTC, datetime
 from typing import Any
 
-from dpframe._version import __version__
 from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketches import SketchLaws
-from dpframe.noise import NoiseTable
-from dpframe.quantities import Quantity, rounded_up
-from dpframe.receipt import UNTRACKED, Receipt
+from dpframe.quantities import Quantity, claim, rounded_up
+from dpframe.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.sketch_plan import MergedStreamPlan, SketchPlan, Structure
 
 SOURCE = "Lebeda, Tetek (PODS 2023)"
@@ -55,9 +51,7 @@ def neighbours(plan: SketchPlan) -> str:
 
 def guarantee(plan: SketchPlan) -> str:
     """The privacy claim, as one sentence."""
-    epsilon, delta = plan.budget.epsilon, plan.budget.delta
-    claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
-    return f"{claim}-differential privacy for {neighbours(plan)}"
+    return claim(plan.budget, neighbours(plan))
 
 
 def sensitivity(plan: SketchPlan) -> str:
@@ -80,9 +74,7 @@ def sketch_receipt(plan: SketchPlan, *, number: int) -> Receipt:
     return Receipt(
         {
             "release": None,
-            "release_id": uuid.uuid4().hex,
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "version": __version__,
+            **stamp(),
             "mechanism": mechanism(plan),
             "paper": paper(plan),
             "guarantee": guarantee(plan),
@@ -241,20 +233,10 @@ def _noise(plan: SketchPlan) -> dict[str, Any]:
     if isinstance(laws, PureLaws):
         law = {"family": "discrete Laplace", "sd": laws.sd, "lowest": None, "highest": None}
         return {"count": {**law, "grid": laws.unit}}
-    noise = {"count": _law(laws.noise, plan.grid)}
+    noise = {"count": law_facts(laws.noise, plan.grid)}
     if isinstance(laws, SketchLaws):
-        noise["sketch_error"] = _law(laws.shared, 1)
+        noise["sketch_error"] = law_facts(laws.shared, 1)
     return noise
-
-
-def _law(law: NoiseTable, grid: int) -> dict[str, Any]:
-    return {
-        "family": law.family,
-        "sd": law.sd / grid,
-        "lowest": law.lowest / grid,
-        "highest": law.highest / grid,
-        "grid": grid,
-    }
 
 
 def _noise_text(plan: SketchPlan) -> str:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dpframe.quantities import Quantity
+from dpframe.quantities import Quantity, guarantee
 from dpframe.synthetic_plan import SyntheticPlan
 
 PAPER = "Holland, Camtepe, Thapa, Xue, Private Synthetic Data Generation in Small Memory (PrivHP)"
-
-
-def synthetic_guarantee(plan: SyntheticPlan) -> str:
-    """The privacy claim, as one sentence."""
-    return f"{plan.budget.epsilon:g}-differential privacy for {plan.unit.sentence}"
 
 
 def synthetic_quantities(plan: SyntheticPlan) -> list[Quantity]:
@@ -19,7 +14,7 @@ def synthetic_quantities(plan: SyntheticPlan) -> list[Quantity]:
     exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]
     hashed = [float(scale) * 2**0.5 for scale in scales[shape.exact + 1 :]]
     out = [
-        Quantity("guarantee", synthetic_guarantee(plan), "against anybody who sees the generator"),
+        Quantity("guarantee", guarantee(plan), "against anybody who sees the generator"),
         Quantity("mechanism", "synthetic, PrivHP", PAPER),
         Quantity("domain", plan.domain, "what rows can be, declared by the caller"),
         Quantity(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dpframe.quantities import guarantee
 from dpframe.receipt import UNTRACKED, Receipt, stamp
 from dpframe.synthetic_plan import SyntheticPlan
-from dpframe.synthetic_quantities import PAPER, synthetic_guarantee, synthetic_quantities
+from dpframe.synthetic_quantities import PAPER, synthetic_quantities
 
 
 def synthetic_receipt(plan: SyntheticPlan, *, name: str | None = None) -> Receipt:
@@ -15,7 +16,7 @@ def synthetic_receipt(plan: SyntheticPlan, *, name: str | None = None) -> Receip
             **stamp(),
             "mechanism": "synthetic-privhp",
             "paper": PAPER,
-            "guarantee": synthetic_guarantee(plan),
+            "guarantee": guarantee(plan),
             "epsilon": plan.budget.epsilon,
             "delta": 0.0,
             "computed_delta": 0.0,

@@ -6,7 +6,7 @@ from dpframe.accounting.laws import Laws
 from dpframe.accounting.relative import RelativeLaws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.quantities import Quantity, rounded_up
+from dpframe.quantities import Quantity, guarantee, hierarchy_line, noise_text, rounded_up
 from dpframe.tree_plan import TreePlan
 
 SOURCE = "Ghazi, Kamath, Kumar, Manurangsi, Wu (2023)"
@@ -20,23 +20,12 @@ TREE_PAPERS = {
 }
 
 
-def tree_guarantee(plan: TreePlan) -> str:
-    """The privacy claim, as one sentence."""
-    epsilon, delta = plan.budget.epsilon, plan.budget.delta
-    claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
-    return f"{claim}-differential privacy for {plan.unit.sentence}"
-
-
 def tree_quantities(plan: TreePlan) -> list[Quantity]:
     """The lines of the plan and of the card."""
     out = [
-        Quantity("guarantee", tree_guarantee(plan), "against anybody who sees the result"),
+        Quantity("guarantee", guarantee(plan), "against anybody who sees the result"),
         Quantity("mechanism", f"tree counts, {plan.method}", TREE_PAPERS[plan.method]),
-        Quantity(
-            "hierarchy",
-            plan.hierarchy.spec,
-            f"{plan.height} levels: {_few(plan.hierarchy.level_names)}",
-        ),
+        hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
         _keys(plan),
     ]
@@ -81,7 +70,7 @@ def _additive(plan: TreePlan, laws: TreeLaws) -> list[Quantity]:
         out.append(Quantity("threshold", text, f"noisy {what} from which a node is shown, a level"))
     for name, levels in _alike(laws):
         noise = laws.noises[levels[0]]
-        out.append(Quantity(f"noise {name}", _law(noise, grid), "added to every count there"))
+        out.append(Quantity(f"noise {name}", noise_text(noise, grid), "added to every count there"))
     out.append(
         Quantity(
             "standard error",
@@ -125,8 +114,10 @@ def _hhh(plan: TreePlan, laws: Laws) -> list[Quantity]:
     return [
         Quantity("threshold", plan.threshold, f"residual {what} from which a node is reported"),
         Quantity("hidden at most", most, f"{what} of a node that is not reported, beyond others"),
-        Quantity("test noise", _law(laws.centred(plan.threshold), grid), "decides what is shown"),
-        Quantity("release noise", _law(laws.release, grid), "added to reported residuals"),
+        Quantity(
+            "test noise", noise_text(laws.centred(plan.threshold), grid), "decides what is shown"
+        ),
+        Quantity("release noise", noise_text(laws.release, grid), "added to reported residuals"),
         Quantity(
             "standard error", f"{laws.release.sd / grid:.4g}", f"of a reported residual, in {what}"
         ),
@@ -137,14 +128,3 @@ def _adding(plan: TreePlan) -> str:
     if plan.consistent:
         return "counts are whole, not negative, and parents the sum of their children and <other>"
     return "counts as they were drawn: unbiased noise, signed, parents need not be sums"
-
-
-def _law(law: NoiseTable | UnboundedNoise, grid: int) -> str:
-    if isinstance(law, UnboundedNoise):
-        return f"{law.family}, sd {law.sd / grid:.4g}"
-    low, high = law.lowest / grid, law.highest / grid
-    return f"{law.family}, sd {law.sd / grid:.3g}, within [{low:.4g}, {high:.4g}]"
-
-
-def _few(names: tuple[str, ...]) -> str:
-    return ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))

@@ -6,10 +6,10 @@ from typing import Any
 
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.relative import RelativeLaws
-from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.receipt import UNTRACKED, Receipt, stamp
+from dpframe.quantities import guarantee
+from dpframe.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.tree_plan import TreePlan
-from dpframe.tree_quantities import TREE_PAPERS, tree_guarantee, tree_quantities
+from dpframe.tree_quantities import TREE_PAPERS, tree_quantities
 
 
 def tree_receipt(plan: TreePlan, *, name: str | None = None) -> Receipt:
@@ -21,7 +21,7 @@ def tree_receipt(plan: TreePlan, *, name: str | None = None) -> Receipt:
             **stamp(),
             "mechanism": f"tree-{plan.method}",
             "paper": TREE_PAPERS[plan.method],
-            "guarantee": tree_guarantee(plan),
+            "guarantee": guarantee(plan),
             "epsilon": plan.budget.epsilon,
             "delta": plan.budget.delta,
             "computed_delta": plan.delta_spent,
@@ -66,19 +66,8 @@ def _noise(plan: TreePlan) -> dict[str, Any]:
     if isinstance(laws, Laws):
         assert plan.threshold is not None
         test = laws.centred(plan.threshold)
-        return {"test": _law(test, plan.grid), "release": _law(laws.release, plan.grid)}
-    return {"levels": [_law(noise, plan.grid) for noise in laws.noises]}
-
-
-def _law(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
-    table = law if isinstance(law, NoiseTable) else None
-    return {
-        "family": law.family,
-        "sd": law.sd / grid,
-        "lowest": None if table is None else table.lowest / grid,
-        "highest": None if table is None else table.highest / grid,
-        "grid": grid,
-    }
+        return {"test": law_facts(test, plan.grid), "release": law_facts(laws.release, plan.grid)}
+    return {"levels": [law_facts(noise, plan.grid) for noise in laws.noises]}
 
 
 def _intervals(plan: TreePlan) -> str:
