@@ -54,8 +54,6 @@ class TreePlan:
     threshold: int | None
     asked: dict[str, object]
 
-    counters: None = None
-
     @property
     def request(self) -> dict[str, object]:
         """The arguments that this plan answers, as plain JSON types."""

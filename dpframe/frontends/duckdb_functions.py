@@ -148,7 +148,7 @@ def _release_sql(
         rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     described = described_by(session, path, source)
-    if plan.counters is not None:
+    if isinstance(plan, Plan) and plan.counters is not None:
         if described is None:
             return sql_tables.not_stored(source)
         sql_tables.check_stored(plan.hierarchy, plan.unit, described)
