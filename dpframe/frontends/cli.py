@@ -10,12 +10,11 @@ from importlib import resources
 
 from dpframe._version import __version__
 from dpframe.errors import DpframeError
-from dpframe.frontends.arguments import chosen_ledger, plan_from, release_name
+from dpframe.frontends.arguments import plan_from
 from dpframe.frontends.cli_output import (
     add_release_arguments,
     check_output,
-    check_outputs,
-    deliver,
+    run_release,
     show,
     write,
 )
@@ -121,16 +120,7 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _hhh(options: argparse.Namespace) -> int:
-    check_outputs(options.output, options.report, options.ledger)
-    result = release(
-        options.file,
-        _plan(options),
-        ledger=chosen_ledger(options.ledger),
-        name=release_name(options.release),
-        progress=not options.quiet,
-    )
-    deliver(result, options.output, options.report, quiet=options.quiet)
-    return 0
+    return run_release(options, _plan)
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpframe.errors import ParameterError
-from dpframe.release import Release
+from dpframe.frontends.arguments import chosen_ledger, release_name
+from dpframe.plan import Plan
+from dpframe.release import Release, release
+from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,30 +31,42 @@ def add_release_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
-def check_outputs(output: str | None, report: str | None, ledger: str | None) -> None:
-    """Raise ParameterError for files that cannot be written, before anything is spent."""
-    check_output(output)
-    check_output(report, (".html",), "report")
-    for path in (output, report):
-        if path and ledger and os.path.realpath(path) == os.path.realpath(ledger):
-            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
-
-
-def deliver(result: Release, output: str | None, report: str | None, *, quiet: bool) -> None:
-    """Write and show a result."""
-    if output:
-        write(result, output)
-    if report:
+def run_release(
+    options: argparse.Namespace, plan: Callable[[argparse.Namespace], Plan | TreePlan]
+) -> int:
+    """What every command that releases does with its arguments."""
+    check_output(options.output)
+    check_output(options.report, (".html",), "report")
+    check_not_ledger(options.ledger, options.output, options.report)
+    result = release(
+        options.file,
+        plan(options),
+        ledger=chosen_ledger(options.ledger),
+        name=release_name(options.release),
+        progress=not options.quiet,
+    )
+    if options.output:
+        write(result, options.output)
+    if options.report:
         from dpframe.frontends.report import write_report
 
-        write_report(result.frame, result.receipt, report)
-    if not quiet:
-        show(result, *(path for path in (output, report) if path))
+        write_report(result.frame, result.receipt, options.report)
+    if not options.quiet:
+        show(result, options.output, options.report)
+    return 0
+
+
+def check_not_ledger(ledger: str | None, *paths: str | None) -> None:
+    """Raise ParameterError if a file would be written over the ledger."""
+    for path in paths:
+        if path and ledger and os.path.realpath(path) == os.path.realpath(ledger):
+            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
 
 
 def check_output(
     path: str | None, endings: tuple[str, ...] = ENDINGS, name: str = "output"
 ) -> None:
+    """Raise ParameterError for a file that cannot be written, before anything is spent."""
     if path is None:
         return
     if not path.lower().endswith(endings):
@@ -59,10 +75,12 @@ def check_output(
         raise ParameterError(f"{name} ({path!r}) is in a folder that does not exist.")
 
 
-def show(result: Release, *written: str) -> None:
+def show(result: Release, *paths: str | None) -> None:
+    """Print the rows, the receipt, and which files were written."""
     print(table_text(result.frame))
     print()
     print(result.receipt)
+    written = [path for path in paths if path]
     if written:
         print(f"\nwritten to {' and '.join(written)}")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from dpframe.errors import ParameterError
-from dpframe.frontends.cli_output import check_output, table_text
+from dpframe.frontends.cli_output import check_not_ledger, check_output, show, write
 from dpframe.frontends.synthesize import DEFAULT_SPLIT, explain_synthesize, synthesize
 from dpframe.frontends.synthetic_arguments import check_sample
 from dpframe.hierarchy import as_hierarchy
+from dpframe.release import Release
 from dpframe.sources.relations import rows_of
 
 ENDINGS = (".parquet", ".csv")
@@ -87,9 +87,7 @@ def _synthesize(options: argparse.Namespace) -> int:
     check_sample(options.n)
     check_output(options.output, ENDINGS)
     check_output(options.save, (".parquet",), "save")
-    for path in (options.output, options.save):
-        if path and options.ledger and os.path.realpath(path) == os.path.realpath(options.ledger):
-            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
+    check_not_ledger(options.ledger, options.output, options.save)
     generator = synthesize(
         options.file,
         options.columns,
@@ -101,18 +99,12 @@ def _synthesize(options: argparse.Namespace) -> int:
     rows = generator.sample(options.n, seed=options.seed)
     if options.save:
         generator.save(options.save)
-    if options.output and options.output.lower().endswith(".csv"):
-        rows.to_csv(options.output, index=False)
-    elif options.output:
-        rows.attrs = {}
-        rows.to_parquet(options.output, index=False)
+    rows.attrs = {}  # the receipt is not part of the rows
+    result = Release(rows, generator.receipt)
+    if options.output:
+        write(result, options.output)
     if not options.quiet:
-        print(table_text(rows))
-        print()
-        print(generator.receipt)
-        written = [path for path in (options.output, options.save) if path]
-        if written:
-            print(f"\nwritten to {' and '.join(written)}")
+        show(result, options.output, options.save)
     return 0
 
 

@@ -6,12 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import ParameterError
-from dpframe.frontends.arguments import chosen_ledger, release_name
-from dpframe.frontends.cli_output import add_release_arguments, check_outputs, deliver
+from dpframe.frontends.cli_output import add_release_arguments, run_release
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.hierarchy import as_hierarchy
 from dpframe.receipt import Explanation
-from dpframe.release import release
 from dpframe.sources.relations import rows_of
 from dpframe.tree_plan import TREE_MECHANISMS, TreePlan
 
@@ -92,16 +90,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def _tree_counts(options: argparse.Namespace) -> int:
-    check_outputs(options.output, options.report, options.ledger)
-    result = release(
-        options.file,
-        _plan(options),
-        ledger=chosen_ledger(options.ledger),
-        name=release_name(options.release),
-        progress=not options.quiet,
-    )
-    deliver(result, options.output, options.report, quiet=options.quiet)
-    return 0
+    return run_release(options, _plan)
 
 
 def _explain(options: argparse.Namespace) -> int:

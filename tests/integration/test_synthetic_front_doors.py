@@ -19,6 +19,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.frontends import cli
+from dpframe.release import receipt_of
 from dpframe.testing import seeded_noise
 
 N = 3_000
@@ -665,8 +666,14 @@ def test_the_command_line_writes_rows(world: World, tmp_path: Path, ending: str)
         assert cli.main([*command, "--quiet"]) == 0
         found.append(read(out))
     pd.testing.assert_frame_equal(*found)
-    assert len(dp.Ledger(book).releases()) == 1
+    releases = dp.Ledger(book).releases()
+    assert len(releases) == 1
     assert len(found[0]) == 40
+    if ending == "parquet":
+        receipt = receipt_of(pq.read_schema(out).metadata)
+        assert receipt is not None
+        assert receipt["release_id"] == releases["release_id"][0]
+        assert found[0].attrs == {}
 
 
 MISTAKES = [
