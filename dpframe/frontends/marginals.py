@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.frontends.marginal_bins import Bins, bins_of, seconds_text
 from dpframe.frontends.marginal_drawings import bars, histogram, percent
-from dpframe.frontends.report import _about_delta, _asset, _card, _factor, _hash, _sentence
+from dpframe.frontends.report_parts import asset, budget_words, document, plain_words, spent
 from dpframe.frontends.wasserstein import kind_of, real_bound, reals
 from dpframe.receipt import Receipt
 
@@ -89,18 +89,22 @@ def marginals_page(
         raise ColumnError("real and synthetic have no column in common.")
     declared = {**_declared(receipt), **_pairs(bounds or {})}
     found = [_marginal(str(n), real[n], synthetic[n], declared.get(str(n))) for n in names]
-    style = _asset("page.css") + _asset("marginals.css")
-    return Template(_asset("marginals.html")).substitute(
-        title=html.escape(title or f"Synthetic {', '.join(map(str, names))}"),
-        note=f"<p class='note' dir='auto'>{html.escape(note)}</p>" if note else "",
-        guarantee=html.escape(receipt["guarantee"]),
-        figures=_figures(len(real), len(synthetic), len(names), receipt),
-        drawings="".join(_figure(m) for m in found),
-        distances="".join(_row(m) for m in found),
+    sections = Template(asset("marginals.html")).substitute(
+        drawings="".join(_figure(m) for m in found), distances="".join(_row(m) for m in found)
+    )
+    return document(
+        sections,
+        title=title or f"Synthetic {', '.join(map(str, names))}",
+        lead=_lead(receipt, note),
+        figures=[
+            ("Public sample", f"{len(real):,}", "rows, as they are"),
+            ("Synthetic", f"{len(synthetic):,}", "rows, drawn from the generator"),
+            ("Columns", f"{len(names):,}", "in both"),
+            spent(receipt),
+        ],
         promise=_promise(receipt),
-        card=_card(receipt),
-        style=style,
-        style_hash=_hash(style),
+        receipt=receipt,
+        style=asset("page.css") + asset("marginals.css"),
     )
 
 
@@ -204,16 +208,12 @@ def _pairs(bounds: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, floa
 # -- words ---------------------------------------------------------------------------------------
 
 
-def _figures(real: int, synthetic: int, columns: int, receipt: Receipt) -> str:
-    rows = [
-        ("Public sample", f"{real:,}", "rows, as they are"),
-        ("Synthetic", f"{synthetic:,}", "rows, drawn from the generator"),
-        ("Columns", f"{columns:,}", "in both"),
-        ("Epsilon", f"{receipt['epsilon']:g}", f"delta {receipt['delta']:g}"),
-    ]
-    return "".join(
-        f"<div><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>"
-        for name, value, more in rows
+def _lead(receipt: Receipt, note: str | None) -> str:
+    guarantee = html.escape(receipt["guarantee"])
+    below = f"<p class='note' dir='auto'>{html.escape(note)}</p>" if note else ""
+    return (
+        f'<p class="lead">Synthetic rows with <strong>{guarantee}</strong>, beside a public '
+        f"sample.</p>\n{below}"
     )
 
 
@@ -233,17 +233,12 @@ def _row(marginal: Marginal) -> str:
     )
 
 
-def _promise(receipt: Receipt) -> str:
+def _promise(receipt: Receipt) -> list[str]:
     """The guarantee in plain words, and what it does not cover."""
-    card = {line.name: line for line in receipt._lines}
-    said = [
+    return [
         f"The synthetic rows were drawn from a release with {receipt['guarantee']}.",
-        f"In plain words: compare two tables that differ by {receipt['neighbours']}. Whatever "
-        f"somebody may read off the synthetic rows is at most {_factor(receipt['epsilon'])} times "
-        f"as likely with the one as with the other{_about_delta(receipt)}, and the other way "
-        "round.",
+        plain_words(receipt, "the synthetic rows"),
         "The public sample and the distances to it are exact: nothing on this page protects the "
         "sample.",
-        _sentence(f"the budget is {card['budget'].value}; {card['budget'].meaning}."),
+        budget_words(receipt),
     ]
-    return f"<ul class='promise'>{''.join(f'<li>{html.escape(s)}</li>' for s in said)}</ul>"

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
-import math
-from importlib import resources
 from pathlib import Path
-from string import Template
 
 import pandas as pd
 
 from dpframe.errors import ParameterError
+from dpframe.frontends.report_parts import (
+    asset,
+    budget_words,
+    document,
+    hash_of,
+    plain_words,
+    spent,
+)
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
-from dpframe.quantities import Quantity, shown
 from dpframe.receipt import Receipt
 
 NUMBERS = ("residual", "count", "lower", "upper")
 SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")
+LEAD = '<p class="lead">Noisy counts with <strong>{}</strong>.</p>'
 
 
 def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> str:
@@ -53,18 +56,21 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     """
     hierarchy = as_hierarchy(receipt["hierarchy"])
     nodes = _nodes(frame, receipt, hierarchy)
-    style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
-    return Template(_asset("page.html")).substitute(
-        title=html.escape(title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}"),
-        guarantee=html.escape(receipt["guarantee"]),
+    script = "\n".join(asset(name) for name in SCRIPTS)
+    return document(
+        asset("page.html"),
+        title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
+        lead=LEAD.format(html.escape(receipt["guarantee"])),
         figures=_figures(frame, receipt),
         promise=_promise(receipt),
-        card=_card(receipt),
-        data=_embedded(nodes),
-        style=style,
-        style_hash=_hash(style),
-        script=script,
-        script_hash=_hash(script),
+        receipt=receipt,
+        style=asset("page.css"),
+        policy=f"; script-src 'sha256-{hash_of(script)}'",
+        before='<a class="skip" href="#nodes">Skip to the table</a>',
+        after=(
+            f'<script type="application/json" id="data">{_embedded(nodes)}</script>\n'
+            f'<script type="module">{script}</script>'
+        ),
     )
 
 
@@ -119,7 +125,7 @@ def _embedded(facts: dict[str, object]) -> str:
 # -- words ---------------------------------------------------------------------------------------
 
 
-def _figures(frame: pd.DataFrame, receipt: Receipt) -> str:
+def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]]:
     rows = []
     what = receipt["counts"].split(",")[0]
     total = frame[frame["level"] == 0]
@@ -134,24 +140,18 @@ def _figures(frame: pd.DataFrame, receipt: Receipt) -> str:
     if receipt["threshold"] is not None:
         kind = "noisy" if receipt["mechanism"].startswith("tree-") else "residual"
         rows.append(("Threshold", f"{receipt['threshold']:,}", f"{kind} {what}"))
-    rows.append(("Epsilon", f"{receipt['epsilon']:g}", f"delta {receipt['delta']:g}"))
-    return "".join(
-        f"<div><dt>{html.escape(name)}</dt>"
-        f"<dd>{html.escape(value)}<small>{html.escape(more)}</small></dd></div>"
-        for name, value, more in rows
-    )
+    return [*rows, spent(receipt)]
 
 
-def _promise(receipt: Receipt) -> str:
+def _promise(receipt: Receipt) -> list[str]:
     """The guarantee in plain words; every number and reservation is one of the receipt."""
     card = {line.name: line for line in receipt._lines}
+    intervals = receipt["intervals"]
     said = [
         f"The numbers on this page were released with {receipt['guarantee']}.",
-        f"In plain words: compare two tables that differ by {receipt['neighbours']}. Whatever "
-        f"somebody may read off this page is at most {_factor(receipt['epsilon'])} times as "
-        f"likely with the one as with the other{_about_delta(receipt)}, and the other way round.",
+        plain_words(receipt, "this page"),
         f"The counts are of {receipt['counts']}. {_about_noise(receipt)}",
-        f"{_sentence(receipt['intervals'])} ({_percent(receipt)}).",
+        f"{intervals[:1].upper()}{intervals[1:]} ({_percent(receipt)}).",
     ]
     if {"certainly reported", "never reported"} <= card.keys():
         said.append(
@@ -159,12 +159,7 @@ def _promise(receipt: Receipt) -> str:
             f"{card['certainly reported'].value} or more is certainly reported, one below "
             f"{card['never reported'].value} never is."
         )
-    said.append(f"The budget is {card['budget'].value}; {card['budget'].meaning}.")
-    return f"<ul class='promise'>{''.join(f'<li>{html.escape(s)}</li>' for s in said)}</ul>"
-
-
-def _about_delta(receipt: Receipt) -> str:
-    return f", plus a probability of {receipt['delta']:g}" if receipt["delta"] else ""
+    return [*said, budget_words(receipt)]
 
 
 def _about_noise(receipt: Receipt) -> str:
@@ -176,36 +171,5 @@ def _about_noise(receipt: Receipt) -> str:
     return "They carry noise on purpose, and can be negative."
 
 
-def _card(receipt: Receipt) -> str:
-    lines: list[Quantity] = receipt._lines
-    return "".join(
-        f"<tr><th scope='row'>{html.escape(line.name)}</th>"
-        f"<td>{html.escape(shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
-        for line in lines
-    )
-
-
 def _percent(receipt: Receipt) -> str:
     return f"{100 * receipt['confidence']:.6g} %"
-
-
-def _factor(epsilon: float) -> str:
-    """e^epsilon to four digits, rounded up: a smaller factor would promise more."""
-    factor = math.exp(epsilon)
-    unit = 10.0 ** (math.floor(math.log10(factor)) - 3)
-    return f"{math.ceil(factor / unit) * unit:,.4g}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-# -- assets --------------------------------------------------------------------------------------
-
-
-def _asset(name: str) -> str:
-    return (resources.files("dpframe.frontends") / "report_assets" / name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

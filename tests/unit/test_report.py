@@ -17,7 +17,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.errors import ParameterError
-from dpframe.frontends.report import _factor, page, write_report
+from dpframe.frontends.report import page, write_report
+from dpframe.frontends.report_parts import factor
 from dpframe.receipt import Receipt
 from dpframe.testing import seeded_noise
 
@@ -237,7 +238,7 @@ def test_the_promise_is_the_receipts(arguments: dict[str, Any]) -> None:
     assert receipt["budget"] in said
     bounds = {name: value for name, value, _ in receipt["card"]}
     assert ("certainly reported" in said) is ("certainly reported" in bounds)
-    known = json.dumps(receipt.to_dict()) + _factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
+    known = json.dumps(receipt.to_dict()) + factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
     for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
         assert number in known or float(number) == 100 * receipt["confidence"]
 
@@ -245,7 +246,7 @@ def test_the_promise_is_the_receipts(arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("epsilon", [1e-4, 0.01, 0.3, 1.0, math.log(2), 2.0, 5.0, 13.7, 50.0])
 def test_factors_are_rounded_up(epsilon: float) -> None:
     """Never below e^epsilon, and within a thousandth of it."""
-    shown = float(_factor(epsilon).replace(",", ""))
+    shown = float(factor(epsilon).replace(",", ""))
     assert math.exp(epsilon) * (1 - 1e-12) <= shown <= math.exp(epsilon) * 1.0011
 
 
@@ -351,7 +352,7 @@ def test_the_promise_of_tree_counts_is_the_receipts(arguments: dict[str, Any]) -
     assert receipt["intervals"][1:] in said
     assert receipt["budget"] in said
     assert "Heavy hitters" not in text
-    known = json.dumps(receipt.to_dict()) + _factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
+    known = json.dumps(receipt.to_dict()) + factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
     for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
         assert number in known or float(number) == 100 * receipt["confidence"]
 
