@@ -103,3 +103,10 @@ def per_record(budget: Budget, moves: int) -> Budget:
         epsilon = math.nextafter(epsilon, 0.0)
     delta = budget.delta * math.expm1(epsilon) / math.expm1(budget.epsilon)
     return Budget(epsilon=epsilon, delta=delta * (1 - 1e-12))
+
+
+def group_delta(budget: Budget, moves: int, delta: float) -> float:
+    """Delta of a group whose records cost ``delta`` each, at most that of the budget."""
+    if budget.delta == 0:
+        return 0.0
+    return budget.delta * min(1.0, delta / per_record(budget, moves).delta)

@@ -6,14 +6,14 @@ This module sees no data: it may import the mathematics, never a source (a test 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
-from dpframe.accounting.compose import Profile, group_profile
+from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws, level_profile
 from dpframe.accounting.sketches import SketchLaws
-from dpframe.budget import Budget, PrivacyUnit, per_record
+from dpframe.budget import Budget, PrivacyUnit, group_delta
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import (
     level_histograms,
@@ -49,10 +49,6 @@ __all__ = [
 
 Counted = CountTree | tuple[SketchState, ...]
 """What a mechanism starts from: the true counts above a band, or one sketch a level. Private."""
-
-PROFILE_POINTS = 40
-"""Steps of the privacy profile, from epsilon 0 to that of one record."""
-
 
 _OneNoise = (LevelLaws, SketchLaws, GshmLaws)
 """Laws that decide and publish with one draw."""
@@ -133,8 +129,7 @@ class Plan:
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         if isinstance(self.laws, GshmLaws):
             return self.laws.delta
-        record = per_record(self.budget, self.unit.moves)
-        return self.budget.delta * min(1.0, self.laws.delta / record.delta)
+        return group_delta(self.budget, self.unit.moves, self.laws.delta)
 
     @cached_property
     def profile(self) -> Profile:
@@ -143,27 +138,23 @@ class Plan:
         Exact curves for one histogram a level and for records; shares and tables that are too
         long for the recursion have the single point of the budget.
         """
-        whole: Profile = ((self.budget.epsilon, self.budget.delta),)
-        record = per_record(self.budget, self.unit.moves)
-        epsilons = [record.epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS + 1)]
+        laws = self.laws
+        if isinstance(laws, LevelLaws | SketchLaws) or (
+            isinstance(laws, Laws) and offline_hhh.has_profile(laws)
+        ):
+            return whole_profile(self.budget, self.unit.moves, self._curve)
+        return ((self.budget.epsilon, self.budget.delta),)
+
+    def _curve(self, epsilons: list[float]) -> Profile:
+        """Delta of one record at each of epsilons."""
         if isinstance(self.laws, LevelLaws):
             levels = self.height + self.remainder
-            points = level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
-        elif isinstance(self.laws, Laws) and offline_hhh.has_profile(self.laws):
-            points = tuple(
-                (
-                    e,
-                    offline_hhh.cost(
-                        self.laws, height=self.height, epsilon=e, remainder=self.remainder
-                    ),
-                )
-                for e in epsilons
-            )
-        elif isinstance(self.laws, SketchLaws):
-            points = tuple((e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons)
-        else:
-            return whole
-        return (*group_profile(points[:-1], self.unit.moves), *whole)
+            return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
+        if isinstance(self.laws, SketchLaws):
+            return tuple((e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons)
+        assert isinstance(self.laws, Laws)
+        cost = partial(offline_hhh.cost, self.laws, height=self.height, remainder=self.remainder)
+        return tuple((e, cost(epsilon=e)) for e in epsilons)
 
     def run(self, counted: object) -> NoisyNodes:
         """The only noisy step."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.compose import Profile, group_profile
+from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.gshm import GshmLaws, gshm_delta, gshm_laws
 from dpframe.accounting.sketch_lattice import (
     LARGEST_TABLE,
@@ -22,7 +22,7 @@ from dpframe.accounting.sketch_lattice import (
 )
 from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_delta, sketch_laws
-from dpframe.budget import Budget, per_record
+from dpframe.budget import Budget, group_delta, per_record
 from dpframe.errors import BudgetError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import merged_streaming
@@ -41,8 +41,6 @@ from dpframe.tree import NoisyNodes
 Structure = Literal["variant", "standard", "sum", "bounded", "users"]
 """What a record can change: a stream's sketch (two kinds), a merge (two ways), users' sets."""
 
-PROFILE_POINTS = 40
-"""Steps of the privacy profile, from epsilon 0 to that of one record."""
 
 LEAST_EPSILON = 1e-4
 """Of a record; below it the tables of the noise get too long."""
@@ -110,17 +108,16 @@ class SketchPlan:
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         if isinstance(self.laws, PureLaws):
             return 0.0
-        record = per_record(self.budget, self.max_contributions)
-        return self.budget.delta * min(1.0, self.laws.delta / record.delta)
+        return group_delta(self.budget, self.max_contributions, self.laws.delta)
 
     @cached_property
     def profile(self) -> Profile:
         """What the release keeps at smaller epsilons too, for composing it with others."""
-        epsilon = per_record(self.budget, self.max_contributions).epsilon
-        points = [epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS)]
-        found = tuple((e, self._delta(e)) for e in points)
-        whole = self.budget.epsilon, self.budget.delta
-        return (*group_profile(found, self.max_contributions), whole)
+        return whole_profile(
+            self.budget,
+            self.max_contributions,
+            lambda epsilons: [(e, self._delta(e)) for e in epsilons],
+        )
 
     def _delta(self, epsilon: float) -> float:
         laws = self.laws

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from dpframe.accounting.compose import Profile, group_profile
+from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.relative import RelativeLaws, relative_laws
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, tree_laws
-from dpframe.budget import Budget, PrivacyUnit, per_record
+from dpframe.budget import Budget, PrivacyUnit, group_delta, per_record
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import hhh_counts, level_counts, relative_counts
@@ -27,7 +27,6 @@ from dpframe.tree import CountTree, ListedNodes, NoisyTree
 TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
 TREE_MECHANISMS: tuple[str, ...] = get_args(TreeMechanism)
 
-PROFILE_POINTS = 40
 LONGEST_PROFILE = 5_000
 """Entries of a table beyond which no whole privacy profile is computed, only its one point."""
 
@@ -112,10 +111,7 @@ class TreePlan:
     @property
     def delta_spent(self) -> float:
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
-        if self.budget.delta == 0:
-            return 0.0
-        record = per_record(self.budget, self.unit.moves)
-        return self.budget.delta * min(1.0, self.laws.delta / record.delta)
+        return group_delta(self.budget, self.unit.moves, self.laws.delta)
 
     @cached_property
     def profile(self) -> Profile:
@@ -127,10 +123,12 @@ class TreePlan:
         tables = [n for n in laws.noises if isinstance(n, NoiseTable)]
         if max(len(t.weights) for t in tables) > LONGEST_PROFILE:
             return whole
-        record = per_record(self.budget, self.unit.moves)
-        epsilons = [record.epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS)]
-        points = composed_profile(tables, epsilons=epsilons, step=record.epsilon * FINE_STEP)
-        return (*group_profile(points, self.unit.moves), *whole)
+        step = per_record(self.budget, self.unit.moves).epsilon * FINE_STEP
+        return whole_profile(
+            self.budget,
+            self.unit.moves,
+            lambda epsilons: composed_profile(tables, epsilons=epsilons, step=step),
+        )
 
     def run(self, counted: object) -> NoisyTree:
         """The only noisy step."""

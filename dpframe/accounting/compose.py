@@ -14,15 +14,20 @@ overspend ("Privacy Filters are Captured by Residues" 2026; tests/privacy/test_c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.budget import Budget, per_record
+
 Profile = tuple[tuple[float, float], ...]
 """Points (epsilon >= 0, delta), epsilon increasing."""
+
+PROFILE_POINTS = 40
+"""Points of a profile at epsilons below that of the budget."""
 
 LOSS_STEP = 1e-3
 """Grid of the composed privacy loss; rounding is upwards and of second order in the step."""
@@ -39,6 +44,16 @@ def group_profile(profile: Profile, moves: int) -> Profile:
         (moves * e, min(1.0, d * (math.expm1(moves * e) / math.expm1(e) if e else moves)))
         for e, d in profile
     )
+
+
+def whole_profile(
+    budget: Budget, moves: int, curve: Callable[[list[float]], Iterable[tuple[float, float]]]
+) -> Profile:
+    """The point of the budget, and points at smaller epsilons for groups of ``moves`` records;
+    ``curve`` gives those of one record."""
+    record = per_record(budget, moves)
+    points = tuple(curve([record.epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS)]))
+    return (*group_profile(points, moves), (budget.epsilon, budget.delta))
 
 
 def composed_epsilon(profiles: Iterable[tuple[Profile, int]], delta: float) -> float:
