@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 AnyPlan = Plan | TreePlan | SyntheticPlan
 
+AnyCounted = Counted | HotPartition
+"""True counts that one of these plans starts from. Private."""
+
 LEAST_CHARGE = 1e-18
 """Delta that a release with delta = 0 is charged: no ledger takes a charge of nothing."""
 
@@ -83,7 +86,7 @@ def _counted(source: object, plan: Plan | TreePlan, progress: bool) -> Counted:
 
 
 def released(
-    counted: Callable[[], Counted | HotPartition],
+    counted: Callable[[], AnyCounted],
     plan: AnyPlan,
     *,
     source: str,
@@ -112,7 +115,7 @@ def released(
 
 
 def _drawn(
-    counted: Callable[[], Counted | HotPartition],
+    counted: Callable[[], AnyCounted],
     plan: AnyPlan,
     source: str,
     ledger: Ledger | None,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
-from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
+from dpframe.errors import DpframeError, ParameterTypeError, SourceError
 from dpframe.frontends.arguments import chosen_ledger, release_name, whole
 from dpframe.frontends.duckdb_running import budget, draw, releases, replay, sketch
 from dpframe.frontends.duckdb_sessions import (
@@ -41,12 +41,12 @@ from dpframe.frontends.duckdb_types import (
     BUDGET,
     RELEASES,
     ROWS,
+    plan_sql,
 )
 from dpframe.frontends.heavy_hitters import flat_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
-from dpframe.receipt import Explanation
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
 from dpframe.tree_plan import TreePlan
@@ -194,11 +194,7 @@ def _explain_sql(
             columns=described,
             only=listed,
         )
-    rows = ", ".join(
-        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"
-        for q in Explanation(plan).lines
-    )
-    return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
+    return plan_sql(plan)
 
 
 def _heavy_sql(
@@ -222,12 +218,8 @@ def _heavy_sql(
 
 
 def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
-    if session.ledger is None:
-        raise ParameterError(
-            f"release := {name!r} needs a ledger, which keeps the result: "
-            "dpframe.register(con, ledger=...)."
-        )
-    return session.ledger.find(name, {**plan.request, "source": source.described}) is not None
+    request = {**plan.request, "source": source.described}
+    return session.ledger_for(name).find(name, request) is not None
 
 
 def _label_columns(plan: Plan | TreePlan) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from dpframe import _duck
 from dpframe.errors import ParameterError, SourceError
-from dpframe.frontends.duckdb_sessions import plan_of, session_of
+from dpframe.frontends.duckdb_sessions import Session, plan_of, session_of
 from dpframe.frontends.duckdb_types import (
     budget_rows,
     candidates,
@@ -18,7 +19,7 @@ from dpframe.frontends.duckdb_types import (
     result_rows,
 )
 from dpframe.plan import Counted, Plan
-from dpframe.release import released, replayed
+from dpframe.release import AnyCounted, AnyPlan, Release, released, replayed
 from dpframe.sources.keys import listed_counts
 from dpframe.sources.sketch_states import relation_states
 from dpframe.tree_plan import TreePlan
@@ -32,7 +33,7 @@ def draw(
 ) -> pa.Array:
     for collation in collations:
         _duck.check_collation(collation.as_py())
-    _check_one(calls)
+    check_one(calls)
     rows = zip(tokens.to_pylist(), calls.to_pylist(), lists, strict=True)
     return pa.concat_arrays(
         [_released(token, call, partial(_listed, listed)) for token, call, listed in rows]
@@ -51,15 +52,13 @@ def sketch(
     relations: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    _check_one(calls)
+    check_one(calls)
     rows = zip(*(c.to_pylist() for c in (tokens, calls, relations, paths)), strict=True)
     return pa.concat_arrays([_sketched(*row) for row in rows])
 
 
 def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
-    con = session_of(token).connection()
-    if con is None:
-        raise SourceError("this connection is closed.")
+    con = session_of(token).opened()
 
     def counted(plan: Plan | TreePlan) -> Counted:
         assert isinstance(plan, Plan)
@@ -69,7 +68,8 @@ def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
     return _released(token, call, counted)
 
 
-def _check_one(calls: pa.ChunkedArray) -> None:
+def check_one(calls: pa.ChunkedArray) -> None:
+    """Refuse what DuckDB would run once for each of several rows."""
     if len(calls) > 1:
         kind = json.loads(calls[0].as_py()).get("kind", "hhh")
         raise ParameterError(
@@ -79,12 +79,18 @@ def _check_one(calls: pa.ChunkedArray) -> None:
 
 
 def _released(token: str, call: str, counted: Callable[[Plan | TreePlan], Counted]) -> pa.Array:
-    """Charge, draw and remember one release."""
     session, facts = session_of(token), json.loads(call)
     plan = plan_of(facts["kind"], facts["arguments"], session)
+    return result_rows(charged_release(session, facts, plan, partial(counted, plan)))
+
+
+def charged_release(
+    session: Session, facts: Mapping[str, Any], plan: AnyPlan, counted: Callable[[], AnyCounted]
+) -> Release:
+    """One release for what a statement says of its call, remembered for ``dp_releases``."""
     result = session.context.copy().run(
         released,
-        partial(counted, plan),
+        counted,
         plan,
         source=facts["source"],
         ledger=session.ledger,
@@ -92,7 +98,7 @@ def _released(token: str, call: str, counted: Callable[[Plan | TreePlan], Counte
     )
     if session.ledger is None:
         session.receipts.append((result.receipt, facts["source"]))
-    return result_rows(result)
+    return result
 
 
 def replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:

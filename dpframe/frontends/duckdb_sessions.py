@@ -74,6 +74,22 @@ class Session:
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
     listed: dict[str, ListedNodes] = field(default_factory=dict)
 
+    def opened(self) -> DuckDBPyConnection:
+        """The connection, while it is open."""
+        con = self.connection()
+        if con is None:
+            raise SourceError("this connection is closed.")
+        return con
+
+    def ledger_for(self, name: str) -> Ledger:
+        """The ledger that keeps a release under a name."""
+        if self.ledger is None:
+            raise ParameterError(
+                f"release := {name!r} needs a ledger, which keeps the result: "
+                "dpframe.register(con, ledger=...)."
+            )
+        return self.ledger
+
 
 sessions: dict[str, Session] = {}
 tokens = itertools.count(1)
@@ -115,9 +131,7 @@ def arguments_of(
 
 
 def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str) -> pa.Table:
-    con = session.connection()
-    if con is None:
-        raise SourceError("this connection is closed.")
+    con = session.opened()
     wanted = hierarchy.source_columns
     if _duck.describe(con, table_source(name).relation, path) is None:
         raise ParameterError(

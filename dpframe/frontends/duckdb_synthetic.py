@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
-from dpframe.errors import ParameterError, SourceError
+from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import release_name
+from dpframe.frontends.duckdb_running import charged_release, check_one
 from dpframe.frontends.duckdb_sessions import (
     Session,
     described_by,
@@ -21,6 +22,7 @@ from dpframe.frontends.duckdb_sessions import (
     session_of,
     source_of,
 )
+from dpframe.frontends.duckdb_types import plan_sql
 from dpframe.frontends.generator import Generator
 from dpframe.frontends.synthesize import DEFAULT_SPLIT
 from dpframe.frontends.synthetic_arguments import (
@@ -30,10 +32,9 @@ from dpframe.frontends.synthetic_arguments import (
     shape_from,
     synthetic_plan_from,
 )
-from dpframe.receipt import Explanation
-from dpframe.release import released
 from dpframe.sources.codes import relation_codes, relation_schema
 from dpframe.sources.columns import require
+from dpframe.synthetic_plan import SyntheticPlan
 
 OURS = "system.main"
 
@@ -69,11 +70,8 @@ def synthesize_sql(
             f"n ({count}) is more than a statement can hold: at most {MOST}; from Python, "
             "dp.synthesize draws any number, in pieces."
         )
-    if name is not None and session.ledger is None:
-        raise ParameterError(
-            f"release := {name!r} needs a ledger, which keeps the result: "
-            "dpframe.register(con, ledger=...)."
-        )
+    if name is not None:
+        session.ledger_for(name)
     described = described_by(session, path, source)
     if described is None:
         refused = literal(
@@ -82,13 +80,9 @@ def synthesize_sql(
             "Python by dp.synthesize."
         )
         return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
-    types = dict(described)
-    require(wanted.domain.columns, list(types))
-    wanted.domain.check_types({c: types[c] for c in wanted.domain.columns})
-    call = json.dumps(
-        {"arguments": arguments, "n": count, "release": name, "source": source.described},
-        ensure_ascii=False,
-    )
+    types = _types(wanted, described)
+    facts = {"kind": "synthesize", "arguments": arguments, "n": count, "release": name}
+    call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
     where = f"{literal(source.relation)}, {literal(path)}"
     texts = f"{OURS}.__dpframe_rows({literal(token)}, {literal(call)}, {where})"
     columns = ", ".join(
@@ -107,14 +101,17 @@ def explain_synthesize_sql(
     if tbl is not None or query is not None:
         described = described_by(session, path, source_of(tbl, query))
         if described is not None:
-            types = dict(described)
-            require(wanted.domain.columns, list(types))
-            wanted.domain.check_types({c: types[c] for c in wanted.domain.columns})
-    lines = Explanation(_plan(wanted, arguments, None)).lines
-    rows = ", ".join(
-        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})" for q in lines
-    )
-    return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
+            _types(wanted, described)
+    return plan_sql(_plan(wanted, arguments, None))
+
+
+def _types(wanted: Asked, described: list[tuple[str, str]]) -> dict[str, str]:
+    """Types of the domain's columns, checked."""
+    found = dict(described)
+    require(wanted.domain.columns, list(found))
+    types = {c: found[c] for c in wanted.domain.columns}
+    wanted.domain.check_types(types)
+    return types
 
 
 def synthetic_rows(
@@ -124,11 +121,7 @@ def synthetic_rows(
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """While the statement runs: count, charge, draw, sample."""
-    if len(calls) > 1:
-        raise ParameterError(
-            "dp_synthesize would be drawn and charged once for each of several rows, as in a "
-            "subquery that uses columns from outside: join its result, or put it in a CTE."
-        )
+    check_one(calls)
     rows = zip(*(c.to_pylist() for c in (tokens, calls, relations, paths)), strict=True)
     return pa.concat_arrays([_rows(*row) for row in rows])
 
@@ -147,22 +140,16 @@ def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
 
 
 def _drawn(session: Session, facts: dict[str, Any], relation: str, path: str) -> pa.Table:
-    con = session.connection()
-    if con is None:
-        raise SourceError("this connection is closed.")
     wanted = _asked(facts["arguments"])
-    with _duck.beside(con, relation, path, "the source") as rows:
+    with _duck.beside(session.opened(), relation, path, "the source") as rows:
         schema = relation_schema(rows, wanted.domain)
         plan = _plan(wanted, facts["arguments"], schema)
-        result = released(
-            lambda: relation_codes(rows, wanted.domain, plan.sketch(), plan.unit),
+        result = charged_release(
+            session,
+            facts,
             plan,
-            source=facts["source"],
-            ledger=session.ledger,
-            name=facts["release"],
+            lambda: relation_codes(rows, wanted.domain, plan.sketch(), plan.unit),
         )
-    if session.ledger is None:
-        session.receipts.append((result.receipt, facts["source"]))
     return Generator(result, wanted, schema, {}).sample_arrow(facts["n"])
 
 
@@ -189,7 +176,7 @@ def _asked(arguments: Mapping[str, Any]) -> Asked:
     return asked(arguments["columns"], depth=arguments["depth"], keys=arguments["keys"])
 
 
-def _plan(wanted: Asked, arguments: Mapping[str, Any], schema: pa.Schema | None) -> Any:
+def _plan(wanted: Asked, arguments: Mapping[str, Any], schema: pa.Schema | None) -> SyntheticPlan:
     given = {name: arguments[name] for name in ("k", "width")}
     rows = 1 if arguments["rows"] is None else arguments["rows"]
     seed = 0 if schema is None else None  # what is bound or explained hashes nothing

@@ -1,4 +1,4 @@
-"""Rows that cross between DuckDB and Python: candidates in, results, budgets and releases out."""
+"""Rows that cross between DuckDB and Python: candidates in, results, plans and ledgers out."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dpframe._sql import literal
 from dpframe.errors import SourceError
 from dpframe.ledger import Ledger
-from dpframe.receipt import Receipt
+from dpframe.plan import Plan
+from dpframe.receipt import Explanation, Receipt
 from dpframe.release import Release
 from dpframe.sources.tables import tree_of
+from dpframe.synthetic_plan import SyntheticPlan
 from dpframe.tree import CountTree
+from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +36,15 @@ RELEASES = (
     "mechanism VARCHAR, hierarchy VARCHAR, neighbours VARCHAR, epsilon DOUBLE, delta DOUBLE, "
     "stored BOOLEAN, receipt VARCHAR)[]"
 )
+
+
+def plan_sql(plan: Plan | TreePlan | SyntheticPlan) -> str:
+    """SQL of a plan, as rows."""
+    rows = ", ".join(
+        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"
+        for q in Explanation(plan).lines
+    )
+    return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
 
 def candidates(listed: pa.ListScalar) -> CountTree:
