@@ -10,10 +10,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.domains._axis import Codes, Counts, Mask
+from dpframe.domains._axis import MAX_BITS, USUAL_BITS, Axis, Codes, Counts, Mask
 from dpframe.noise import PublicRandom
 
 Reals = NDArray[np.float64]
+
+
+class IntervalAxis(Axis):
+    """One column in declared bounds, halved at most ``limit`` times."""
+
+    column: str
+    limit: int | None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def bits(self) -> int:
+        return self.limit or MAX_BITS
+
+    @property
+    def usual(self) -> int:
+        return self.limit or USUAL_BITS
 
 
 def cell_of(offset: Reals, width: float, bits: int) -> Codes:

@@ -12,19 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.domains._axis import (
-    MAX_BITS,
-    USUAL_BITS,
-    Axis,
-    Codes,
-    Counts,
-    Mask,
-    check_limit,
-    is_text,
-    plain,
-    refuse,
+from dpframe.domains._axis import Codes, Counts, Mask, check_limit, is_text, plain, refuse
+from dpframe.domains._intervals import (
+    IntervalAxis,
+    Reals,
+    begins,
+    cell_of,
+    edges,
+    settled,
+    whole_points,
 )
-from dpframe.domains._intervals import Reals, begins, cell_of, edges, settled, whole_points
 from dpframe.domains._read import asked, distinct, whole
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import number
@@ -37,7 +34,7 @@ WIDEST = 2.0**62
 
 
 @dataclass(frozen=True)
-class NumberAxis(Axis):
+class NumberAxis(IntervalAxis):
     """Halves of [lower, upper); values outside count in the nearest cell.
 
     NULL, NaN and text that is no number are missing. Columns of whole numbers give whole numbers
@@ -55,18 +52,6 @@ class NumberAxis(Axis):
         object.__setattr__(self, "lower", checked.lower)
         object.__setattr__(self, "upper", checked.upper)
         check_limit("number", self.limit)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    @property
-    def bits(self) -> int:
-        return self.limit or MAX_BITS
-
-    @property
-    def usual(self) -> int:
-        return self.limit or USUAL_BITS
 
     @property
     def spec(self) -> str:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from dpframe import _duck
 from dpframe.domains._axis import Counts
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.stream_keys import level_keys
 
 Steps = tuple[dict[str, str], ...]
 
@@ -72,18 +73,11 @@ def level_texts(values: pa.Array, hierarchy: Hierarchy) -> list[pa.Array]:
     for what is missing or malformed, below that for a level which the value does not have."""
     kind = duckdb_type(values)
     hierarchy.check_types((kind,))
-    steps = [*hierarchy.key_steps(("c0",), (kind,))]
-    depth = hierarchy.depth(("k1",))
-    if depth is not None:
-        steps.append({"d": depth})
-    key, shown = "k1", {hierarchy.height: "k1"}
-    for level in range(hierarchy.height - 1, 0, -1):
-        steps.append({f"l{level}": hierarchy.coarser(level, (key,))[0]})
-        key = shown[level] = f"l{level}"
-    texts = []
-    for level in range(1, hierarchy.height + 1):
-        text = f"CAST({hierarchy.texts(level, (shown[level],), (kind,))[0]} AS VARCHAR)"
-        text = f"CASE WHEN d >= {level} THEN {text} END" if depth is not None else text
-        texts.append(f"{text} AS t{level}")
-    found = asked(values, tuple(steps), ", ".join(texts))
+
+    def text(level: int, columns: tuple[str, ...]) -> str:
+        return f"CAST({hierarchy.texts(level, columns, (kind,))[0]} AS VARCHAR)"
+
+    steps, texts = level_keys(hierarchy, ("k1",), text)
+    named = ", ".join(f"{sql} AS t{level}" for level, sql in enumerate(texts, 1))
+    found = asked(values, (*hierarchy.key_steps(("c0",), (kind,)), *steps), named)
     return [whole(column).cast(pa.large_string()) for column in found.columns]

@@ -12,19 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.domains._axis import (
-    MAX_BITS,
-    USUAL_BITS,
-    Axis,
-    Codes,
-    Counts,
-    Mask,
-    check_limit,
-    is_text,
-    plain,
-    refuse,
-)
-from dpframe.domains._intervals import Reals, begins, cell_of, settled, whole_points
+from dpframe.domains._axis import Codes, Counts, Mask, check_limit, is_text, plain, refuse
+from dpframe.domains._intervals import IntervalAxis, Reals, begins, cell_of, settled, whole_points
 from dpframe.domains._read import asked, distinct, duckdb_type, whole
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import date
@@ -48,7 +37,7 @@ TICKS = {
 
 
 @dataclass(frozen=True)
-class TimeAxis(Axis):
+class TimeAxis(IntervalAxis):
     """Halves of [lower, upper), in UTC; times outside count in the nearest cell.
 
     NULL and text that is no time are missing. What comes back is a whole number of the units of
@@ -69,18 +58,6 @@ class TimeAxis(Axis):
                 f"time: lower ({written(self.lower)}) must be before upper ({written(self.upper)})."
             )
         check_limit("time", self.limit)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    @property
-    def bits(self) -> int:
-        return self.limit or MAX_BITS
-
-    @property
-    def usual(self) -> int:
-        return self.limit or USUAL_BITS
 
     @property
     def spec(self) -> str:

@@ -1,11 +1,15 @@
-"""One text for a node of a level, as sketches hold it: equal nodes have equal texts.
+"""The nodes of a row in SQL, and one text for a node, as sketches hold it.
 
-``packed`` writes it in SQL from the texts of the node, ``texts_of`` takes it apart again.
+``level_keys`` goes from the finest node of a row to those above. ``packed`` writes a text from the
+texts of a node, equal ones for equal nodes; ``texts_of`` takes it apart again.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+
+from dpframe.hierarchy._base import Hierarchy
 
 INVALID_KEY = "!"
 """Stands for a NULL key; every other key starts with VALUE."""
@@ -19,6 +23,27 @@ def packed(texts: tuple[str, ...]) -> str:
         return f"coalesce('{VALUE}' || {texts[0]}, '{INVALID_KEY}')"
     listed = ", ".join(f"CAST({text} AS VARCHAR)" for text in texts)
     return f"CAST(to_json(list_value({listed})) AS VARCHAR)"
+
+
+def level_keys(
+    hierarchy: Hierarchy, finest: tuple[str, ...], key: Callable[[int, tuple[str, ...]], str]
+) -> tuple[list[dict[str, str]], list[str]]:
+    """SQL of the nodes of a row from the columns of its finest key.
+
+    First columns to add, name to SQL, one step after the other. Then ``key`` of each level and its
+    columns, coarse to fine, NULL at levels that a row does not have.
+    """
+    depth = hierarchy.depth(finest)
+    steps = [] if depth is None else [{"d": depth}]
+    columns = {hierarchy.height: finest}
+    for level in range(hierarchy.height - 1, 0, -1):
+        coarser = hierarchy.coarser(level, columns[level + 1])
+        columns[level] = tuple(f"l{level}_{i + 1}" for i in range(len(coarser)))
+        steps.append(dict(zip(columns[level], coarser, strict=True)))
+    keys = [key(level, columns[level]) for level in range(1, hierarchy.height + 1)]
+    if depth is not None:
+        keys = [f"CASE WHEN d >= {level} THEN {sql} END" for level, sql in enumerate(keys, 1)]
+    return steps, keys
 
 
 def texts_of(key: str, width: int) -> tuple[str | None, ...]:

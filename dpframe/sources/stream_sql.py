@@ -12,7 +12,7 @@ from __future__ import annotations
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy.stream_keys import packed
+from dpframe.hierarchy.stream_keys import level_keys, packed
 from dpframe.sources.rollup_sql import exact, sample, source_sql, user_pairs
 
 
@@ -86,22 +86,14 @@ def _levels(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str)
     where = ""
     if hierarchy.on_invalid == "drop":
         where = " WHERE " + " AND ".join(f"{key} IS NOT NULL" for key in finest)
-    depth = hierarchy.depth(finest)
-    if depth is not None:
-        query = _with(query, {"d": depth})
-    keys, shown = finest, {hierarchy.height: finest}
-    for level in range(hierarchy.height - 1, 0, -1):
-        above = hierarchy.coarser(level, keys)
-        names = tuple(f"l{level}_{i + 1}" for i in range(len(above)))
-        query = _with(query, dict(zip(names, above, strict=True)))
-        keys = shown[level] = names
-    selects = []
-    for level in range(1, hierarchy.height + 1):
-        texts = hierarchy.texts(level, shown[level], types)
-        key = packed(texts[: len(shown[level])])
-        if depth is not None:
-            key = f"CASE WHEN d >= {level} THEN {key} END"
-        selects.append(f"{key} AS l{level}")
+
+    def key(level: int, columns: tuple[str, ...]) -> str:
+        return packed(hierarchy.texts(level, columns, types)[: len(columns)])
+
+    steps, keys = level_keys(hierarchy, finest, key)
+    for step in steps:
+        query = _with(query, step)
+    selects = [f"{sql} AS l{level}" for level, sql in enumerate(keys, 1)]
     return f"SELECT {kept}{', '.join(selects)} FROM {query}{where}"
 
 
