@@ -2,63 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
 from dpframe.frontends import cli
-from dpframe.release import receipt_of
 from dpframe.testing import seeded_noise
+from tests.doors import Answer, Door, World, accessor, command, function, public, rows, sql
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
-
-Answer = tuple[pd.DataFrame, dict[str, Any]]
-
-
-def rows() -> pd.DataFrame:
-    """1,500 rows in which every kind of hierarchy finds heavy hitters at several levels."""
-    generator = np.random.default_rng(11)
-    n = 1_500
-    heavy = (generator.zipf(1.5, n) - 1) % 40
-    day = pd.Timestamp("2013-01-01")
-    return pd.DataFrame(
-        {
-            "who": pd.Series([f"user {i}" for i in generator.integers(0, 600, n)], dtype="str"),
-            "ip": pd.Series(
-                [f"10.{i % 3}.{i}.7" if i % 5 else f"2001:db8:{i:x}::1" for i in heavy]
-            ),
-            "path": pd.Series([None if i == 9 else f"a/{i % 4}/{i}" for i in heavy], dtype="str"),
-            "host": pd.Series([f"h{i}.net{i % 3}.Example.org" for i in heavy], dtype="str"),
-            "zip": pd.Series([f"{90000 + 111 * i}" for i in heavy], dtype="str"),
-            "when": pd.Series([day + pd.Timedelta(hours=int(i)) for i in heavy]).astype(
-                "datetime64[us]"
-            ),
-            "id": generator.integers(0, 600, n),
-            "amount": heavy + 0.5,
-            "year": 2000 + heavy % 3,
-        }
-    )
-
-
-@dataclass(frozen=True)
-class World:
-    """The same rows in everything that a front door reads."""
-
-    frame: pd.DataFrame
-    parquet: Path
-    con: duckdb.DuckDBPyConnection
 
 
 @pytest.fixture(scope="module")
@@ -79,55 +39,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 # -- doors ---------------------------------------------------------------------------------------
 
 
-def accessor(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-    result = world.frame.dp.hhh(hierarchy, **arguments)
-    return result, result.dp.receipt.to_dict()
-
-
-def function(source: Callable[[World], object]) -> Callable[..., Answer]:
-    def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-        result = dp.hhh(source(world), hierarchy, **arguments)
-        return result, result.attrs["dp"]
-
-    return door
-
-
 def command_line(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-    out = world.parquet.with_name("out.parquet")
     flags = [
         "--no-remainder" if value is False else f"--{name.replace('_', '-')}={value}"
         for name, value in arguments.items()
     ]
-    assert cli.main(["hhh", str(world.parquet), hierarchy, *flags, "-o", str(out), "--quiet"]) == 0
-    receipt = receipt_of(pq.read_schema(out).metadata)
-    assert receipt is not None
-    return pd.read_parquet(out), receipt.to_dict()
+    return command(world, "hhh", hierarchy, flags)
 
 
-def sql(source: str) -> Callable[..., Answer]:
-    def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-        dp.register(world.con)  # here: a connection draws as the context of its registration does
-        named = "".join(f", {name} := ${name}" for name in arguments)
-        statement = f"SELECT * FROM dp_hhh({source}, hierarchy := $hierarchy{named})"
-        result = world.con.execute(statement, {"hierarchy": hierarchy, **arguments}).df()
-        newest = "SELECT receipt FROM dp_releases() ORDER BY number DESC LIMIT 1"
-        return result, json.loads(world.con.execute(newest).fetchall()[0][0])
-
-    return door
-
-
-DOORS: dict[str, Callable[..., Answer]] = {
-    "accessor": accessor,
-    "function, pandas": function(lambda world: world.frame),
-    "function, Arrow": function(lambda world: pa.Table.from_pandas(world.frame)),
-    "function, DuckDB relation": function(lambda world: world.con.table("visits")),
-    "function, file": function(lambda world: world.parquet),
+DOORS: dict[str, Door] = {
+    "accessor": accessor("hhh"),
+    "function, pandas": function("hhh", lambda world: world.frame),
+    "function, Arrow": function("hhh", lambda world: pa.Table.from_pandas(world.frame)),
+    "function, DuckDB relation": function("hhh", lambda world: world.con.table("visits")),
+    "function, file": function("hhh", lambda world: world.parquet),
     "command line": command_line,
-    "SQL, table": sql("'visits'"),
-    "SQL, view": sql("'seen'"),
-    "SQL, registered frame": sql("'registered'"),
-    "SQL, quoted name": sql("""'"my ""odd"" schema"."visits; --"'"""),
-    "SQL, query": sql("query := 'SELECT * FROM visits -- all'"),
+    "SQL, table": sql("hhh", "'visits'"),
+    "SQL, view": sql("hhh", "'seen'"),
+    "SQL, registered frame": sql("hhh", "'registered'"),
+    "SQL, quoted name": sql("hhh", """'"my ""odd"" schema"."visits; --"'"""),
+    "SQL, query": sql("hhh", "query := 'SELECT * FROM visits -- all'"),
 }
 
 # -- the law -------------------------------------------------------------------------------------
@@ -157,13 +88,6 @@ CASES = [
     *((h, unit, UNITS[unit]) for h in HIERARCHIES for unit in UNITS),
     *(("path:path", other, OTHERS[other]) for other in OTHERS),
 ]
-
-OF_ITS_OWN = ("release_id", "time")
-"""What two receipts of the same plan may differ in."""
-
-
-def public(receipt: dict[str, Any]) -> dict[str, Any]:
-    return {name: fact for name, fact in receipt.items() if name not in OF_ITS_OWN}
 
 
 @pytest.mark.parametrize(

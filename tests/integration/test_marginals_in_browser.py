@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,21 +15,12 @@ from tests.integration.test_report_in_browser import (
     Page,
     _screen,
     chromium,
+    page,
 )
 
-__all__ = ["chromium"]
+__all__ = ["chromium", "page"]
 
 BOUNDS = {"distance": (0, 5000), "ts": ("2013-01-01", "2014-01-01")}
-
-
-@pytest.fixture
-def page(chromium: Any, tmp_path: Path) -> Iterator[Page]:
-    page = Page(chromium, tmp_path)
-    yield page
-    said, asked = page.logs()
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
-    assert page.js("performance.getEntriesByType('resource').length") == 0
 
 
 def opened(page: Page, labels: list[str], width: int, dark: bool = False) -> None:

@@ -18,32 +18,9 @@ import pytest
 import dpframe as dp
 from dpframe.errors import SourceError
 from dpframe.testing import seeded_noise
+from tests.doors import rows
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
-
-
-def rows() -> pd.DataFrame:
-    """3,000 rows in which every kind of hierarchy finds heavy hitters at several levels."""
-    generator = np.random.default_rng(11)
-    n = 3_000
-    heavy = (generator.zipf(1.5, n) - 1) % 40
-    day = pd.Timestamp("2013-01-01")
-    return pd.DataFrame(
-        {
-            "who": pd.Series([f"user {i}" for i in generator.integers(0, 600, n)], dtype="str"),
-            "ip": pd.Series(
-                [f"10.{i % 3}.{i}.7" if i % 5 else f"2001:db8:{i:x}::1" for i in heavy]
-            ),
-            "path": pd.Series([None if i == 9 else f"a/{i % 4}/{i}" for i in heavy], dtype="str"),
-            "host": pd.Series([f"h{i}.net{i % 3}.Example.org" for i in heavy], dtype="str"),
-            "zip": pd.Series([f"{90000 + 111 * i}" for i in heavy], dtype="str"),
-            "when": pd.Series([day + pd.Timedelta(hours=int(i)) for i in heavy]).astype(
-                "datetime64[us]"
-            ),
-            "amount": heavy + 0.5,
-            "year": 2000 + heavy % 3,
-        }
-    )
 
 
 HIERARCHIES = [
@@ -65,7 +42,7 @@ UNITS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
-    frame = rows()
+    frame = rows(3_000)
     folder = tmp_path_factory.mktemp("rows's")  # a quote in the path
     table = pa.Table.from_pandas(frame, preserve_index=False)
     frame.to_parquet(folder / "rows.parquet")
@@ -199,7 +176,7 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
 
 
 def test_upper_case_endings_are_known(tmp_path: Path) -> None:
-    rows().to_parquet(tmp_path / "rows.parquet")
+    rows(3_000).to_parquet(tmp_path / "rows.parquet")
     shutil.move(tmp_path / "rows.parquet", tmp_path / "ROWS.PARQUET")
     assert len(dp.hhh(tmp_path / "ROWS.PARQUET", "path:path", **BUDGET)) > 1
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +23,21 @@ from dpframe.postprocess.tidy import TEXT
 from dpframe.receipt import Receipt
 from dpframe.release import receipt_of
 from dpframe.testing import seeded_noise
-from tests.integration.test_front_doors import Answer, public, rows
+from tests.doors import (
+    Answer,
+    Door,
+    World,
+    accessor,
+    command,
+    function,
+    in_sql,
+    public,
+    rows,
+    sql,
+)
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 PURE: dict[str, Any] = {"epsilon": 1.0}
-
-
-@dataclass(frozen=True)
-class World:
-    """The same rows in everything that a front door reads."""
-
-    frame: pd.DataFrame
-    parquet: Path
-    con: duckdb.DuckDBPyConnection
 
 
 def weighted() -> pd.DataFrame:
@@ -64,27 +65,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 # -- doors ---------------------------------------------------------------------------------------
 
 
-def accessor(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-    result = world.frame.dp.tree_counts(hierarchy, **arguments)
-    return result, result.dp.receipt.to_dict()
-
-
-def function(source: Callable[[World], object]) -> Callable[..., Answer]:
-    def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-        result = dp.tree_counts(source(world), hierarchy, **arguments)
-        return result, result.attrs["dp"]
-
-    return door
-
-
 def command_line(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-    out = world.parquet.with_name("out.parquet")
     flags = [flag for name, value in arguments.items() for flag in option(world, name, value)]
-    command = ["tree-counts", str(world.parquet), hierarchy, *flags, "-o", str(out), "--quiet"]
-    assert cli.main(command) == 0
-    receipt = receipt_of(pq.read_schema(out).metadata)
-    assert receipt is not None
-    return pd.read_parquet(out), receipt.to_dict()
+    return command(world, "tree-counts", hierarchy, flags)
 
 
 def option(world: World, name: str, value: Any) -> list[str]:
@@ -104,34 +87,17 @@ def keys_table(keys: Any) -> pa.Table:
     return keys if isinstance(keys, pa.Table) else pa.Table.from_pandas(keys, preserve_index=False)
 
 
-def sql(source: str) -> Callable[..., Answer]:
-    def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-        dp.register(world.con)  # here: a connection draws as the context of its registration does
-        given = {k: in_sql(v) for k, v in arguments.items()}
-        named = "".join(f", {name} := ${name}" for name in given)
-        statement = f"SELECT * FROM dp_tree_counts({source}, hierarchy := $hierarchy{named})"
-        result = world.con.execute(statement, {"hierarchy": hierarchy, **given}).df()
-        newest = "SELECT receipt FROM dp_releases() ORDER BY number DESC LIMIT 1"
-        return result, json.loads(world.con.execute(newest).fetchall()[0][0])
-
-    return door
-
-
-def in_sql(value: Any) -> Any:
-    return value.to_dict("records") if isinstance(value, pd.DataFrame) else value
-
-
-DOORS: dict[str, Callable[..., Answer]] = {
-    "accessor": accessor,
-    "function, pandas": function(lambda world: world.frame),
-    "function, Arrow": function(lambda world: pa.Table.from_pandas(world.frame)),
-    "function, Polars": function(lambda world: pl.read_parquet(world.parquet)),
-    "function, lazy Polars": function(lambda world: pl.scan_parquet(world.parquet)),
-    "function, DuckDB relation": function(lambda world: world.con.table("visits")),
-    "function, file": function(lambda world: world.parquet),
+DOORS: dict[str, Door] = {
+    "accessor": accessor("tree_counts"),
+    "function, pandas": function("tree_counts", lambda world: world.frame),
+    "function, Arrow": function("tree_counts", lambda world: pa.Table.from_pandas(world.frame)),
+    "function, Polars": function("tree_counts", lambda world: pl.read_parquet(world.parquet)),
+    "function, lazy Polars": function("tree_counts", lambda world: pl.scan_parquet(world.parquet)),
+    "function, DuckDB relation": function("tree_counts", lambda world: world.con.table("visits")),
+    "function, file": function("tree_counts", lambda world: world.parquet),
     "command line": command_line,
-    "SQL, table": sql("'visits'"),
-    "SQL, query": sql("query := 'SELECT * FROM visits -- all'"),
+    "SQL, table": sql("tree_counts", "'visits'"),
+    "SQL, query": sql("tree_counts", "query := 'SELECT * FROM visits -- all'"),
 }
 
 # -- the law -------------------------------------------------------------------------------------
@@ -319,7 +285,7 @@ def test_keys_are_the_same_in_every_form(
     found: dict[str, Answer] = {}
     for name, form in forms(keys).items():
         with seeded_noise(9):
-            found[name] = accessor(world, spec, {**asked, "keys": form})
+            found[name] = DOORS["accessor"](world, spec, {**asked, "keys": form})
     for ending in ("parquet", "csv"):
         file = tmp_path / f"keys.{ending}"
         keys.to_parquet(file) if ending == "parquet" else keys.to_csv(file, index=False)

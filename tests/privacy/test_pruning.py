@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +24,7 @@ from dpframe.plan import Mechanism, Plan, make_plan
 from dpframe.tree import CountTree, NoisyNodes
 
 from .enumerate_outputs import tree_of
+from .tree_outputs import pruned
 
 
 @cache
@@ -37,16 +37,6 @@ def plan_of(mechanism: Mechanism, user: bool = False, remainder: bool = True) ->
         mechanism=mechanism,
         remainder=remainder and not paper,
         acknowledge=paper,
-    )
-
-
-def pruned(tree: CountTree, band: int) -> CountTree:
-    """What the source returns: nodes at or above the band, and the root always."""
-    kept = np.flatnonzero((tree.count >= band) | (tree.level == 0))
-    return CountTree.from_preorder(
-        level=tree.level[kept],
-        count=tree.count[kept],
-        keys=(tree.keys[0].take(pa.array(kept)),),
     )
 
 

@@ -16,7 +16,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from dpframe.mechanisms import relative_counts
 from dpframe.mechanisms.relative_counts import cost, run
 from dpframe.noise import TOTAL, NoiseTable, laplace
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree, NoisyTree
+from dpframe.tree import NoisyTree
 
 from .enumerate_outputs import Script, ScriptedValues, Table, more, tree_of
 from .relative_law import (
@@ -44,6 +43,7 @@ from .relative_law import (
     universe,
     worst,
 )
+from .tree_outputs import pruned
 
 # -- run has the law of the printed algorithms ----------------------------------------------------
 
@@ -318,15 +318,6 @@ def test_cost_refuses_what_the_proof_does_not_cover() -> None:
 
 SHIPPED = relative_laws(height=3, alpha=0.9, epsilon=4.0, delta=1e-3, largest=10**6, eta=0.1)
 PATHS = universe(3, "ab")[1:]
-
-
-def pruned(tree: CountTree, band: int) -> CountTree:
-    kept = np.flatnonzero((tree.count >= band) | (tree.level == 0))
-    return CountTree.from_preorder(
-        level=tree.level[kept],
-        count=tree.count[kept],
-        keys=(tree.keys[0].take(pa.array(kept)),),
-    )
 
 
 def same(a: NoisyTree, b: NoisyTree) -> bool:

@@ -54,6 +54,7 @@ from .tree_outputs import (
     silent,
     symmetric,
     tables,
+    told,
 )
 
 EPSILONS = (0.4, 1.0, 2.0)
@@ -138,16 +139,6 @@ def test_intervals_and_other_columns_tell_nothing_more() -> None:
 
 
 PATHS = ["a", "aa", "ab", "b", "ba", "c"]
-
-
-def told(tree: CountTree, laws: TreeLaws, noise: dict[str, int]) -> TreeLaws:
-    """Laws whose draws are given by path."""
-    paths = tree.keys[0].to_pylist()
-    made = [
-        GivenTable(n, [noise.get(paths[i], 0) for i in tree.at_level(depth)])
-        for depth, n in enumerate(tables(laws))
-    ]
-    return replace(laws, noises=tuple(made))
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

@@ -46,23 +46,13 @@ from dpframe.tree_frame import tree_frame
 from dpframe.tree_plan import TreePlan, make_tree_plan
 
 from .enumerate_outputs import Table, every_script, more, tree_of
-from .tree_outputs import GivenTable, Run, by_hand, pruned, scripted, symmetric, tables
+from .tree_outputs import GivenTable, Run, by_hand, pruned, scripted, symmetric, tables, told
 
 LEVEL = 1e-6
 
 # -- a function of what was drawn ----------------------------------------------------------------
 
 PATHS = ["a", "aa", "ab", "b", "ba", "c"]
-
-
-def given_noise(tree: CountTree, laws: TreeLaws, noise: dict[str, int]) -> TreeLaws:
-    """Laws whose draws are given by path."""
-    paths = tree.keys[0].to_pylist()
-    made = [
-        GivenTable(n, [noise.get(paths[i], 0) for i in tree.at_level(depth)])
-        for depth, n in enumerate(tables(laws))
-    ]
-    return replace(laws, noises=tuple(made))
 
 
 SMALL = by_hand(*(laplace(1.5, 6),) * 3)
@@ -99,7 +89,7 @@ def test_frames_of_neighbours_with_the_same_noisy_counts_are_equal(data: st.Data
         plan, frames = plan_of(consistent=consistent), []
         for records, values in ((table, noise), (more(table, x), moved)):
             tree = tree_of(records)
-            drawn = replace(plan, laws=given_noise(tree, SMALL, values))
+            drawn = replace(plan, laws=told(tree, SMALL, values))
             frames.append(tree_frame(drawn.run(tree), drawn))
         pd.testing.assert_frame_equal(*frames)
 

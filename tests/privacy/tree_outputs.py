@@ -82,6 +82,16 @@ class GivenTable(NoiseTable):
         return values
 
 
+def told(tree: CountTree, laws: TreeLaws, noise: dict[str, int]) -> TreeLaws:
+    """Laws whose draws are given by path."""
+    paths = tree.keys[0].to_pylist()
+    made = [
+        GivenTable(n, [noise.get(paths[i], 0) for i in tree.at_level(depth)])
+        for depth, n in enumerate(tables(laws))
+    ]
+    return replace(laws, noises=tuple(made))
+
+
 def tables(laws: TreeLaws) -> list[NoiseTable]:
     out = [n for n in laws.noises if isinstance(n, NoiseTable)]
     assert len(out) == len(laws.noises)
