@@ -25,6 +25,7 @@ from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
 from dpframe.frontends.generator import Generator
 from dpframe.frontends.heavy_hitters import heavy_hitters
+from dpframe.frontends.prefix_tree import explain_prefix_tree, prefix_tree
 from dpframe.frontends.privhp import PrivHP
 from dpframe.frontends.publish import publish
 from dpframe.frontends.sketches import (
@@ -71,6 +72,7 @@ __all__ = [
     "date",
     "domain",
     "explain",
+    "explain_prefix_tree",
     "explain_synthesize",
     "explain_tree_counts",
     "heavy_hitters",
@@ -79,6 +81,7 @@ __all__ = [
     "merge_sketches",
     "number",
     "path",
+    "prefix_tree",
     "publish",
     "register",
     "synthesize",

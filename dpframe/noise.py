@@ -171,6 +171,24 @@ def laplace_gaussian(scale: float, sigma: float, bound: int) -> NoiseTable:
     return table("discrete Laplace-Gaussian", -bound, np.concatenate([half[:0:-1], half]))
 
 
+def binomial(n: int, chance: float) -> NoiseTable:
+    """Successes of n trials of a chance within 0 to 1, as far as 64-bit weights reach."""
+    mean, sd = n * chance, math.sqrt(n * chance * (1 - chance))
+    lowest = max(0, math.floor(mean - 10 * sd - 40))
+    highest = min(n, math.ceil(mean + 10 * sd + 40))
+    k = np.arange(lowest, highest, dtype=np.float64)
+    steps = np.log((n - k) / (k + 1)) + math.log(chance / (1 - chance))
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    return table("binomial", lowest, np.exp(logs - logs.max()))
+
+
+def chances(n: int, epsilon: float) -> NDArray[np.bool_]:
+    """n times True with probability 1/(e^epsilon + 1), rounded up to a multiple of 2^-64."""
+    least = math.ceil(Fraction(1 / (math.exp(epsilon) + 1)) * (1 + Fraction(1, 10**12)) * TOTAL)
+    bound = TOTAL // 2 if epsilon == 0 else min(least, TOTAL // 2)
+    return np.asarray(_bits.get()(n) < np.uint64(bound))
+
+
 # -- without bounds ------------------------------------------------------------------------------
 
 
@@ -215,20 +233,20 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
     waiting = np.arange(n)
     while len(waiting):
         size = len(waiting)
-        u, v = _below(t, size), _successes(size)
+        u, v = uniform(t, size), _successes(size)
         kept = _exp_chance(u, t)
         if t * (int(v.max()) + 1) < 2**63:
             magnitude = (u + t * v) // s
         else:
             magnitude = ((u.astype(object) + t * v.astype(object)) // s).astype(np.int64)
-        negative = _below(2, size) == 1
+        negative = uniform(2, size) == 1
         kept &= ~(negative & (magnitude == 0))  # zero would come twice
         out[waiting[kept]] = np.where(negative, -magnitude, magnitude)[kept]
         waiting = waiting[~kept]
     return out
 
 
-def _below(n: int, size: int) -> NDArray[np.int64]:
+def uniform(n: int, size: int) -> NDArray[np.int64]:
     """Uniform on 0 .. n - 1: bits beyond the last multiple of n are drawn again."""
     out = np.zeros(size, dtype=np.int64)
     waiting = np.arange(size if n > 1 else 0)
@@ -250,7 +268,7 @@ def _exp_chance(u: NDArray[np.int64], t: int) -> NDArray[np.bool_]:
     out = np.zeros(len(u), dtype=np.bool_)
     alive, k = np.arange(len(u)), 1
     while len(alive):
-        goes_on = (_below(t, len(alive)) < u[alive]) & (_below(k, len(alive)) == 0)
+        goes_on = (uniform(t, len(alive)) < u[alive]) & (uniform(k, len(alive)) == 0)
         out[alive[~goes_on]] = k % 2 == 1
         alive, k = alive[goes_on], k + 1
     return out
@@ -269,6 +287,11 @@ def _successes(size: int) -> NDArray[np.int64]:
 def random_seed() -> int:
     """63 secret bits for hashes that sample or round a user's records."""
     return int(_bits.get()(1)[0] >> np.uint64(1))
+
+
+def device_choices() -> PublicRandom:
+    """For what devices choose to report, and which take part: no privacy rests on it."""
+    return np.random.default_rng(random_seed())
 
 
 def public_generator(seed: int | None = None) -> np.random.Generator:

@@ -15,6 +15,8 @@ from dpframe.advice import advice
 from dpframe.ledger import Ledger, Spending
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.plan import Plan
+from dpframe.prefix_plan import PrefixPlan
+from dpframe.prefix_quantities import prefix_quantities
 from dpframe.quantities import PAPERS, Quantity, guarantee, quantities, shown
 from dpframe.synthetic_plan import SyntheticPlan
 from dpframe.synthetic_quantities import synthetic_quantities
@@ -31,7 +33,7 @@ UNTRACKED = "no ledger: nothing tracks what this and other releases cost in tota
 class Explanation:
     """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
 
-    plan: Plan | TreePlan | SyntheticPlan
+    plan: Plan | TreePlan | SyntheticPlan | PrefixPlan
 
     @property
     def lines(self) -> list[Quantity]:
@@ -40,6 +42,8 @@ class Explanation:
             return tree_quantities(self.plan)
         if isinstance(self.plan, SyntheticPlan):
             return synthetic_quantities(self.plan)
+        if isinstance(self.plan, PrefixPlan):
+            return prefix_quantities(self.plan)
         return [*quantities(self.plan), *advice(self.plan)]
 
     def to_frame(self) -> pd.DataFrame:
@@ -87,7 +91,7 @@ class Receipt(Mapping[str, Any]):
     @property
     def subject(self) -> str:
         """What was released, as the first words of a title."""
-        kinds = {"tree": "Counts", "synthetic": "Synthetic rows"}
+        kinds = {"tree": "Counts", "synthetic": "Synthetic rows", "prefix": "Frequent items"}
         return kinds.get(self["mechanism"].partition("-")[0], "Heavy hitters")
 
     def to_json(self) -> str:

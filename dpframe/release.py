@@ -12,9 +12,13 @@ import pyarrow as pa
 from dpframe.accounting.compose import Profile
 from dpframe.budget import Budget
 from dpframe.errors import ParameterError
+from dpframe.federated.population import Population
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.mechanisms.hot_partition import Partition
+from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.plan import Counted, Plan
+from dpframe.prefix_plan import PrefixPlan
+from dpframe.prefix_receipt import prefix_frame, prefix_receipt
 from dpframe.receipt import Receipt, receipt
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.relations import describe
@@ -30,9 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AnyPlan = Plan | TreePlan | SyntheticPlan
+AnyPlan = Plan | TreePlan | SyntheticPlan | PrefixPlan
 
-AnyCounted = Counted | HotPartition
+AnyCounted = Counted | HotPartition | Population
 """True counts that one of these plans starts from. Private."""
 
 LEAST_CHARGE = 1e-18
@@ -136,10 +140,12 @@ def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
         return tree_receipt(plan, name=name)
     if isinstance(plan, SyntheticPlan):
         return synthetic_receipt(plan, name=name)
+    if isinstance(plan, PrefixPlan):
+        return prefix_receipt(plan, name=name)
     return receipt(plan, name=name)
 
 
-def _frame(noisy: NoisyNodes | NoisyTree | Partition, plan: AnyPlan) -> pd.DataFrame:
+def _frame(noisy: NoisyNodes | NoisyTree | Partition | FoundItems, plan: AnyPlan) -> pd.DataFrame:
     import pandas as pd
 
     from dpframe.postprocess.tidy import tidy
@@ -148,6 +154,9 @@ def _frame(noisy: NoisyNodes | NoisyTree | Partition, plan: AnyPlan) -> pd.DataF
     if isinstance(plan, TreePlan):
         assert isinstance(noisy, NoisyTree)
         return tree_frame(noisy, plan)
+    if isinstance(plan, PrefixPlan):
+        assert isinstance(noisy, FoundItems)
+        return prefix_frame(noisy, plan)
     if isinstance(plan, SyntheticPlan):
         assert isinstance(noisy, Partition)
         parts = {"level": noisy.level, "code": noisy.code, "count": noisy.count}

@@ -3,35 +3,51 @@
 Asymmetric binary randomised response on a one-hot vector of P cells: the cell that is held reports
 1 with probability 1/2, every other one with a0 = 1/(e^el + 1), el the local epsilon (Chadha et al.,
 "Differentially Private Heavy Hitter Detection using Federated Analytics", 2023). The server sees
-sums over N devices, N public, T times.
+sums over N devices, N public, for each of T reports.
 
-*Neighbours:* one device whose whole data are replaced. In a round its held cell changes from x to
-y and all other cells keep their law, so a round is the pair (A, B) of two independent cells: A, the
-sum of x, where its report changes from 1/2 to a0, and B, that of y, from a0 to 1/2. Rounds are
-chosen after looking at earlier ones, which privacy loss distributions allow for fixed parameters.
+*Neighbours* "replace": one device whose whole data are replaced. In a report its held cell changes
+from x to y and all other cells keep their law, so a report is the pair (A, B) of two independent
+cells: A, the sum of x, where its bit changes from 1/2 to a0, and B, that of y, from a0 to 1/2.
+"remove": one device whose data are removed, or added; it reports all the same, as one that holds
+nothing, so that one of the two cells changes. A device that holds nothing of what is asked for
+changes no more than that. What is asked is chosen after looking at earlier sums, which privacy loss
+distributions allow for fixed parameters.
 
 *The other devices* hide the report: f of them hold the cell, the sum has the law Bin(f, 1/2) +
 Bin(N - 1 - f, a0). No holder is not always the worst case. Accounted for is Bin(N - 1 - f*, a0),
-f* = `spared`: with at most f* holders, the real sum is this one plus independent bits, which is
-post-processing; with more, Bin(f, 1/2) alone hides more than it. The second is checked by
-computation (tests/privacy/test_aggregate.py).
+f* = `spared`: with f <= f* holders, the real sum is this one plus independent bits, which is
+post-processing; with more, it is Bin(f* + 1, 1/2) plus independent bits, and f* is chosen so that
+this alone is seen, for the very N and a0, to hide more (`_hides_more`).
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.losses import Losses, composed, losses_between
+from dpframe.accounting.trials import trials
+
+Neighbours = Literal["replace", "remove"]
 
 STEP = 1e-4
-"""Grid of the privacy loss."""
+"""Grid of the privacy loss, for epsilon up to 1; above, in parts of epsilon."""
 
-SPARED = 20
-"""Holders that are always spared."""
+FIRST = 1.15
+"""Times the variance of what is accounted for, the variance of so many holders as are tried first."""
+
+MORE = 1.3
+"""How many times as many are tried next."""
+
+CURVE = 800
+"""Points of a privacy curve that are compared."""
+
+TINY = 1e-30
+"""What a privacy curve may be above another one; paid for in delta."""
 
 FEWEST = 100
 """Devices below which nothing is claimed."""
@@ -42,52 +58,103 @@ def silence(local_epsilon: float) -> float:
     return 1 / (math.exp(local_epsilon) + 1)
 
 
+@lru_cache(maxsize=1024)
 def spared(devices: int, local_epsilon: float) -> int:
-    """f*: holders of a cell whose reports are left out of the accounting."""
-    return max(SPARED, math.ceil(12 * devices * silence(local_epsilon)))
+    """f*: holders of a cell whose reports are left out of the accounting; all, if none suffice."""
+    a0 = silence(local_epsilon)
+    part = 4 * FIRST * a0 * (1 - a0)
+    holders = math.ceil(devices * part / (1 + part)) + 20
+    while holders < devices - 1:
+        if _hides_more(holders + 1, devices - 1 - holders, a0):
+            return holders
+        holders = math.ceil(MORE * holders)
+    return devices
 
 
-def aggregate_delta(*, devices: int, rounds: int, local_epsilon: float, epsilon: float) -> float:
-    """Delta at epsilon of all rounds together, for replacing one device; 1 where nothing is known.
+def _hides_more(holders: int, others: int, a0: float) -> bool:
+    """Whether so many holders hide a report better than so many others, at every epsilon.
+
+    Curves of delta fall with epsilon: each point of the one is compared with the next point of the
+    other. From log(1/(2 a0)) on both are 0, no likelihood ratio being larger. Outcomes of less than
+    1e-40 are left out.
+    """
+    highest, usual = math.log(1 / (2 * a0)), 8 / math.sqrt(others * a0 * (1 - a0))
+    epsilons = np.linspace(0, highest, CURVE // 4)
+    if usual < highest:  # most of the losses are there
+        epsilons = np.union1d(epsilons, np.linspace(0, usual, CURVE))
+    ratios = np.exp(epsilons)[:, None]
+    by_holders, by_others = (
+        law[law > 1e-40] for _, law in (trials(holders, 0.5), trials(others, a0))
+    )
+    for here, there in ((0.5, a0), (a0, 0.5)):
+        one = _curve(_with(by_holders, here), _with(by_holders, there), ratios)
+        two = _curve(_with(by_others, here), _with(by_others, there), ratios)
+        if (one[:-1] * (1 + 1e-9) > two[1:] * (1 - 1e-9) + TINY).any():
+            return False
+    return True
+
+
+def _curve(
+    here: NDArray[np.float64], there: NDArray[np.float64], ratios: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return np.array([np.maximum(here - ratio * there, 0.0).sum() for ratio in ratios])
+
+
+def aggregate_delta(
+    *,
+    devices: int,
+    reports: int,
+    local_epsilon: float,
+    epsilon: float,
+    neighbours: Neighbours = "replace",
+) -> float:
+    """Delta at epsilon of all reports together; 1 where nothing is known.
 
     Parameters
     ----------
     devices
         N, public, from 100.
-    rounds
-        T, from 1.
+    reports
+        T, of every device, from 1.
     local_epsilon
         Of one report, above 0: replacing a device's report is exactly that private to the server.
     """
     others = devices - 1 - spared(devices, local_epsilon)
-    if devices < FEWEST or others < devices // 10:
+    if devices < FEWEST or others < 1:
         return 1.0
-    return _together(others, rounds, local_epsilon, epsilon).delta(epsilon)
+    worst = _together(others, reports, local_epsilon, epsilon, neighbours)
+    return min(1.0, max(losses.delta(epsilon) for losses in worst) + 2 * reports * TINY)
 
 
 @lru_cache(maxsize=64)
-def _together(others: int, rounds: int, local_epsilon: float, epsilon: float) -> Losses:
+def _together(
+    others: int, reports: int, local_epsilon: float, epsilon: float, neighbours: Neighbours
+) -> tuple[Losses, ...]:
+    """Losses of all reports, in every direction that is another one."""
     a0 = silence(local_epsilon)
     held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
-    left, came = losses_between(held, free, STEP), losses_between(free, held, STEP)
-    return composed([(left, rounds), (came, rounds)], epsilon)
+    step = STEP * max(1.0, epsilon)
+    left, came = losses_between(held, free, step), losses_between(free, held, step)
+    if neighbours == "replace":
+        return (composed([(left, reports), (came, reports)], epsilon),)
+    return tuple(composed([(one, reports)], epsilon) for one in (left, came))
 
 
 def _cell(others: int, a0: float, chance: float) -> NDArray[np.float64]:
-    """Law of a cell's sum: the others, and one device that reports 1 with a chance."""
-    mean = others * a0
-    most = min(others, math.ceil(mean + 40 * math.sqrt(mean) + 80))  # beyond: below 1e-100
-    k = np.arange(most)
-    logs = np.cumsum(np.log((others - k) / (k + 1)) + math.log(a0 / (1 - a0)))
-    logs = np.append(0.0, logs)  # log P(k) - log P(0)
-    rest = np.exp(logs - logs.max())
-    rest /= rest.sum()
+    """Law of a cell's sum, from wherever the others start: they, and one device with a chance."""
+    return _with(trials(others, a0)[1], chance)
+
+
+def _with(rest: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
     law: NDArray[np.float64] = np.append((1 - chance) * rest, 0.0)
     law[1:] += chance * rest
     return law
 
 
-def local_epsilon(*, devices: int, rounds: int, epsilon: float, delta: float) -> float:
+@lru_cache(maxsize=256)
+def local_epsilon(
+    *, devices: int, reports: int, epsilon: float, delta: float, neighbours: Neighbours = "replace"
+) -> float:
     """The largest local epsilon, to 0.001 and rounded down, that keeps the sums (epsilon, delta).
 
     Returns 0 if even 0.001 does not.
@@ -96,7 +163,11 @@ def local_epsilon(*, devices: int, rounds: int, epsilon: float, delta: float) ->
     while high - low > 1:
         middle = (low + high) // 2
         cost = aggregate_delta(
-            devices=devices, rounds=rounds, local_epsilon=middle / 1000, epsilon=epsilon
+            devices=devices,
+            reports=reports,
+            local_epsilon=middle / 1000,
+            epsilon=epsilon,
+            neighbours=neighbours,
         )
         low, high = (middle, high) if cost <= delta else (low, middle)
     return low / 1000

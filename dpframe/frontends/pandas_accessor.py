@@ -25,7 +25,7 @@ class DpAccessor:
         self._frame = frame
 
     def __repr__(self) -> str:
-        names = "hhh, tree_counts, heavy_hitters, synthesize, explain, receipt, report, plot"
+        names = "hhh, tree_counts, heavy_hitters, prefix_tree, synthesize, explain, receipt, report"
         return f"<dpframe accessor: {names}>"
 
     def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
@@ -100,6 +100,26 @@ class DpAccessor:
         from dpframe.frontends.synthesize import explain_synthesize
 
         return self._checked(explain_synthesize(columns, **arguments))
+
+    def prefix_tree(self, column: str, **arguments: Any) -> pd.DataFrame:
+        """Frequent items of users' devices; arguments as in :func:`dpframe.prefix_tree`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> typed = pd.DataFrame({"who": range(3000), "word": ["selfie"] * 3000})
+        >>> typed.dp.prefix_tree("word", user="who", epsilon=4.0, delta=1e-6)["word"][0]
+        'selfie'
+        """
+        from dpframe.frontends.prefix_tree import prefix_tree
+
+        return prefix_tree(self._frame, column, **arguments)
+
+    def explain_prefix_tree(self, column: str, **arguments: Any) -> Explanation:
+        """What :meth:`prefix_tree` with these arguments would do; ``devices`` is needed."""
+        from dpframe.frontends.prefix_tree import explain_prefix_tree
+
+        return self._checked(explain_prefix_tree(column, **arguments))
 
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
         """What :meth:`hhh` with these arguments would do; reads column names, no data."""

@@ -14,14 +14,16 @@ from dpframe.accounting.losses import composed, losses_between
 
 MILLION = 1_600_000
 FIGURES = {1.0: {1: 12.1, 2: 11.4, 4: 10.7, 6: 10.3}, 0.25: {1: 9.5, 2: 8.8, 4: 8.1, 6: 7.7}}
-"""Local epsilon by aggregate epsilon and rounds, N = 1.6e6, delta = 1e-6; two other accountants
+"""Local epsilon by aggregate epsilon and reports, N = 1.6e6, delta = 1e-6; two other accountants
 gave the same."""
 
 
-@pytest.mark.parametrize(("epsilon", "rounds"), [(e, t) for e, row in FIGURES.items() for t in row])
-def test_the_known_figures_are_reproduced(epsilon: float, rounds: int) -> None:
-    found = local_epsilon(devices=MILLION, rounds=rounds, epsilon=epsilon, delta=1e-6)
-    assert found == pytest.approx(FIGURES[epsilon][rounds], abs=0.06)
+@pytest.mark.parametrize(
+    ("epsilon", "reports"), [(e, t) for e, row in FIGURES.items() for t in row]
+)
+def test_the_known_figures_are_reproduced(epsilon: float, reports: int) -> None:
+    found = local_epsilon(devices=MILLION, reports=reports, epsilon=epsilon, delta=1e-6)
+    assert found == pytest.approx(FIGURES[epsilon][reports], abs=0.06)
 
 
 def cell(holders: int, others: int, a0: float, chance: float) -> np.ndarray:
@@ -48,7 +50,7 @@ def test_no_number_of_holders_is_worse_than_accounted_for(devices: int, el: floa
     holders = [0, 1, 2, 3, 5, 10, 20, 40, devices // 2, devices - 1]
     checked = 0
     for epsilon in (0.3, 1.0, 2.0):
-        claimed = aggregate_delta(devices=devices, rounds=1, local_epsilon=el, epsilon=epsilon)
+        claimed = aggregate_delta(devices=devices, reports=1, local_epsilon=el, epsilon=epsilon)
         if claimed == 1.0:
             continue
         for before in holders:
@@ -73,12 +75,12 @@ def test_a_forgotten_round_and_a_forgotten_cell_are_rejected() -> None:
     left = losses_between(held, free, 1e-4)
     one_cell = composed([(left, 1)]).delta(epsilon)
     assert exact(devices, el, epsilon, 0, 0) > one_cell
-    twice = aggregate_delta(devices=devices, rounds=2, local_epsilon=el, epsilon=epsilon)
-    once = aggregate_delta(devices=devices, rounds=1, local_epsilon=el, epsilon=epsilon)
+    twice = aggregate_delta(devices=devices, reports=2, local_epsilon=el, epsilon=epsilon)
+    once = aggregate_delta(devices=devices, reports=1, local_epsilon=el, epsilon=epsilon)
     assert twice > once >= exact(devices, el, epsilon, 0, 0)
 
 
 def test_few_devices_claim_nothing() -> None:
     """Below 100 devices, or where all would be spared, delta is 1 and no local epsilon fits."""
-    assert aggregate_delta(devices=99, rounds=1, local_epsilon=1.0, epsilon=1.0) == 1.0
-    assert local_epsilon(devices=50, rounds=1, epsilon=1.0, delta=1e-6) == 0.0
+    assert aggregate_delta(devices=99, reports=1, local_epsilon=1.0, epsilon=1.0) == 1.0
+    assert local_epsilon(devices=50, reports=1, epsilon=1.0, delta=1e-6) == 0.0

@@ -62,7 +62,7 @@ def leaves(run: Callable[[Choices], Any]) -> Iterator[tuple[Any, float]]:
 
 
 def uniform(choices: Choices) -> Callable[[int, int], Any]:
-    """In place of ``noise._below``, for one draw at a time."""
+    """In place of ``noise.uniform``, for one draw at a time."""
 
     def below(n: int, size: int) -> Any:
         if choices.mass < 1e-9:
@@ -79,10 +79,10 @@ def test_uniform_integers_are_uniform() -> None:
         given = [0, 1, n - 1, n, 2 * n - 1, last - 1] + ([last, TOTAL - 1] if last < TOTAL else [])
         feed = [np.array(given, dtype=np.uint64), np.full(2, 5, dtype=np.uint64)]
         if n == 1:
-            assert noise._below(1, 3).tolist() == [0, 0, 0]
+            assert noise.uniform(1, 3).tolist() == [0, 0, 0]
             continue
         with replaced_bits(lambda size, feed=feed: feed.pop(0)[:size]):  # type: ignore[misc]
-            found = noise._below(n, len(given)).tolist()
+            found = noise.uniform(n, len(given)).tolist()
         assert found == [x % n if x < last else 5 % n for x in given]
 
 
@@ -94,7 +94,7 @@ def test_the_chance_of_an_exponential_is_exact(
     true = lost = 0.0
 
     def run(choices: Choices) -> bool:
-        monkeypatch.setattr(noise, "_below", uniform(choices))
+        monkeypatch.setattr(noise, "uniform", uniform(choices))
         return bool(noise._exp_chance(np.array([u]), t)[0])
 
     for result, mass in leaves(run):
@@ -125,7 +125,7 @@ def test_accepted_values_follow_the_law(scale: Fraction, monkeypatch: pytest.Mon
                 raise Cut  # a second round: the first was rejected
             return np.full(size, choices.choose([1 / n] * n))
 
-        monkeypatch.setattr(noise, "_below", below)
+        monkeypatch.setattr(noise, "uniform", below)
         monkeypatch.setattr(noise, "_exp_chance", chance)
         return int(unbounded_laplace(scale, 1)[0])
 

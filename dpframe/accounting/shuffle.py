@@ -1,0 +1,117 @@
+"""Amplification by shuffling: what a shuffled crowd of local randomisers tells of one of them.
+
+The accountant of Chadha et al. (2023), Algorithm 1: Renyi divergences of one round of reports,
+added over rounds, turned into (epsilon, delta). It holds for every local randomiser, so it knows
+nothing of sums or of one-hot reports, and is far looser for these than
+:mod:`dpframe.accounting.aggregate`.
+
+A report of an el-DP randomiser is, with probability exp(-el), a draw from the reports of the two
+data in question, each half of the time: a *clone* (Feldman, McMillan, Talwar, "Hiding Among the
+Clones", 2021, Theorem 3.1). The neighbours are then told apart no better than the pair (A + b,
+C - A + 1 - b), C ~ Bin(N - 1, exp(-el)), A ~ Bin(C, 1/2), and b = 1 with probability
+e^el/(e^el + 1) for the one, 1/(e^el + 1) for the other.
+
+The paper takes its bound from the successor of 2023, "Stronger Privacy Amplification by Shuffling
+for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones. Its authors
+have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the clones here
+are those of 2021.
+
+C shows in the pair, so powers of the likelihood ratio average over C. Fewer clones hide less: each
+group of values of C is replaced by its least.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.accounting.trials import trials
+
+FLOATS = 1 + 1e-9
+"""Margin on a moment, above the rounding of its sum."""
+
+GROUPS = 48
+"""Groups of values of the number of clones: so many around the mean, so many below."""
+
+FEWEST = 100
+"""Devices below which nothing is claimed."""
+
+
+def shuffle_epsilon(*, devices: int, reports: int, local_epsilon: float, delta: float) -> float:
+    """Epsilon at delta of T rounds of shuffled reports, for replacing one device's data.
+
+    Parameters
+    ----------
+    devices
+        N, public.
+    reports
+        T, of every device.
+    local_epsilon
+        Of one report, above 0.
+
+    Notes
+    -----
+    Conversion: Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020),
+    Proposition 12. Never more than T local epsilons.
+    """
+    orders = _orders(local_epsilon)
+    renyi = reports * _renyi(devices, local_epsilon)
+    converted = renyi + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    return min(reports * local_epsilon, max(0.0, float(converted.min()) * FLOATS))
+
+
+@lru_cache(maxsize=256)
+def shuffle_local_epsilon(*, devices: int, reports: int, epsilon: float, delta: float) -> float:
+    """The largest local epsilon, to 0.001 and rounded down, that shuffling makes (epsilon, delta).
+
+    Returns 0 if even 0.001 does not, or with fewer than 100 devices.
+    """
+    low, high = 0, 20_000
+    while high - low > 1 and devices >= FEWEST:
+        middle = (low + high) // 2
+        cost = shuffle_epsilon(
+            devices=devices, reports=reports, local_epsilon=middle / 1000, delta=delta
+        )
+        low, high = (middle, high) if cost <= epsilon else (low, middle)
+    return low / 1000
+
+
+def _orders(local_epsilon: float) -> NDArray[np.float64]:
+    """Orders alpha; powers of the largest ratio, e^el, stay within float64."""
+    orders = np.concatenate([np.arange(1.5, 32, 0.5), np.geomspace(32, 2048, 49)])
+    return np.asarray(orders[orders * local_epsilon < 600])
+
+
+def _renyi(devices: int, local_epsilon: float) -> NDArray[np.float64]:
+    """Upper bounds on the Renyi divergences of one round, for all orders."""
+    chance = math.exp(-local_epsilon)
+    others = devices - 1
+    mean, sd = others * chance, math.sqrt(others * chance)
+    core = np.linspace(mean - 9 * sd, mean + 9 * sd, GROUPS)
+    few = np.linspace(0, max(mean - 9 * sd, 0), GROUPS)  # rare, and weighed by powers of e^el
+    starts = np.unique(np.floor(np.concatenate([few, core])).clip(0, others))
+    lowest, law = trials(others, chance)
+    summed = np.concatenate([[0.0], np.cumsum(law)])  # P(fewer than lowest + i)
+    below = np.append(summed[(starts[1:].astype(int) - lowest).clip(0, len(law))], 1.0)
+    mass = np.diff(below, prepend=0.0) + 1e-300  # more than what float64 loses
+    orders = _orders(local_epsilon)
+    moments = np.zeros(len(orders))
+    for clones, part in zip(starts, mass, strict=True):
+        moments += part * _moments(int(clones), local_epsilon, orders)
+    return np.asarray(np.log(moments * FLOATS) / (orders - 1))
+
+
+def _moments(clones: int, local_epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means of the likelihood ratio to the power of every order, given the number of clones."""
+    true = 1 / (1 + math.exp(-local_epsilon))
+    lowest, law = trials(clones + 1, 0.5)
+    k = lowest + np.arange(len(law))
+    more, less = k / (clones + 1), (clones + 1 - k) / (clones + 1)
+    both = 2 * law  # Bin(C, 1/2) at k - 1 and at k are parts of Bin(C + 1, 1/2) at k
+    here, there = true * more + (1 - true) * less, (1 - true) * more + true * less
+    powers = np.exp(np.multiply.outer(orders, np.log(here / there)))
+    beyond = 2 * np.exp(orders * local_epsilon - 800)  # 40 deviations: Hoeffding, times the ratio
+    return np.asarray(powers @ (both * there) + beyond)

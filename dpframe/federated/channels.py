@@ -1,0 +1,144 @@
+"""From the cells that devices hold to what the server sees, and what that says of the devices.
+
+A channel draws the sums of an iteration at once. ``empty`` is the law of a cell that nobody holds.
+:class:`ReportSums` has exactly the law of adding up the reports of N devices: a cell with f holders
+is Bin(f, 1/2) + Bin(N - f, a0), and cells are independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.accounting.aggregate import silence
+from dpframe.federated.intervals import held_interval
+from dpframe.federated.server import least_kept
+from dpframe.noise import NoiseTable, binomial
+from dpframe.postprocess.selected import selected_interval
+
+AT_ONCE = 1 << 20
+"""Cells that are drawn together."""
+
+Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class Channel(Protocol):
+    """What stands between devices and server."""
+
+    def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
+        """What the server sees of ``size`` cells; ``cells`` are those that devices hold."""
+        ...
+
+    def least(
+        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
+    ) -> int:
+        """The least sum with which a cell is kept."""
+        ...
+
+    def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
+        """Unbiased estimates of the number of holders."""
+        ...
+
+    def interval(
+        self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
+    ) -> Interval:
+        """Intervals for the number of holders of cells that were kept."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReportSums:
+    """Sums of randomised one-hot reports."""
+
+    local_epsilon: float
+
+    def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
+        a0 = silence(self.local_epsilon)
+        out = _drawn(binomial(devices, a0), size)
+        held, holders = np.unique(cells, return_counts=True)
+        for f in np.unique(holders):
+            there = held[holders == f]
+            sums = binomial(int(f), 0.5).draw(len(there))
+            if f < devices:
+                sums = sums + binomial(devices - int(f), a0).draw(len(there))
+            out[there] = sums
+        return out
+
+    def least(
+        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
+    ) -> int:
+        empty = binomial(devices, silence(self.local_epsilon))
+        return least_kept(sums, empty, false_positives, capacity)
+
+    def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
+        a0 = silence(self.local_epsilon)
+        return np.asarray((sums - devices * a0) / (0.5 - a0))
+
+    def interval(
+        self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
+    ) -> Interval:
+        return held_interval(sums, least, devices, self.local_epsilon, confidence)
+
+
+@dataclass(frozen=True)
+class CentralNoise:
+    """A trusted server that adds noise to the count of every cell: the baseline."""
+
+    noise: NoiseTable
+
+    def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
+        out = _drawn(self.noise, size)
+        held, holders = np.unique(cells, return_counts=True)
+        out[held] += holders.astype(np.int32)
+        return out
+
+    def least(
+        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
+    ) -> int:
+        return least_kept(sums, self.noise, false_positives, capacity)
+
+    def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
+        return sums.astype(np.float64)
+
+    def interval(
+        self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
+    ) -> Interval:
+        lower, upper = selected_interval(self.noise, least, sums, confidence, least=0)
+        return lower.clip(0, devices), upper.clip(0, devices)
+
+
+@dataclass(frozen=True)
+class SampledVotes:
+    """Exact counts of few devices, kept from so many votes on: TrieHH and TrieHH++.
+
+    Not private by any account of ours: for comparisons on public data.
+    """
+
+    votes: int
+
+    def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
+        return np.bincount(cells, minlength=size).astype(np.int32)
+
+    def least(
+        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
+    ) -> int:
+        largest = np.sort(sums[sums >= self.votes])[::-1]
+        return self.votes if len(largest) <= capacity else int(largest[capacity]) + 1
+
+    def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
+        return sums.astype(np.float64)
+
+    def interval(
+        self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
+    ) -> Interval:
+        return sums, sums
+
+
+def _drawn(law: NoiseTable, size: int) -> NDArray[np.int32]:
+    out = np.empty(size, dtype=np.int32)
+    for start in range(0, size, AT_ONCE):
+        out[start : start + AT_ONCE] = law.draw(min(AT_ONCE, size - start))
+    return out

@@ -1,0 +1,241 @@
+"""Items as bits, so that their prefixes form a binary tree: fixed or Huffman codes of characters.
+
+An item is its characters, each by its code, and the end symbol. After that come zeros, up to a
+length r that is the same for all. An item whose end symbol does not fit into r bits is *cut*: it
+counts as its first r bits, and is shown with an ellipsis. Characters outside of the alphabet are
+one symbol, shown as U+FFFD. Capitals count as small letters unless the alphabet has capitals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError, ParameterTypeError
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz'-_."
+"""With the end and the unknown symbol 32: five bits each."""
+
+END, UNKNOWN, ELLIPSIS = "", "\ufffd", "\u2026"
+
+WORD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a prefix says: characters so far, whether the item ends in it, whether any item can
+    have it."""
+
+    text: str
+    ended: bool
+    possible: bool
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A prefix-free code of characters. Public: it must not come from the data.
+
+    ``codes`` maps every character of the alphabet, "" (the end) and U+FFFD (any other character) to
+    its bits, a text of "0" and "1".
+    """
+
+    name: str
+    codes: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if not {END, UNKNOWN} < self.codes.keys() or any(len(c) > 1 for c in self.codes):
+            raise ParameterError("codes need single characters, '' for the end and U+FFFD.")
+        ordered = sorted(self.codes.values())
+        wrong = [b for b in ordered if not b or set(b) - {"0", "1"} or len(b) > WORD - 1]
+        if wrong or any(b.startswith(a) for a, b in itertools.pairwise(ordered)):
+            raise ParameterError("codes must be 1 to 63 bits, none the beginning of another.")
+
+    @property
+    def spec(self) -> str:
+        """Name and a hash of the code: what a receipt says."""
+        table = "\n".join(f"{c} {bits}" for c, bits in sorted(self.codes.items()))
+        return f"{self.name}:{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+
+    @property
+    def alphabet(self) -> str:
+        return "".join(sorted(self.codes.keys() - {END, UNKNOWN}))
+
+    def folded(self, item: str) -> str:
+        """The item as it is read: small letters if the alphabet has no capitals."""
+        return item.lower() if self.alphabet == self.alphabet.lower() else item
+
+    def encode(self, item: str, length: int) -> str:
+        """The bits of one item, ``length`` of them."""
+        symbols = [self.codes.get(c or UNKNOWN, self.codes[UNKNOWN]) for c in self.folded(item)]
+        return ("".join(symbols) + self.codes[END])[:length].ljust(length, "0")
+
+    def decode(self, bits: str) -> Decoded:
+        """What a prefix of any length says; bits of an unfinished character are left out."""
+        known = {code: symbol for symbol, code in self.codes.items()}
+        text: list[str] = []
+        start = 0
+        for end in range(1, len(bits) + 1):
+            symbol = known.get(bits[start:end])
+            if symbol is None:
+                continue
+            start = end
+            if symbol == END:
+                return Decoded("".join(text), True, "1" not in bits[end:])
+            text.append(symbol)
+        rest = bits[start:]
+        possible = any(code.startswith(rest) for code in self.codes.values())
+        return Decoded("".join(text), False, possible)
+
+    def packed(self, items: Sequence[str], length: int) -> NDArray[np.uint64]:
+        """Bits of many items: uint64, shape (n, length // 64 + 2), the first bit highest."""
+        most = length // min(map(len, self.codes.values())) + 1
+        cut = [self.folded(item)[:most].replace("\0", UNKNOWN) for item in items]
+        characters = np.array(cut, dtype=f"<U{most}").view(np.uint32).reshape(len(cut), most)
+        used = np.array([len(item) for item in cut], dtype=np.int64)
+        order = sorted(self.codes.keys() - {END, UNKNOWN})
+        points = np.array([ord(c) for c in order], dtype=np.uint32)
+        codes = [self.codes[c] for c in (*order, UNKNOWN, END)]
+        value = np.array([int(code, 2) for code in codes], dtype=np.uint64)
+        width = np.array([len(code) for code in codes], dtype=np.int64)
+        out = np.zeros((len(cut), length // WORD + 3), dtype=np.uint64)
+        at = np.zeros(len(cut), dtype=np.int64)
+        for j in range(most + 1):
+            rows = np.flatnonzero((j <= used) & (at < length))
+            if not len(rows):
+                break
+            symbol = np.full(len(rows), len(order) + 1)
+            inside = used[rows] > j
+            if j < most and inside.any():
+                symbol[inside] = _places(points, characters[rows[inside], j])
+            _append(out, rows, at[rows], value[symbol], width[symbol])
+            at[rows] += width[symbol]
+        out[:, length // WORD + 1 :] = 0
+        rest = length % WORD
+        out[:, length // WORD] &= np.uint64((2**rest - 1) << (WORD - rest) if rest else 0)
+        return out[:, :-1]
+
+
+def _places(points: NDArray[np.uint32], characters: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Numbers of characters in a sorted alphabet; its size for all others."""
+    place = np.searchsorted(points, characters).clip(0, max(len(points) - 1, 0))
+    found = points[place] == characters if len(points) else np.zeros(len(place), dtype=np.bool_)
+    return np.where(found, place, len(points))
+
+
+def _append(
+    out: NDArray[np.uint64],
+    rows: NDArray[np.int64],
+    at: NDArray[np.int64],
+    value: NDArray[np.uint64],
+    width: NDArray[np.int64],
+) -> None:
+    """Write codes into rows from a bit position on; they can reach into the next word."""
+    word, room = at // WORD, WORD - at % WORD
+    over = np.maximum(width - room, 0)
+    left = np.maximum(room - width, 0)
+    out[rows, word] |= (value >> over.astype(np.uint64)) << left.astype(np.uint64)
+    crossing = over > 0
+    shift = (WORD - over[crossing]).astype(np.uint64)
+    out[rows[crossing], word[crossing] + 1] |= value[crossing] << shift
+
+
+def next_bits(packed: NDArray[np.uint64], start: int, length: int) -> NDArray[np.int64]:
+    """Bits ``start .. start + length`` of every row as numbers, length 1 to 62."""
+    word, off = divmod(start, WORD)
+    high = packed[:, word] << np.uint64(off)
+    if off:
+        high |= packed[:, word + 1] >> np.uint64(WORD - off)
+    return (high >> np.uint64(WORD - length)).astype(np.int64)
+
+
+class BinaryEncoding(Encoding):
+    """The same number of bits for every character: five for 30 letters, the end and the rest.
+
+    Parameters
+    ----------
+    alphabet
+        Characters that are told apart, 1 to 65,000.
+
+    Examples
+    --------
+    >>> from dpframe.federated import BinaryEncoding
+    >>> BinaryEncoding("ab").encode("ba", 8)
+    '10010000'
+    """
+
+    def __init__(self, alphabet: str = LETTERS) -> None:
+        characters = checked_alphabet(alphabet)
+        bits = (len(characters) + 1).bit_length()
+        symbols = [END, *characters, UNKNOWN]
+        super().__init__("binary", {c: format(i, f"0{bits}b") for i, c in enumerate(symbols)})
+
+
+class HuffmanEncoding(Encoding):
+    """Short codes for frequent characters, fitted on a public list of items.
+
+    Parameters
+    ----------
+    public
+        Items that may be known to anybody, for example the words of a dictionary or of last year's
+        report. Never the private data: the code is sent to all devices and is not paid for.
+    alphabet
+        As for :class:`BinaryEncoding`; characters that ``public`` lacks get long codes.
+
+    References
+    ----------
+    Huffman, "A Method for the Construction of Minimum-Redundancy Codes" (1952).
+    """
+
+    def __init__(self, public: Iterable[str], alphabet: str = LETTERS) -> None:
+        characters = checked_alphabet(alphabet)
+        fold = alphabet == alphabet.lower()
+        counted = dict.fromkeys([END, *characters, UNKNOWN], 1)
+        for item in checked_items("public", public):
+            for c, n in Counter(item.lower() if fold else item).items():
+                counted[c if c in counted and c else UNKNOWN] += n
+            counted[END] += 1
+        super().__init__("huffman", _huffman(counted))
+
+
+def _huffman(counted: Mapping[str, int]) -> dict[str, str]:
+    """Of equally frequent symbols the first in the alphabet stays left: one code for one input."""
+    waiting = [(n, i, {c: ""}) for i, (c, n) in enumerate(counted.items())]
+    heapq.heapify(waiting)
+    number = len(waiting)
+    while len(waiting) > 1:
+        (n, _, left), (m, _, right) = heapq.heappop(waiting), heapq.heappop(waiting)
+        joined = {c: "0" + bits for c, bits in left.items()}
+        joined.update({c: "1" + bits for c, bits in right.items()})
+        heapq.heappush(waiting, (n + m, number, joined))
+        number += 1
+    return waiting[0][2]
+
+
+def checked_alphabet(alphabet: object) -> str:
+    """Different characters, in order; raises ParameterError or ParameterTypeError."""
+    if not isinstance(alphabet, str):
+        raise ParameterTypeError(
+            f"alphabet must be a text of characters; got {type(alphabet).__name__}."
+        )
+    characters = "".join(dict.fromkeys(alphabet.replace(UNKNOWN, "").replace("\0", "")))
+    if not 1 <= len(characters) <= 65_000:
+        raise ParameterError("alphabet must hold 1 to 65,000 characters, for example 'abc'.")
+    return characters
+
+
+def checked_items(name: str, items: object) -> list[str]:
+    """A list of texts; raises ParameterTypeError."""
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise ParameterTypeError(f"{name} must be a list of texts; got {type(items).__name__}.")
+    listed = list(items)
+    for item in listed:
+        if not isinstance(item, str):
+            raise ParameterTypeError(f"{name} must be a list of texts; one is {item!r}.")
+    return listed

@@ -1,0 +1,56 @@
+"""What a device tells, and what the sums tell of it."""
+
+from __future__ import annotations
+
+from dpframe.accounting import aggregate, shuffle
+from dpframe.accounting.aggregate import Neighbours
+
+
+def local_epsilon(
+    *,
+    devices: int,
+    reports: int,
+    epsilon: float,
+    delta: float,
+    accountant: str = "aggregate",
+    neighbours: Neighbours = "replace",
+) -> float:
+    """The largest local epsilon with which the sums of all reports are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    devices
+        N, public: every one of them sends every report.
+    reports
+        Of every device.
+    epsilon, delta
+        The guarantee towards whoever sees the sums.
+    accountant
+        "aggregate": exact laws of sums of one-hot reports, composed by privacy loss distributions.
+        "shuffle": any local randomiser, by amplification by shuffling and Renyi composition.
+    neighbours
+        "replace": the data of one device are replaced. "remove" (only "aggregate"): they are
+        removed, or added, and the device still reports.
+
+    Returns
+    -------
+    float
+        To 0.001, rounded down; 0 if none is small enough.
+
+    References
+    ----------
+    Chadha et al. (2023), Algorithm 1; dpframe/accounting/aggregate.py and shuffle.py.
+
+    Examples
+    --------
+    >>> from dpframe.federated import local_epsilon
+    >>> local_epsilon(devices=1_600_000, reports=4, epsilon=1.0, delta=1e-6)
+    10.71
+    """
+    if accountant == "shuffle":
+        return shuffle.shuffle_local_epsilon(
+            devices=devices, reports=reports, epsilon=epsilon, delta=delta
+        )
+    return aggregate.local_epsilon(
+        devices=devices, reports=reports, epsilon=epsilon, delta=delta, neighbours=neighbours
+    )

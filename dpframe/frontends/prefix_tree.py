@@ -1,0 +1,278 @@
+"""``dp.prefix_tree``: frequent items of users' devices, from sums of randomised reports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpframe.errors import ParameterError, SourceError
+from dpframe.federated.encoding import Encoding
+from dpframe.federated.population import Population
+from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.prefix_arguments import prefix_asked
+from dpframe.ledger import Ledger
+from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
+from dpframe.receipt import Explanation
+from dpframe.release import Release, released, replayed
+from dpframe.sources.devices import count_devices, population
+from dpframe.sources.relations import describe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULTS: dict[str, Any] = {
+    "devices": None,
+    "iterations": 4,
+    "rounds": 1,
+    "length": 60,
+    "limit": 10_000_000,
+    "segments": "adaptive",
+    "false_positives": 0.5,
+    "selection": "unweighted",
+    "conditioned": True,
+    "encoding": "binary",
+    "alphabet": None,
+    "public": None,
+    "deny": None,
+    "participation": 1.0,
+    "mechanism": "reports",
+    "accountant": "aggregate",
+    "neighbours": "replace",
+    "confidence": 0.95,
+}
+"""Of the arguments that have one; every front door takes them from here."""
+
+
+def prefix_tree(
+    source: object,
+    column: str,
+    *,
+    user: str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    devices: int | None = None,
+    iterations: int = 4,
+    rounds: int = 1,
+    length: int = 60,
+    limit: int = 10_000_000,
+    segments: str | Sequence[int] = "adaptive",
+    false_positives: float = 0.5,
+    selection: str = "unweighted",
+    conditioned: bool = True,
+    encoding: str | Encoding = "binary",
+    alphabet: str | None = None,
+    public: Sequence[str] | None = None,
+    deny: Sequence[str] | None = None,
+    participation: float = 1.0,
+    mechanism: str = "reports",
+    accountant: str = "aggregate",
+    neighbours: str = "replace",
+    confidence: float = 0.95,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Frequent items of users who each hold many, found without collecting them.
+
+    A simulation of a federated deployment over a frame: every user is a device, which answers each
+    question with a randomised report, and the server sees sums of reports only. Items are found
+    prefix by prefix, so that they need not be listed anywhere.
+
+    Parameters
+    ----------
+    source
+        As for :func:`hhh`.
+    column
+        The items: words, URLs, paths. Read as text; missing ones are no items.
+    user
+        Column that identifies a person; each is a device, also with no items.
+    epsilon, delta
+        The privacy budget of all reports together, towards whoever sees their sums: 1e-4 to 50 and
+        1e-12 to 0.1. No defaults.
+    devices
+        A public number of users that the source is certain to have. By default their number is
+        public, which neighbours do not change.
+    iterations
+        T, questions of a round, 1 to 100. More follow longer items with more noise.
+    rounds
+        Searches one after the other, 1 to 20; later ones leave out what earlier ones found.
+    length
+        r, bits of an item, 1 to 4096. Longer items are cut there, and shown with an ellipsis.
+    limit
+        P, cells of a question, 2 to 2^28: what a device sends and the server adds up.
+    segments
+        "adaptive" (as many bits a question as ``limit`` allows below the prefixes found), "even",
+        or a list with the bits of every question, which add up to ``length``.
+    false_positives
+        Expected items that nobody has, at most, in parts of what is kept; 0.001 to 10.
+    selection
+        Which item of a user is reported: "unweighted" (each different one as likely) or "weighted"
+        (as frequent as it is).
+    conditioned
+        True: among the items below the prefixes found. False: among all.
+    encoding, alphabet, public
+        "binary" (five bits a character of the default alphabet), or "huffman", fitted on ``public``
+        items; ``alphabet`` are the characters that are told apart, by default small letters and
+        ``'-_.``. Or an object of :mod:`dpframe.federated`.
+    deny
+        Items that are public already and that nobody shall report.
+    participation
+        Chance with which a device takes part in a question, 0.001 to 1. No amplification is
+        claimed for it.
+    mechanism
+        "reports" (devices randomise), or the baselines "laplace" and "gaussian": a trusted server
+        adds noise to exact counts.
+    accountant
+        "aggregate" (the exact law of the sums) or "shuffle" (a bound for any randomiser).
+    neighbours
+        "replace": all records of one user are replaced. "remove": they are removed, or added, and
+        the device still reports, as one without items.
+    confidence
+        Of the intervals, 0.5 to 0.999999.
+    ledger, release, progress
+        As for :func:`hhh`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The column (text), ``count`` (int64, estimated number of users who reported the item when it
+        was found), ``lower`` and ``upper`` (int64, interval for that number, given that the item is
+        shown), largest count first. The receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError, SourceError, LedgerError
+        As :func:`hhh`.
+    BudgetError
+        So few users cannot hide each other within the budget.
+
+    Privacy
+    -------
+    (epsilon, delta)-differential privacy for one user with all their records, towards whoever sees
+    the sums of all iterations and what follows from them; every report by itself is
+    ``receipt["local_epsilon"]``-differentially private. Assumed public: every argument, and the
+    number of users.
+
+    References
+    ----------
+    Chadha, Chen, Duchi, Feldman, Hashemi, Javidbakht, McMillan, Talwar, "Differentially Private
+    Heavy Hitter Detection using Federated Analytics" (2023), Algorithms 2 to 5.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> typed = pd.DataFrame({"who": range(3000), "word": ["selfie"] * 2000 + ["brunch"] * 1000})
+    >>> found = dp.prefix_tree(typed, "word", user="who", epsilon=4.0, delta=1e-6)
+    >>> found["word"].tolist()[:2]
+    ['selfie', 'brunch']
+    """
+    from dpframe.postprocess.flat import flat
+
+    asked = prefix_asked(
+        column,
+        user=user,
+        epsilon=epsilon,
+        delta=delta,
+        devices=devices,
+        iterations=iterations,
+        rounds=rounds,
+        length=length,
+        limit=limit,
+        segments=segments,
+        false_positives=false_positives,
+        selection=selection,
+        conditioned=conditioned,
+        encoding=encoding,
+        alphabet=alphabet,
+        public=public,
+        deny=deny,
+        participation=participation,
+        mechanism=mechanism,
+        accountant=accountant,
+        neighbours=neighbours,
+        confidence=confidence,
+    )
+    result = asked_of(
+        source,
+        asked,
+        ledger=chosen_ledger(ledger),
+        name=release_name(release),
+        progress=flag("progress", progress),
+    ).to_frame()
+    frame = flat(result, asked.hierarchy.label_columns[0], None)
+    frame.attrs = result.attrs
+    return frame
+
+
+def asked_of(
+    source: object, asked: PrefixAsked, *, ledger: Ledger | None, name: str | None, progress: bool
+) -> Release:
+    """The release of what was asked for, or its replay."""
+    what, segments = describe(source), asked.search.segments
+    stored = ledger.find(name, {**asked.request, "source": what}) if ledger and name else None
+    if stored is not None:
+        return replayed(stored)
+    users = count_devices(source, asked.hierarchy, asked.user)
+    plan = replace(make_prefix_plan(asked, users), say=_shown if progress else _silent)
+
+    def counted() -> Population:
+        found = population(
+            source,
+            asked.hierarchy,
+            asked.user,
+            asked.search.encoding,
+            segments.length,
+            progress=progress,
+        )
+        return checked_population(found, plan)
+
+    result = released(counted, plan, source=what, ledger=ledger, name=name)
+    if progress:
+        _shown("", end="\r")
+    return result
+
+
+def checked_population(found: Population, plan: PrefixPlan) -> Population:
+    """Raise SourceError if the source has lost users since they were counted."""
+    if found.devices < plan.devices:
+        raise SourceError("the source changed while it was read: call again.")
+    return found
+
+
+def _silent(_: str) -> None:
+    """No progress."""
+
+
+def _shown(line: str, end: str = "") -> None:
+    """What is asked, on stderr, if that is a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r{line:<78}", end=end, file=sys.stderr, flush=True)
+
+
+def explain_prefix_tree(
+    column: str, *, devices: int | None = None, **arguments: Any
+) -> Explanation:
+    """What :func:`prefix_tree` with these arguments would do. Spends nothing and reads no data.
+
+    ``devices`` is the number of users to plan for; the other arguments are those of
+    :func:`prefix_tree`.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> plan = dp.explain_prefix_tree(
+    ...     "word", user="who", devices=1_600_000, epsilon=1.0, delta=1e-6).plan
+    >>> plan.local_epsilon, plan.asked.reports
+    (10.71, 4)
+    """
+    if devices is None:
+        raise ParameterError(
+            "devices is missing: the noise depends on the number of users, pass devices=, for "
+            "example 100000."
+        )
+    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **arguments}
+    asked = prefix_asked(column, **{**given, "devices": devices})
+    return Explanation(make_prefix_plan(asked, asked.declared or 0))

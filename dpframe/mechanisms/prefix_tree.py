@@ -1,0 +1,208 @@
+"""OptPrefixTree: frequent items of devices, found prefix by prefix from sums of reports.
+
+Chadha et al., "Differentially Private Heavy Hitter Detection using Federated Analytics" (2023),
+Algorithms 2 to 5. In each of T iterations every device chooses one of its items below the prefixes
+that are followed, and reports its next bits; the server keeps the cells whose sums stand out. Items
+whose end symbol is reached are found and no longer followed, which frees their devices for others.
+Further rounds start anew without what is found (a deny list).
+
+*Neighbours:* one device whose data are replaced, or removed; see accounting/aggregate.py. A device
+sends T reports a round, whatever it holds.
+
+*Deviations.* Segments also leave room for the rest: an iteration asks for at least so many bits
+that the others can finish, and keeps no more prefixes than those bits allow (the paper cuts the
+list before the last iteration only). Thresholds are the limit of Algorithm 5 for small steps, with
+binomial tails (server.least_kept). Cells that no item can have (bits after the end symbol) are
+dropped. Sums are drawn cell by cell, from exactly the law of adding up the reports (channels.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.federated.channels import Channel
+from dpframe.federated.encoding import ELLIPSIS, Encoding, next_bits
+from dpframe.federated.population import Population
+from dpframe.federated.segments import Segments
+from dpframe.noise import PublicRandom, device_choices
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a tree is searched: everything but the devices and what stands between.
+
+    ``deny`` are items that nobody is to report; ``taking_part`` is the chance with which a device
+    takes part in an iteration.
+    """
+
+    encoding: Encoding
+    segments: Segments
+    rounds: int
+    false_positives: float
+    weighted: bool
+    conditioned: bool
+    deny: tuple[str, ...]
+    taking_part: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundItems:
+    """Items, with estimates of how many devices reported them when they were found.
+
+    ``text`` (list), ``count`` (float64), ``lower``, ``upper`` and ``round`` (int64), all of one
+    length, in the order in which they were found. ``asked`` are the bits of each iteration.
+    """
+
+    text: list[str]
+    count: NDArray[np.float64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    round: NDArray[np.int64]
+    asked: tuple[tuple[int, ...], ...]
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What is found so far, a batch an iteration."""
+
+    text: list[str] = field(default_factory=list)
+    parts: list[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], int]] = field(
+        default_factory=list
+    )
+
+
+def run(
+    devices: Population,
+    channel: Channel,
+    search: Search,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+) -> FoundItems:
+    """Search the tree. The only noisy step."""
+    random = device_choices()
+    denied = _places(devices, search.encoding, search.segments.length, search.deny)
+    known = {search.encoding.folded(item) for item in search.deny}
+    found, asked = _Findings(), []
+    for number in range(1, search.rounds + 1):
+        lengths, new = _one_round(
+            devices, channel, search, denied, known, found, number, random, say
+        )
+        asked.append(lengths)
+        denied |= new
+    counts = [np.zeros(0), *(part[0] for part in found.parts)]
+    lower = [np.zeros(0, dtype=np.int64), *(part[1] for part in found.parts)]
+    upper = [np.zeros(0, dtype=np.int64), *(part[2] for part in found.parts)]
+    rounds = [np.full(len(part[0]), part[3], dtype=np.int64) for part in found.parts]
+    return FoundItems(
+        text=found.text,
+        count=np.concatenate(counts),
+        lower=np.concatenate(lower),
+        upper=np.concatenate(upper),
+        round=np.concatenate([np.zeros(0, dtype=np.int64), *rounds]),
+        asked=tuple(asked),
+    )
+
+
+def _one_round(
+    devices: Population,
+    channel: Channel,
+    search: Search,
+    denied: NDArray[np.bool_],
+    known: set[str],
+    found: _Findings,
+    number: int,
+    random: PublicRandom,
+    say: Callable[[str], None],
+) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
+    """One round of iterations; the bits it asked for, and which items it found."""
+    prefixes, depth, asked = [""], 0, []
+    live = np.where(denied, -1, 0).astype(np.int64)  # item -> number of its prefix
+    done = np.zeros(len(live), dtype=np.bool_)
+    for step in range(1, search.segments.iterations + 1):
+        bits = search.segments.bits(step, depth, len(prefixes))
+        say(f"round {number}, iteration {step}: {len(prefixes):,} prefixes, {bits} bits below each")
+        cell = (live << bits) | next_bits(devices.packed, depth, bits)
+        taking_part = _taking_part(devices.devices, search.taking_part, random)
+        here = devices.devices if taking_part is None else int(taking_part.sum())
+        items = devices.choices(
+            live >= 0 if search.conditioned else ~denied,
+            taking_part=taking_part,
+            weighted=search.weighted,
+            random=random,
+        )
+        cells = cell[items[live[items] >= 0]]
+        depth += bits
+        asked.append(bits)
+        sums = channel.sums(cells, len(prefixes) << bits, here)
+        capacity = search.segments.capacity(step, depth)
+        least = channel.least(sums, here, search.false_positives, capacity)
+        kept = np.flatnonzero(sums >= least)
+        texts, ended, followed = _read(prefixes, kept, bits, depth, search, known)
+        found.text += texts
+        if texts:
+            seen = sums[kept[ended]].astype(np.int64)
+            lower, upper = channel.interval(seen, least, here, search.confidence)
+            found.parts.append((channel.estimate(seen, here), lower, upper, number))
+        known.update(texts)
+        done |= (live >= 0) & np.isin(cell, kept[ended])
+        live = _placed(cell, live, kept[followed])
+        prefixes = [prefixes[c >> bits] + _text(c, bits) for c in kept[followed].tolist()]
+        if not prefixes or depth == search.segments.length:
+            break
+    return tuple(asked), done
+
+
+def _read(
+    prefixes: Sequence[str],
+    kept: NDArray[np.int64],
+    bits: int,
+    depth: int,
+    search: Search,
+    known: set[str],
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Texts of items that end in kept cells; places of their cells, and of cells to follow."""
+    texts, ended, followed = [], [], []
+    last = depth == search.segments.length
+    for place, c in enumerate(kept.tolist()):
+        said = search.encoding.decode(prefixes[c >> bits] + _text(c, bits))
+        if not said.possible:
+            continue
+        if not (said.ended or last):
+            followed.append(place)
+            continue
+        text = said.text if said.ended else said.text + ELLIPSIS
+        if text not in known:
+            texts.append(text)
+            ended.append(place)
+    return texts, np.array(ended, dtype=np.int64), np.array(followed, dtype=np.int64)
+
+
+def _text(cell: int, bits: int) -> str:
+    return format(cell & ((1 << bits) - 1), f"0{bits}b")
+
+
+def _placed(
+    cell: NDArray[np.int64], live: NDArray[np.int64], followed: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Number of the prefix that each item is now below, or -1; ``followed`` increases."""
+    if not len(followed):
+        return np.full(len(live), -1, dtype=np.int64)
+    place = np.searchsorted(followed, cell).clip(0, len(followed) - 1)
+    return np.where((live >= 0) & (followed[place] == cell), place, -1)
+
+
+def _places(
+    devices: Population, encoding: Encoding, length: int, items: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Which items of the devices are among these."""
+    wanted = {row.tobytes() for row in encoding.packed(items, length)} if items else set()
+    return np.array([row.tobytes() in wanted for row in devices.packed], dtype=np.bool_)
+
+
+def _taking_part(n: int, chance: float, random: PublicRandom) -> NDArray[np.bool_] | None:
+    return None if chance == 1 else random.random(n) < chance

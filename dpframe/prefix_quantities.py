@@ -1,0 +1,106 @@
+"""What is known of a prefix tree before its devices are asked."""
+
+from __future__ import annotations
+
+from dpframe.prefix_plan import PrefixPlan
+from dpframe.quantities import Quantity, claim, noise_text, rounded_up
+
+PAPERS = {
+    "reports": "Chadha et al. (2023), OptPrefixTree, Algorithms 2 to 5",
+    "laplace": "Chadha et al. (2023), prefix tree with central Laplace noise, a baseline",
+    "gaussian": "Chadha et al. (2023), prefix tree with central Gaussian noise, a baseline",
+}
+
+COUNTS = "users who reported an item when it was found, each at most one item an iteration"
+
+
+def prefix_guarantee(plan: PrefixPlan) -> str:
+    """The privacy claim towards whoever sees the sums, as one sentence."""
+    return claim(plan.budget, plan.neighbours)
+
+
+def local_guarantee(plan: PrefixPlan) -> str | None:
+    """The privacy claim towards whoever sees single reports; None without them."""
+    if plan.local_epsilon is None:
+        return None
+    total = plan.asked.reports * plan.local_epsilon
+    return (
+        f"{plan.local_epsilon:g}-differential privacy in the local model for a report, {total:g} "
+        f"for all {plan.asked.reports} of a device"
+    )
+
+
+def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
+    """The lines of the plan and of the card."""
+    asked, search = plan.asked, plan.asked.search
+    segments, local = search.segments, local_guarantee(plan)
+    how = (
+        ", ".join(map(str, segments.fixed))
+        if segments.fixed
+        else f"as many as {segments.limit:,} cells hold"
+    )
+    out = [
+        Quantity("guarantee", prefix_guarantee(plan), "against whoever sees sums and result"),
+        Quantity(
+            "local guarantee",
+            local or "none: a trusted server counts",
+            "against whoever sees the reports of a device",
+        ),
+        Quantity("mechanism", f"prefix tree, {asked.mechanism}", PAPERS[asked.mechanism]),
+        Quantity("items", asked.hierarchy.spec, f"as bits: {search.encoding.spec}"),
+        Quantity("counts", COUNTS, "what the numbers count"),
+        Quantity("devices", plan.devices, "users of the source, public"),
+        Quantity("rounds", search.rounds, "each without what earlier ones found"),
+        Quantity("iterations", segments.iterations, "of a round: reports of every device"),
+        Quantity("bits of an iteration", how, f"of {segments.length} bits of an item"),
+        Quantity("selection", _selection(plan), "which of their items users report"),
+    ]
+    if search.deny:
+        out.append(Quantity("deny list", len(search.deny), "items that nobody reports, public"))
+    if search.taking_part < 1:
+        out.append(
+            Quantity(
+                "participation",
+                search.taking_part,
+                f"chance of a device in an iteration; at least {plan.reporting:,} are counted on",
+            )
+        )
+    if plan.noise is not None:
+        out.append(Quantity("noise", noise_text(plan.noise, 1), "added to the count of every cell"))
+    out += [
+        Quantity(
+            "standard error", round(error_of(plan), 3), "of the count of a rare item, in users"
+        ),
+        Quantity(
+            "false positives",
+            search.false_positives,
+            "expected items that nobody has, at most, in parts of the items found",
+        ),
+        Quantity("accountant", asked.accountant, _accountant(plan)),
+        Quantity("computed delta", rounded_up(plan.delta_spent), "upper bound"),
+    ]
+    return out
+
+
+def error_of(plan: PrefixPlan) -> float:
+    """Standard error of the estimate for an item that nobody else holds."""
+    if plan.noise is not None:
+        return plan.noise.sd
+    from dpframe.federated.server import standard_error
+
+    assert plan.local_epsilon is not None
+    return standard_error(1, devices=plan.reporting, local_epsilon=plan.local_epsilon)
+
+
+def _selection(plan: PrefixPlan) -> str:
+    search = plan.asked.search
+    kind = "as frequent as it is" if search.weighted else "each different one as likely"
+    return f"one at random, {kind}" + (", below the prefixes" if search.conditioned else "")
+
+
+def _accountant(plan: PrefixPlan) -> str:
+    if plan.noise is not None:
+        return "exact laws of bounded noise, composed by privacy loss distributions"
+    if plan.asked.accountant == "aggregate":
+        return "exact laws of sums of reports, composed by privacy loss distributions"
+    return "amplification by shuffling for any local randomiser, Renyi composition"
