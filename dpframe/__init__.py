@@ -21,6 +21,7 @@ from dpframe.errors import (
     ThresholdError,
 )
 from dpframe.frontends.compare import compare
+from dpframe.frontends.compare_prefix import PrefixComparison, compare_prefix_trees
 from dpframe.frontends.duckdb_functions import register
 from dpframe.frontends.functions import explain, hhh
 from dpframe.frontends.generator import Generator
@@ -57,6 +58,7 @@ __all__ = [
     "OverBudgetError",
     "ParameterError",
     "ParameterTypeError",
+    "PrefixComparison",
     "PrivHP",
     "PrivacyAwareMisraGries",
     "Receipt",
@@ -69,6 +71,7 @@ __all__ = [
     "code",
     "columns",
     "compare",
+    "compare_prefix_trees",
     "date",
     "domain",
     "explain",

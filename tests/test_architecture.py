@@ -26,6 +26,7 @@ LAYERS = [
         "postprocess.adding_up",
         "postprocess.level_weights",
         "postprocess.relative_error",
+        "postprocess.discovered",
         "postprocess.wasserstein",
     },
     {"federated"},

@@ -38,7 +38,7 @@ STEP = 1e-4
 """Grid of the privacy loss, for epsilon up to 1; above, in parts of epsilon."""
 
 FIRST = 1.15
-"""Times the variance of what is accounted for, the variance of so many holders as are tried first."""
+"""Variance of the holders that are tried first, in parts of that of what is accounted for."""
 
 MORE = 1.3
 """How many times as many are tried next."""

@@ -55,7 +55,7 @@ def plot(
     """
     if kind not in ("icicle", "treemap"):
         raise ParameterError(f"kind ({kind!r}) must be 'icicle' or 'treemap'.")
-    graph = _plotly()
+    graph = plotly_objects()
     hierarchy = as_hierarchy(receipt["hierarchy"])
     ancestor = nearest_reported(frame, hierarchy)
     trace = {"icicle": graph.Icicle, "treemap": graph.Treemap}[kind](
@@ -83,7 +83,8 @@ def plot(
     return figure
 
 
-def _plotly() -> Any:
+def plotly_objects() -> Any:
+    """The figures of plotly; DpframeError without it."""
     try:
         return importlib.import_module("plotly.graph_objects")
     except ImportError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _duck
@@ -53,16 +52,20 @@ def relation_population(
     progress: bool = False,
 ) -> Population:
     """The same for a relation that is open."""
-    table = relation.query(_statement(relation, hierarchy, user), progress)
-    device = table["device"].to_numpy()
-    devices = int(device.max(initial=-1)) + 1
-    known = table["item"].is_valid().to_numpy()
-    coded = table["item"].combine_chunks().cast(pa.large_string()).dictionary_encode()
-    texts = coded.dictionary.to_pylist()
-    times = table["times"].to_numpy()
-    number = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    table = relation.query(_statement(relation, hierarchy, user), progress).combine_chunks()
+    text = table["text"].combine_chunks()
+    listed = table.filter(text.is_valid())
+    texts = [""] * len(listed)
+    for number, item in zip(listed["item"].to_pylist(), listed["text"].to_pylist(), strict=True):
+        texts[number] = item
     packed, code = _different(encoding, texts, length)
-    return _merged(packed, device[known], code[number[known]], times[known], devices)
+    pairs = table.filter(text.is_null()).drop_columns(["text"])
+    del table, text
+    devices = int(pairs["device"].to_numpy().max()) + 1 if len(pairs) else 0
+    known = pairs.filter(pairs["item"].is_valid())
+    del pairs
+    device, item, times = (known[name].to_numpy() for name in ("device", "item", "times"))
+    return _merged(packed, device, code[item], times, devices)
 
 
 def _different(
@@ -84,11 +87,12 @@ def _merged(
     devices: int,
 ) -> Population:
     """One entry for each device and item: texts with the same bits are one item."""
-    key = device * max(len(packed), 1) + code
-    order = np.argsort(key, kind="stable")
-    key = key[order]
+    key = device.astype(np.int64) * max(len(packed), 1) + code
+    order = np.argsort(key)
+    key, times = key[order], times[order]
+    del order
     first = np.flatnonzero(np.diff(key, prepend=-1))
-    added = np.add.reduceat(times[order], first) if len(first) else times[:0]
+    added = np.add.reduceat(times.astype(np.int64), first) if len(first) else times[:0]
     key = key[first]
     starts = np.searchsorted(key // max(len(packed), 1), np.arange(devices + 1))
     return Population(
@@ -107,8 +111,8 @@ def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[st
 
 
 def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
-    """Numbers of users, their different items as text (NULL for none), and how often each occurs;
-    users together."""
+    """Rows of two kinds, out of one look at the source: numbers of a user and of an item (NULL for
+    none) and how often the user has it; and with a text, the number of an item."""
     types = _types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (
@@ -120,10 +124,14 @@ def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str
         rows = f"(SELECT *, {added} FROM {rows})"
     (text,) = hierarchy.texts(1, ("k1",), (types[column],))
     return (
-        f"WITH pairs AS (SELECT u, CAST({text} AS VARCHAR) AS item, count(*) AS times FROM {rows} "
-        "GROUP BY ALL), "
+        f"WITH pairs AS MATERIALIZED (SELECT u, CAST({text} AS VARCHAR) AS t, "
+        f"count(*) AS times FROM {rows} GROUP BY ALL), "
         "users AS (SELECT u AS id, row_number() OVER () - 1 AS device "
-        "FROM (SELECT DISTINCT u FROM pairs)) "
-        "SELECT device, item, times FROM pairs JOIN users ON u IS NOT DISTINCT FROM id "
-        "ORDER BY device"
+        "FROM (SELECT DISTINCT u FROM pairs)), "
+        "items AS MATERIALIZED (SELECT t AS text, row_number() OVER () - 1 AS item "
+        "FROM (SELECT DISTINCT t FROM pairs WHERE t IS NOT NULL)) "
+        "SELECT device::UINTEGER AS device, item::UINTEGER AS item, times::UINTEGER AS times, "
+        "NULL::VARCHAR AS text FROM pairs JOIN users ON u IS NOT DISTINCT FROM id "
+        "LEFT JOIN items ON t = text "
+        "UNION ALL SELECT NULL, item::UINTEGER, NULL, text FROM items"
     )
