@@ -1,0 +1,167 @@
+"""Spark DataFrames, classic and Connect, as relations that statements of Spark SQL run on.
+
+The cluster counts. A statement reads the frame through a temporary view whose name nobody else
+uses, and only what it returns comes to the driver, as Arrow. What Spark says about a row never
+leaves this file. Nothing here loads pyspark: whoever has a frame has loaded it.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from dpframe.errors import ColumnError, DpframeError, SourceError
+from dpframe.sources.columns import require
+
+PARTITIONS = 200
+"""Spark's own default for ``spark.sql.shuffle.partitions``, for sessions that hold no number."""
+
+TYPES = {
+    "StringType": "VARCHAR",
+    "VarcharType": "VARCHAR",
+    "CharType": "VARCHAR",
+    "BooleanType": "BOOLEAN",
+    "ByteType": "TINYINT",
+    "ShortType": "SMALLINT",
+    "IntegerType": "INTEGER",
+    "LongType": "BIGINT",
+    "FloatType": "FLOAT",
+    "DoubleType": "DOUBLE",
+    "DateType": "DATE",
+    "TimestampType": "TIMESTAMP WITH TIME ZONE",
+    "TimestampNTZType": "TIMESTAMP",
+    "NullType": '"NULL"',
+}
+"""Spark's types under the names that hierarchies know them by; decimals carry their digits."""
+
+READ = "text, numbers, booleans, dates and timestamps"
+
+T = TypeVar("T")
+
+
+def is_spark(source: object) -> bool:
+    """Whether this is a DataFrame of Spark, without loading pyspark."""
+    kind = type(source)
+    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
+
+
+class SparkFrame:
+    """A DataFrame under a temporary view; used in a ``with`` block, which drops the view.
+
+    ``columns`` are all names of the frame, ``types`` those of the wanted columns in their order,
+    as DuckDB would name them.
+    """
+
+    def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
+        self._frame, self.view = frame, f"dpframe_{uuid.uuid4().hex}"
+        check_running(frame)
+        fields = withheld(lambda: list(frame.schema.fields))
+        self.columns = tuple(str(field.name) for field in fields)
+        require(wanted, self.columns)
+        self._kinds = {field.name: field.dataType for field in fields if field.name in wanted}
+        self.types = {name: duckdb_type(name, self._kinds[name]) for name in wanted}
+
+    def __enter__(self) -> SparkFrame:
+        withheld(lambda: self.chosen(list(self.types)).createOrReplaceTempView(self.view))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        drop = partial(self._frame.sparkSession.catalog.dropTempView, self.view)
+        try:
+            withheld(drop)
+        except SourceError:  # the session is gone, and the view with it
+            return
+
+    def chosen(self, names: Sequence[str]) -> Any:
+        """The wanted columns under other names; texts as UTF-8 that is compared by its bytes."""
+        from pyspark.sql import functions as F
+
+        def column(name: str) -> Any:
+            plain = F.col("`" + name.replace("`", "``") + "`")
+            if self.types[name] != "VARCHAR":
+                return plain
+            kind = self._kinds[name]
+            if type(kind).__name__ != "StringType":
+                plain = plain.cast("string")
+            if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+                plain = F.collate(plain, "UTF8_BINARY")
+            return F.make_valid_utf8(plain)
+
+        pairs = zip(self.types, names, strict=True)
+        return self._frame.select([column(name).alias(other) for name, other in pairs])
+
+    def query(self, statement: str) -> pa.Table:
+        """The rows of a statement of Spark SQL."""
+        return fetched(lambda: self._frame.sparkSession.sql(statement))
+
+
+def fetched(ask: Callable[[], Any]) -> pa.Table:
+    """The rows of the frame that ``ask`` makes."""
+    with _quiet():
+        return withheld(lambda: ask().toArrow())
+
+
+def duckdb_type(column: str, kind: Any) -> str:
+    """DuckDB's name for a type of Spark; ColumnError for one that statements cannot read."""
+    name = type(kind).__name__
+    if name == "DecimalType":
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if name not in TYPES:
+        shown = name.removesuffix("Type").upper()
+        raise ColumnError(
+            f"column {column!r} has type {shown}; of a Spark DataFrame dpframe reads {READ}. "
+            "Cast the column, or take out of it what you want to count by."
+        )
+    return TYPES[name]
+
+
+def shuffle_partitions(frame: Any) -> int:
+    """How many partitions the session shuffles into: a setting, whatever the data are."""
+    check_running(frame)
+    text = withheld(lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    return int(text) if str(text).isdecimal() and int(text) > 0 else PARTITIONS
+
+
+def check_running(frame: Any) -> None:
+    """Raise SourceError for a frame of a session that has stopped."""
+    session = frame.sparkSession
+    if hasattr(session, "is_stopped"):
+        stopped = bool(session.is_stopped)
+    else:
+        stopped = session.sparkContext._jsc is None
+    if stopped:
+        raise SourceError(
+            "the Spark session of the DataFrame has stopped: start one "
+            "(SparkSession.builder.getOrCreate()) and make the DataFrame again."
+        )
+
+
+def withheld(call: Callable[[], T]) -> T:
+    """Run a call; Spark's errors become one that quotes nothing."""
+    try:
+        return call()
+    except DpframeError:
+        raise
+    except Exception as error:
+        failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+        if "No module named 'dpframe'" in str(error):
+            failed = (
+                "failed: the Python of Spark's workers has no dpframe. Install it there, or name "
+                "one that has it in PYSPARK_PYTHON before the session starts"
+            )
+    # outside of every handler: no traceback or context holds the original
+    raise SourceError(f"reading the Spark DataFrame {failed}.")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what pyspark says about versions of pandas, which is not used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
