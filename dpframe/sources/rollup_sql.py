@@ -16,7 +16,9 @@ from __future__ import annotations
 from dpframe._duck import VIEW
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
+from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
+from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.weights import most, weight_sql
 from dpframe.tree import ListedNodes
 
@@ -32,12 +34,27 @@ def rollup_sql(
     view: str = VIEW,
     only: ListedNodes | None = None,
     text_weights: bool = False,
+    dialect: Dialect | None = None,
+    weight_type: str | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
-    some can remain.
+    some can remain. In a ``dialect`` other than DuckDB's, types are those of
+    :mod:`dpframe.dialects`, and rows come in any order: ``sources.candidates`` puts them in theirs.
     """
+    if dialect is not None:
+        return portable_sql(
+            hierarchy,
+            unit,
+            dialect,
+            band=band,
+            types=types,
+            seed=seed,
+            user_type=user_type,
+            weight_type=weight_type,
+            view=view,
+        )
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights
     )
