@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ TYPES = {
     "DateType": "DATE",
     "TimestampType": "TIMESTAMP WITH TIME ZONE",
     "TimestampNTZType": "TIMESTAMP",
-    "NullType": '"NULL"',
+    "NullType": "VARCHAR",
 }
 """Spark's types under the names that hierarchies know them by; decimals carry their digits."""
 
@@ -72,11 +72,10 @@ class SparkFrame:
         return self
 
     def __exit__(self, *error: object) -> None:
-        drop = partial(self._frame.sparkSession.catalog.dropTempView, self.view)
-        try:
-            withheld(drop)
-        except SourceError:  # the session is gone, and the view with it
-            return
+        catalog = self._frame.sparkSession.catalog
+        with suppress(SourceError):  # if the session is gone, so are its views
+            for name in (self.view, f"{self.view}_rows", f"{self.view}_listed"):
+                withheld(partial(catalog.dropTempView, name))
 
     def chosen(self, names: Sequence[str]) -> Any:
         """The wanted columns under other names; texts as UTF-8 that is compared by its bytes."""
@@ -87,7 +86,7 @@ class SparkFrame:
             if self.types[name] != "VARCHAR":
                 return plain
             kind = self._kinds[name]
-            if type(kind).__name__ != "StringType":
+            if type(kind).__name__ != "StringType":  # of declared length, or void
                 plain = plain.cast("string")
             if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
                 plain = F.collate(plain, "UTF8_BINARY")
@@ -96,9 +95,26 @@ class SparkFrame:
         pairs = zip(self.types, names, strict=True)
         return self._frame.select([column(name).alias(other) for name, other in pairs])
 
-    def query(self, statement: str) -> pa.Table:
-        """The rows of a statement of Spark SQL."""
-        return fetched(lambda: self._frame.sparkSession.sql(statement))
+    def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:
+        """The rows of a statement of Spark SQL; with ``only`` those in a public table, where
+        NULL equals NULL and all columns but ``level`` are text."""
+        session = self._frame.sparkSession
+        if only is None:
+            return fetched(lambda: session.sql(statement))
+        same = " AND ".join(
+            f"CAST(r.{name} AS STRING) <=> l.{name}" for name in only.column_names[1:]
+        )
+        listed = (
+            f"SELECT r.* FROM {self.view}_rows r LEFT SEMI JOIN {self.view}_listed l "
+            f"ON r.level = l.level AND {same}"
+        )
+
+        def asked() -> Any:
+            session.createDataFrame(only).createOrReplaceTempView(f"{self.view}_listed")
+            session.sql(statement).createOrReplaceTempView(f"{self.view}_rows")
+            return session.sql(listed)
+
+        return fetched(asked)
 
 
 def fetched(ask: Callable[[], Any]) -> pa.Table:

@@ -1,0 +1,403 @@
+"""Spark, classic and Connect: the frames of DuckDB, faults that leave no half release, errors.
+
+One classic session for all tests, and one Connect session in a process of its own, which runs
+beside them. Skipped without pyspark or Java; an error instead with DPFRAME_REQUIRE_SPARK=1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe as dp
+from dpframe import _duck
+from dpframe.budget import PrivacyUnit
+from dpframe.errors import ColumnError, ParameterTypeError, SourceError
+from dpframe.hierarchy import as_hierarchy
+from dpframe.ledger import Ledger
+from dpframe.partition_plan import partition_plan
+from dpframe.sketches import MisraGries, merged
+from dpframe.sources.spark import is_spark
+from dpframe.sources.spark_stream import Worker, partitioned_states
+from dpframe.sources.stream import feed
+from dpframe.sources.tables import exact_counts
+from dpframe.testing import seeded_noise
+from tests.integration.spark_driver import BUDGET, STREAM, shown
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data"
+REQUIRED = os.environ.get("DPFRAME_REQUIRE_SPARK") == "1"
+ROWS = 4_000
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+def absent() -> str | None:
+    """Why there is no Spark here."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "pyspark is not installed"
+    return None if shutil.which("java") else "Spark needs Java, which is not on PATH"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    why = absent()
+    if why is not None:
+        if REQUIRED:
+            raise RuntimeError(why)
+        pytest.skip(why)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def paths(folder: Path) -> Path:
+    """A file of paths, some malformed."""
+    rng = np.random.default_rng(5)
+    tops = rng.choice(["a", "b", "", "c//"], ROWS, p=[0.5, 0.3, 0.1, 0.1])
+    leaves = np.minimum(rng.zipf(1.3, ROWS), 2_000)
+    pairs = zip(tops, leaves, strict=True)
+    text = [f"{top}/{leaf % 7}/{leaf}" if top else None for top, leaf in pairs]
+    file = folder / "paths.parquet"
+    users = pa.array(rng.integers(0, 500, ROWS), pa.int64())
+    pq.write_table(pa.table({"path": pa.array(text, pa.string()), "user": users}), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def driver(folder: Path, paths: Path) -> subprocess.Popen[str]:
+    """The program on a Connect session, started before everything else."""
+    Ledger(folder / "killed.db", epsilon=3.0, delta=1e-5)
+    call = [sys.executable, "-m", "tests.integration.spark_driver", folder / "killed.db", paths]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        call,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path, driver: object) -> Iterator[Any]:
+    """Classic Spark on two threads, in which a task may fail twice."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYTHONPATH"] = str(ROOT)
+    made = (
+        SparkSession.builder.master("local[2,3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than these rows
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.warehouse.dir", str(folder))
+        .getOrCreate()
+    )
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
+    gc.collect()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
+
+
+def spent(ledger: Ledger) -> int:
+    return len(ledger.releases())
+
+
+MALFORMED = [None, "", "x", "NaN", "999.1.1.1", "1:2:3", "..", "2024-13-45", "-inf", "\u0130\u03a3"]
+
+CASES: list[tuple[str, str]] = [
+    ("tor_relay_ips", "ip:ip"),
+    ("git_paths_rails", "path:path"),
+    ("flights_nyc13", "columns:carrier,dest,flight"),
+    ("flights_nyc13", "date:date"),
+    ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
+    ("dns_zeek_wrccdc", "domain:query"),
+    ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
+]
+
+
+def sampled(table: str, names: list[str]) -> pa.Table:
+    """Rows of a real table, and malformed ones where a column holds text."""
+    file = DATA / f"{table}.parquet"
+    if not file.is_file():
+        pytest.skip("the folder shared/data with real tables is not beside the checkout")
+    rows = pq.read_table(file, columns=names).slice(0, ROWS)
+    columns = []
+    for name in names:
+        column = rows[name]
+        text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        more = pa.array(MALFORMED if text else [None] * len(MALFORMED), column.type)
+        columns.append(pa.chunked_array([*column.chunks, *[more] * 30], type=column.type))
+    return pa.table(columns, names=names)
+
+
+@pytest.mark.parametrize(("table", "spec"), CASES)
+def test_frames_are_those_of_duckdb(session: Any, table: str, spec: str) -> None:
+    """With the same noise, on real rows with malformed ones among them."""
+    rows = sampled(table, list(as_hierarchy(spec).source_columns))
+    frames = []
+    for source in (rows, session.createDataFrame(rows)):
+        with seeded_noise(7):
+            frames.append(dp.hhh(source, spec, threshold=60, **BUDGET))
+    pd.testing.assert_frame_equal(*frames)
+    assert len(frames[0]) > 2
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_neither_ansi_mode_nor_case_make_a_difference(session: Any, paths: Path, ansi: str) -> None:
+    """Malformed values raise nothing; columns go by their exact names."""
+    session.conf.set("spark.sql.ansi.enabled", ansi)
+    session.conf.set("spark.sql.caseSensitive", ansi)
+    try:
+        odd = session.read.parquet(str(paths)).selectExpr("path AS `a.b ``c`", "user AS other")
+        with seeded_noise(3):
+            found = dp.tree_counts(odd, "path:a.b `c", **BUDGET)
+        with seeded_noise(3):
+            expected = dp.tree_counts(str(paths), "path:path", **BUDGET)
+        pd.testing.assert_frame_equal(found, expected)
+        assert [table.name for table in session.catalog.listTables()] == []
+    finally:
+        session.conf.unset("spark.sql.ansi.enabled")
+        session.conf.unset("spark.sql.caseSensitive")
+
+
+def test_users_weigh_what_they_may(session: Any, paths: Path) -> None:
+    """Shares add up to one a user and samples to their bound, whatever Spark's hash is."""
+    rows, hierarchy = session.read.parquet(str(paths)), as_hierarchy("path:path")
+    table = pq.read_table(paths)
+    _, rows_of = np.unique(table["user"].to_numpy(), return_counts=True)
+    share = PrivacyUnit(user="user")
+    tree = exact_counts(rows, hierarchy, share, 1)
+    assert tree.count[0] == share.grid * len(rows_of)
+    few = PrivacyUnit(user="user", contribution="records", max_contributions=3)
+    tree = exact_counts(rows, hierarchy, few, 1)
+    assert tree.count[0] == np.minimum(rows_of, 3).sum()
+    assert dp.hhh(rows, "path:path", user="user", **BUDGET)["count"].iloc[0] > 0
+
+
+def test_listed_keys_are_looked_up_there(session: Any, paths: Path) -> None:
+    """Only listed nodes come to the driver, with the counts that they have elsewhere."""
+    keys = ["a/1/1", "a/2/2", "b/1/8", "z/1/1"]
+    frames = []
+    for source in (str(paths), session.read.parquet(str(paths))):
+        with seeded_noise(2):
+            frames.append(dp.tree_counts(source, "path:path", keys=keys, epsilon=1.0))
+    pd.testing.assert_frame_equal(*frames)
+
+
+def test_streams_are_merged_from_partitions_by_hash(session: Any, paths: Path) -> None:
+    """What Spark adds up is the module's merge of sketches of the same partitions, in the order of
+    the hash; nothing else is released."""
+    rows = session.read.parquet(str(paths))
+    asked = dp.explain("path:path", **STREAM).plan
+    plan = partition_plan(asked, 3)
+    states = partitioned_states(rows, plan)
+    by_hash = rows.selectExpr("path", "pmod(hash(path), 3) AS part", "xxhash64(path) AS h")
+    table = by_hash.toArrow()
+    expected: list[list[MisraGries]] = []
+    for part in range(3):
+        own = table.filter(pa.array(table["part"].to_numpy() == part)).sort_by("h")
+        sketches = [MisraGries(100) for _ in range(asked.height)]
+        with _duck.register(own.select(["path"]), "a partition") as relation:
+            feed(sketches, relation, asked.hierarchy)
+        expected.append(sketches)
+    for level, state in enumerate(states):
+        whole = merged([parts[level] for parts in expected], method="sum")._state()
+        kept = whole.counts >= plan.band
+        assert state.counts.tolist() == whole.counts[kept].tolist()
+        assert state.keys.to_pylist() == whole.keys.filter(pa.array(kept)).to_pylist()
+    result = dp.hhh(rows, "path:path", **STREAM)
+    assert {"a", "b"} <= set(result["prefix"])
+    receipt = result.dp.receipt
+    assert (receipt["mechanism"], receipt["method"]) == ("streaming-merged-sum", "sum")
+    assert receipt["sketches"] == 3
+    assert "however many sketches" in receipt["sensitivity"]
+
+
+@pytest.mark.parametrize(("most", "method"), [(40, "bounded"), (1, "sum")])
+def test_streams_of_users(session: Any, paths: Path, most: int, method: str) -> None:
+    """A user is in one partition, and the merge with less noise is taken."""
+    rows = session.read.parquet(str(paths))
+    result = dp.hhh(
+        rows, "path:path", user="user", contribution="items", max_contributions=most, **STREAM
+    )
+    receipt = result.dp.receipt
+    assert receipt["method"] == method
+    assert receipt["user"] == "user"
+    assert receipt["neighbours"].startswith("adding or removing one user ('user')")
+    counted = result.set_index("prefix")["count"]
+    assert abs(counted.get("a", 500) - 500) < 500
+
+
+def test_a_worker_feeds_partitions_however_they_come() -> None:
+    """Batches, tasks with several partitions and empty tasks change no sketch."""
+    rows = pa.table(
+        {
+            "part": pa.array([0] * 50 + [1] * 30, pa.int32()),
+            "hashed": pa.array(range(80), pa.int64()),
+            "c0": pa.array([f"a/{i % 9}" for i in range(80)]),
+        }
+    )
+    hierarchy = as_hierarchy("path:path?depth=2")
+    worker = Worker(
+        hierarchy=hierarchy,
+        unit=PrivacyUnit(),
+        counters=3,
+        by_sets=False,
+        columns=("path",),
+        seed=1,
+    )
+    whole = pa.Table.from_batches(worker(iter(rows.to_batches())))
+    pieces = pa.Table.from_batches(worker(iter(rows.to_batches(max_chunksize=7))))
+    assert whole.equals(pieces)
+    assert set(whole["part"].to_pylist()) == {0, 1}
+    assert list(worker(iter([]))) == []
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+def killing(marker: Path, always: bool) -> Any:
+    """A source step in which a Python worker kills itself: always, or once."""
+    name = str(marker)
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if always or not os.path.exists(name):
+                open(name, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    return step
+
+
+@pytest.mark.parametrize("options", [BUDGET, STREAM])
+def test_a_worker_that_is_killed_again_and_again_leaves_no_charge(
+    session: Any, paths: Path, ledger: Ledger, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """The job fails, nothing is charged, nothing is released, and no text of Spark is passed on."""
+    rows = session.read.parquet(str(paths)).select("path")
+    broken = rows.mapInArrow(killing(tmp_path / "killed", True), "path string")
+    with pytest.raises(SourceError, match="withheld") as caught:
+        dp.hhh(broken, "path:path", ledger=ledger, release="never", **options)
+    assert caught.value.__context__ is None
+    assert spent(ledger) == 0
+    assert [table.name for table in session.catalog.listTables()] == []
+
+
+@pytest.mark.parametrize("options", [{**BUDGET, "threshold": 100}, STREAM])
+def test_a_task_that_is_tried_again_changes_nothing(
+    session: Any, paths: Path, ledger: Ledger, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """A worker that dies once: the frame is that of a run without a fault, charged once."""
+    rows = session.read.parquet(str(paths)).select("path")
+    marker = tmp_path / "killed"
+    once = rows.mapInArrow(killing(marker, False), "path string")
+    with seeded_noise(4):
+        found = dp.hhh(once, "path:path", ledger=ledger, **options)
+    with seeded_noise(4):
+        expected = dp.hhh(rows, "path:path", **options)
+    assert marker.exists()
+    pd.testing.assert_frame_equal(found, expected)
+    assert spent(ledger) == 1
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def test_a_value_that_fails_is_not_quoted(session: Any, paths: Path, ledger: Ledger) -> None:
+    """What an expression of the caller raises can hold the data."""
+    rows = session.read.parquet(str(paths)).selectExpr("raise_error(path) AS path")
+    with pytest.raises(SourceError) as caught:
+        dp.tree_counts(rows, "path:path", ledger=ledger, **BUDGET)
+    assert "a/" not in str(caught.value)
+    assert spent(ledger) == 0
+
+
+def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
+    """Names and types are checked before Spark runs anything."""
+    rows = session.sql("SELECT map('a', 1) AS m, 'x' AS text, 1 AS n, interval 1 day AS i")
+    with pytest.raises(ColumnError, match=r"column 'm' has type MAP.*Cast the column"):
+        dp.hhh(rows, "path:m", ledger=ledger, **BUDGET)
+    with pytest.raises(ColumnError, match="column 'i' has type"):
+        dp.hhh(rows, ["i"], ledger=ledger, mechanism="streaming", **BUDGET)
+    with pytest.raises(ColumnError, match=r"'txt' does not exist.*Did you mean 'text'"):
+        dp.hhh(rows, "path:txt", ledger=ledger, **BUDGET)
+    with pytest.raises(ColumnError, match="date reads dates"):
+        dp.hhh(rows, "date:n", ledger=ledger, **BUDGET)
+    with pytest.raises(ParameterTypeError, match="pass frame.toArrow"):
+        dp.synthesize(rows, {"n": (0, 1)}, epsilon=1.0)
+    assert spent(ledger) == 0
+
+
+def test_importing_dpframe_does_not_load_pyspark() -> None:
+    """A frame is known by the module of its class."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, dpframe; print('pyspark' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "False"
+    assert not is_spark(pd.DataFrame())
+
+
+def test_connect_and_a_driver_killed_after_its_charge(
+    driver: subprocess.Popen[str], session: Any, folder: Path, paths: Path
+) -> None:
+    """Spark Connect gives the same frames; a charge without a release is all that a kill leaves."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        out, _ = driver.communicate(timeout=240)
+    said = dict(map(json.loads, out.splitlines()))
+    assert driver.returncode == -signal.SIGKILL, said
+    assert said["connect"]
+    with seeded_noise(1):
+        offline = dp.hhh(str(paths), "path:path", threshold=100, **BUDGET)
+    assert said["offline"] == offline.to_dict("list")
+    with seeded_noise(1):
+        streaming = dp.hhh(session.read.parquet(str(paths)), "path:path", **STREAM)
+    assert said["streaming"] == shown(streaming)
+    assert said["views"] == []
+    assert "withheld" in said["failed"]
+    ledger = Ledger(folder / "killed.db")
+    assert spent(ledger) == 1
+    assert ledger.find("killed", {}) is None
+
+
+def test_a_session_that_has_stopped(session: Any, paths: Path, ledger: Ledger) -> None:
+    """The last test of this module: a clear error, nothing charged."""
+    rows = session.read.parquet(str(paths))
+    session.stop()
+    for options in (BUDGET, STREAM):
+        with pytest.raises(SourceError, match="has stopped: start one"):
+            dp.hhh(rows, "path:path", ledger=ledger, **options)
+    assert spent(ledger) == 0
