@@ -354,7 +354,7 @@ def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
         dp.hhh(rows, "path:txt", ledger=ledger, **BUDGET)
     with pytest.raises(ColumnError, match="date reads dates"):
         dp.hhh(rows, "date:n", ledger=ledger, **BUDGET)
-    with pytest.raises(ParameterTypeError, match="pass frame.toArrow"):
+    with pytest.raises(ParameterTypeError, match=r"pass frame\.toArrow"):
         dp.synthesize(rows, {"n": (0, 1)}, epsilon=1.0)
     assert spent(ledger) == 0
 
