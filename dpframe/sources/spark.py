@@ -139,8 +139,9 @@ def duckdb_type(column: str, kind: Any) -> str:
 
 def shuffle_partitions(frame: Any) -> int:
     """How many partitions the session shuffles into: a setting, whatever the data are."""
-    check_running(frame)
-    text = withheld(lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    text = ""
+    with suppress(SourceError):  # a stopped session: what is stored can still be replayed
+        text = withheld(lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     return int(text) if str(text).isdecimal() and int(text) > 0 else PARTITIONS
 
 

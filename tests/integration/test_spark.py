@@ -32,7 +32,7 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.partition_plan import partition_plan
 from dpframe.sketches import MisraGries, merged
-from dpframe.sources.spark import is_spark
+from dpframe.sources.spark import is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
 from dpframe.sources.stream import feed
 from dpframe.sources.tables import exact_counts
@@ -398,6 +398,7 @@ def test_a_session_that_has_stopped(session: Any, paths: Path, ledger: Ledger) -
     rows = session.read.parquet(str(paths))
     session.stop()
     for options in (BUDGET, STREAM):
+        assert shuffle_partitions(rows) > 0
         with pytest.raises(SourceError, match="has stopped: start one"):
             dp.hhh(rows, "path:path", ledger=ledger, **options)
     assert spent(ledger) == 0
