@@ -126,6 +126,8 @@ def spark() -> Iterator[SparkEngine]:
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.adaptive.enabled", "false")  # many small statements
+            .config("spark.driver.memory", "1g")
             .config("spark.sql.session.timeZone", "America/New_York")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")

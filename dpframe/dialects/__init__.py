@@ -7,14 +7,17 @@ the hierarchies themselves. Every other engine gets the same nodes from the few 
 
 from __future__ import annotations
 
+from dpframe.dialects._bigquery import BigQuery
 from dpframe.dialects._dialect import REAL, SPACES, WHOLE, ZONED, Dialect, canonical_type
 from dpframe.dialects._postgres import Postgres
+from dpframe.dialects._snowflake import Snowflake
 from dpframe.dialects._spark import Spark
 
 __all__ = [
     "DIALECTS",
     "POSTGRES",
     "REAL",
+    "RUN",
     "SPACES",
     "SPARK",
     "WHOLE",
@@ -26,5 +29,11 @@ __all__ = [
 SPARK = Spark()
 POSTGRES = Postgres()
 
-DIALECTS: dict[str, Dialect] = {d.name: d for d in (POSTGRES, SPARK)}
+RUN = (POSTGRES, SPARK)
+"""Those whose statements tests run against DuckDB's; others are only parsed."""
+
+DIALECTS: dict[str, Dialect] = {
+    **{d.name: d for d in (*RUN, Snowflake(), BigQuery())},
+    "databricks": SPARK,
+}
 """By name."""

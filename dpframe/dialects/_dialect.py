@@ -198,11 +198,13 @@ class Dialect(ABC):
 
     def text(self, value: str, kind: str) -> str:
         """SQL of a value as hierarchies read it, NULL for NaN, equal to what DuckDB writes but for
-        decimals and fractions of doubles, which are read again on the driver."""
+        decimals and fractions of doubles, which columns read again on the driver."""
         outer = kind.split("(")[0]
         if outer in REAL:
             return (
-                f"CASE WHEN {self.is_nan(value)} THEN NULL WHEN {self.is_whole(value)} "
+                f"CASE WHEN {self.is_nan(value)} THEN NULL WHEN {value} > {self.real(1.79e308)} "
+                f"THEN 'inf' WHEN {value} < {self.real(-1.79e308)} THEN '-inf' "
+                f"WHEN {self.is_whole(value)} "
                 f"THEN {self.cast_text(self.whole(value))} ELSE {self.cast_text(value)} END"
             )
         if outer in ("DATE", "TIMESTAMP", ZONED):

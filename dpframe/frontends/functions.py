@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name
+from dpframe.frontends.warehouse_plan import finished
+from dpframe.plan import Plan
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def hhh(
-    source: object,
-    hierarchy: str | Sequence[str] | Hierarchy,
+    source: object = None,
+    hierarchy: str | Sequence[str] | Hierarchy | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -37,6 +39,8 @@ def hhh(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     progress: bool = False,
+    candidates: object = None,
+    plan: object = None,
 ) -> pd.DataFrame:
     """Hierarchical heavy hitters, differentially private.
 
@@ -90,6 +94,9 @@ def hhh(
         In-memory frames of one kind count as one source: name a release after its data.
     progress
         Show progress on a terminal while files are counted.
+    candidates, plan
+        Instead of everything above but ``ledger`` and ``release``: what a statement of
+        :func:`rollup_sql` returned, and its plan.
 
     Returns
     -------
@@ -132,7 +139,10 @@ def hhh(
     >>> list(result.columns)
     ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
     """
-    plan = plan_from(
+    if candidates is not None or plan is not None:
+        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
+        return finished(hhh, given, Plan, ledger=paid, name=name).to_frame()
+    made = plan_from(
         hierarchy,
         epsilon=epsilon,
         delta=delta,
@@ -149,7 +159,7 @@ def hhh(
     )
     return run(
         source,
-        plan,
+        made,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
         progress=flag("progress", progress),

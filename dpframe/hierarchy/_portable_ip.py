@@ -96,6 +96,9 @@ class IpKeys(Keys):
             f"THEN TRY_CAST('0x' || {text} AS UHUGEINT) END",
         )
 
+    def wire(self, text: str) -> str:
+        return f"{int(text):032x}"
+
 
 def _is_ipv4(key: str) -> str:
     return f"left({key}, 24) = '{MAPPED}'"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
 from dpframe.hierarchy._base import Hierarchy, text_of
 from dpframe.hierarchy._code import Code
-from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._columns import Columns, _is_whole
 from dpframe.hierarchy._domain import Domain
 from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._path import Path
@@ -70,6 +70,15 @@ class Keys:
         """DuckDB's SQL of the hierarchy's key from the texts; NULL for what cannot be one."""
         return texts
 
+    def wire(self, text: str) -> str:
+        """The text that a statement returns for what DuckDB's rollup would."""
+        return text
+
+    @property
+    def texts_are_the_same(self) -> bool:
+        """Whether ``wire`` knows the text of every key, whatever the engine."""
+        return True
+
     def level_of_key(self, level: int, key: str) -> str:
         """DuckDB's SQL: whether a key that is not NULL is one of this level."""
         finer = self.hierarchy.coarser(level, (key,))[0]
@@ -113,18 +122,22 @@ class ColumnKeys(Keys):
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_as_typed(t, kind) for t, kind in zip(texts, self.types, strict=True))
 
+    @property
+    def texts_are_the_same(self) -> bool:
+        return not any(t in REAL or t.startswith("DECIMAL") for t in self.types)
+
     def level_of_key(self, level: int, key: str) -> str:
         return "true"
 
     @property
     def types_of_keys(self) -> tuple[str, ...]:
-        return tuple("BIGINT" if kind in WHOLE else "VARCHAR" for kind in self.types)
+        return tuple(kind if _is_whole(kind) else "VARCHAR" for kind in self.types)
 
 
 def _as_typed(text: str, kind: str) -> str:
     """What DuckDB writes for a value that another engine may write in another way."""
-    if kind in WHOLE:
-        return f"TRY_CAST({text} AS BIGINT)"
+    if _is_whole(kind):
+        return f"TRY_CAST({text} AS {kind})"
     if kind in REAL:
         return text_of(f"TRY_CAST({text} AS {kind})", kind)
     if kind.startswith("DECIMAL("):

@@ -12,6 +12,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import portable_keys
 from dpframe.sources.weights import most
+from dpframe.tree import ListedNodes
 
 
 def portable_sql(
@@ -25,21 +26,45 @@ def portable_sql(
     user_type: str | None,
     weight_type: str | None,
     view: str,
+    only: ListedNodes | None = None,
     extra: dict[str, str] | None = None,
 ) -> str:
-    """The statement; ``types`` are canonical names, ``extra`` more columns of the result."""
+    """The statement; ``types`` are canonical names, ``extra`` more columns of the result.
+
+    Keys come as texts, so that no client reads them as floating-point numbers.
+    """
     keys = portable_keys(hierarchy, dialect, types)
     parts = [
         _source(keys, unit, user_type, weight_type, view),
         *(_user_leaves(keys, unit, seed) if unit.user is not None else _plain_leaves(keys, unit)),
         *_nodes(keys),
     ]
-    texts = ", ".join(f"t{i}" for i in range(1, keys.width + 1))
+    names = [f"t{i}" for i in range(1, keys.width + 1)]
+    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in names)
     more = "".join(f", {sql} AS {name}" for name, sql in (extra or {}).items())
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts}{more} FROM candidates "
-        f"WHERE n >= {band} OR level = 0"
+        f"WHERE (n >= {band} OR level = 0){_listed(keys, names, only)}"
     )
+
+
+LISTED = 2_000
+"""Listed nodes that a statement spells out."""
+
+
+def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
+    """A condition that keeps the listed nodes of a short list, to save the transport of others."""
+    if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
+        return ""
+    d, mark, none = keys.dialect, "'='", "'!'"
+    own = [f"coalesce({d.joined(mark, d.cast_text(name))}, {none})" for name in names]
+    columns = [column.cast("string").to_pylist() for column in only.keys]
+    listed = [
+        "\n".join([str(level), *("!" if t is None else f"={keys.wire(t)}" for t in texts)])
+        for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
+    ]
+    node = d.joined(d.cast_text("level"), *(p for sql in own for p in (d.literal("\n"), sql)))
+    return f" AND {node} IN ({', '.join(map(d.literal, listed))})"
 
 
 def _source(

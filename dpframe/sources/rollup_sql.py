@@ -36,12 +36,14 @@ def rollup_sql(
     text_weights: bool = False,
     dialect: Dialect | None = None,
     weight_type: str | None = None,
+    extra: dict[str, str] | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
     some can remain. In a ``dialect`` other than DuckDB's, types are those of
     :mod:`dpframe.dialects`, and rows come in any order: ``sources.candidates`` puts them in theirs.
+    With ``extra`` columns in the result, by name, keys are texts, for any client.
     """
     if dialect is not None:
         return portable_sql(
@@ -54,6 +56,8 @@ def rollup_sql(
             user_type=user_type,
             weight_type=weight_type,
             view=view,
+            only=only,
+            extra=extra,
         )
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights
@@ -69,9 +73,15 @@ def rollup_sql(
         f"candidates AS ({_candidates(hierarchy, types, band)})",
     ]
     texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
+    shown = texts
+    if extra is not None:
+        numbers = _range(hierarchy.key_width)
+        cast = [f"CAST(t{i} AS VARCHAR) AS t{i}" for i in numbers]
+        shown = ", ".join([*cast, *(f"{sql} AS {name}" for name, sql in extra.items())])
     return (
-        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
-        f"{_listed(hierarchy, only)}ORDER BY {hierarchy.order_by()}"
+        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {shown} FROM candidates "
+        f"{_listed(hierarchy, only)}"
+        + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
 
 

@@ -50,7 +50,7 @@ def counted_by_spark(
             dialect=SPARK,
         )
         table = source.query(statement, only=_listed(listed, hierarchy, read))
-    return in_preorder(table, hierarchy, SPARK, read)
+    return in_preorder(table, hierarchy, SPARK, read, own=True)
 
 
 def _listed(
