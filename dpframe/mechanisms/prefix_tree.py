@@ -10,10 +10,11 @@ Further rounds start anew without what is found (a deny list).
 sends T reports a round, whatever it holds.
 
 *Deviations.* Segments also leave room for the rest: an iteration asks for at least so many bits
-that the others can finish, and keeps no more prefixes than those bits allow (the paper cuts the
-list before the last iteration only). Thresholds are the limit of Algorithm 5 for small steps, with
-binomial tails (server.least_kept). Cells that no item can have (bits after the end symbol) are
-dropped. Sums are drawn cell by cell, from exactly the law of adding up the reports (channels.py).
+that the others can finish, and follows no more prefixes than those bits allow (the paper cuts the
+list before the last iteration only; items that end are not cut). Thresholds are the limit of
+Algorithm 5 for small steps, with binomial tails (server.least_kept). Cells that no item can have
+(bits after the end symbol) are dropped. Sums are drawn cell by cell, from exactly the law of adding
+up the reports (channels.py).
 """
 
 from __future__ import annotations
@@ -139,10 +140,10 @@ def _one_round(
         depth += bits
         asked.append(bits)
         sums = channel.sums(cells, len(prefixes) << bits, here)
-        capacity = search.segments.capacity(step, depth)
-        least = channel.least(sums, here, search.false_positives, capacity)
+        least = channel.least(sums, here, search.false_positives, len(sums))
         kept = np.flatnonzero(sums >= least)
         texts, ended, followed = _read(prefixes, kept, bits, depth, search, known)
+        followed = _largest(followed, sums[kept], search.segments.capacity(step, depth))
         found.text += texts
         if texts:
             seen = sums[kept[ended]].astype(np.int64)
@@ -180,6 +181,16 @@ def _read(
             texts.append(text)
             ended.append(place)
     return texts, np.array(ended, dtype=np.int64), np.array(followed, dtype=np.int64)
+
+
+def _largest(
+    places: NDArray[np.int64], sums: NDArray[np.int32], capacity: int
+) -> NDArray[np.int64]:
+    """Those with the largest sums, all or none of a tie: at most ``capacity``."""
+    if len(places) <= capacity:
+        return places
+    beyond = np.sort(sums[places])[-capacity - 1]
+    return places[sums[places] > beyond]
 
 
 def _text(cell: int, bits: int) -> str:

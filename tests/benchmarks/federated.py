@@ -156,13 +156,28 @@ def findings(repeats: int) -> None:
 
 def real(repeats: int) -> None:
     """The users of git_words_rails themselves."""
-    from dpframe.frontends.compare_prefix import compare_prefix_trees
+    from dpframe.frontends.compare_prefix import METHODS, compare_prefix_trees
 
     frame = pd.read_parquet(SHARED / "git_words_rails.parquet", columns=["user_id", "word"])
-    seen = compare_prefix_trees(
-        "word", public=frame, user="user_id", epsilon=1.0, delta=DELTA, repeats=repeats, top=100
-    )
-    _show("6,817 users of git_words_rails", seen.frame)
+    methods = {
+        **METHODS,
+        "weighted": {"selection": "weighted"},
+        "without prefix list": {"conditioned": False},
+        "2 rounds": {"rounds": 2},
+        "12 iterations": {"iterations": 12, "segments": "even"},
+    }
+    for epsilon in (1.0, 4.0):
+        seen = compare_prefix_trees(
+            "word",
+            public=frame,
+            user="user_id",
+            epsilon=epsilon,
+            delta=DELTA,
+            methods=methods,
+            repeats=repeats,
+            top=100,
+        )
+        _show(f"6,817 users of git_words_rails, epsilon {epsilon:g}", seen.frame)
 
 
 def _print(title: str, listed: list[Any], repeats: int) -> None:
