@@ -3,7 +3,7 @@
 Run: python -m tests.benchmarks.federated [--only tables|findings|real|speed] [--repeats 3]
 
 Words are drawn from the distribution of those in commit messages (git_words_rails, public): every
-user draws a number of words, geometric with a mean of 30, and keeps the different ones with how
+user draws a number of words, geometric with a mean of 100, and keeps the different ones with how
 often each came; or one draw. ``real`` are the users of that data set themselves.
 """
 
@@ -112,7 +112,7 @@ def fleet(
 
 def findings(repeats: int) -> None:
     """What the paper finds, with the shuffle bound that it prints and with the exact accountant."""
-    one, many = drawn(1, mean=1), drawn(2, mean=30)
+    one, many = drawn(1, mean=1), drawn(2, mean=100)
     public = words()[0][:2000]
     codes = {"binary": BinaryEncoding(), "huffman": HuffmanEncoding(public)}
     fleets = {
