@@ -108,7 +108,7 @@ def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[st
 
 def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
     """Numbers of users, their different items as text (NULL for none), and how often each occurs;
-    users together."""
+    users together, in the order of their ids: the same by whichever door they come."""
     types = _types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (
@@ -122,7 +122,7 @@ def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str
     return (
         f"WITH pairs AS (SELECT u, CAST({text} AS VARCHAR) AS item, count(*) AS times FROM {rows} "
         "GROUP BY ALL), "
-        "users AS (SELECT u AS id, row_number() OVER () - 1 AS device "
+        "users AS (SELECT u AS id, row_number() OVER (ORDER BY u NULLS FIRST) - 1 AS device "
         "FROM (SELECT DISTINCT u FROM pairs)) "
         "SELECT device, item, times FROM pairs JOIN users ON u IS NOT DISTINCT FROM id "
         "ORDER BY device"
