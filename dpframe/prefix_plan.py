@@ -85,6 +85,11 @@ class PrefixAsked:
         }
 
     @property
+    def unit(self) -> PrivacyUnit:
+        """A user with all records."""
+        return PrivacyUnit(user=self.user)
+
+    @property
     def reports(self) -> int:
         """Of every device, in all rounds."""
         return self.search.rounds * self.search.segments.iterations
@@ -120,7 +125,7 @@ class PrefixPlan:
 
     @property
     def unit(self) -> PrivacyUnit:
-        return PrivacyUnit(user=self.asked.user)
+        return self.asked.unit
 
     @property
     def neighbours(self) -> str:

@@ -32,6 +32,7 @@ from dpframe.frontends.synthetic_arguments import (
     shape_from,
     synthetic_plan_from,
 )
+from dpframe.sources import sql_tables
 from dpframe.sources.codes import relation_codes, relation_schema
 from dpframe.sources.columns import require
 from dpframe.synthetic_plan import SyntheticPlan
@@ -74,12 +75,7 @@ def synthesize_sql(
         session.ledger_for(name)
     described = described_by(session, path, source)
     if described is None:
-        refused = literal(
-            "dp_synthesize reads the source on a second connection, which does not see it: "
-            "temporary tables, registered frames and tables that are not committed are read from "
-            "Python by dp.synthesize."
-        )
-        return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
+        return sql_tables.not_seen(source, "dp_synthesize", "from Python by dp.synthesize")
     types = _types(wanted, described)
     facts = {"kind": "synthesize", "arguments": arguments, "n": count, "release": name}
     call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)

@@ -268,11 +268,15 @@ def explain_prefix_tree(
     >>> plan.local_epsilon, plan.asked.reports
     (10.71, 4)
     """
-    if devices is None:
+    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **arguments}
+    return Explanation(declared_plan(prefix_asked(column, **{**given, "devices": devices})))
+
+
+def declared_plan(asked: PrefixAsked) -> PrefixPlan:
+    """The plan for the number of devices that the caller declares; no data are read for it."""
+    if asked.declared is None:
         raise ParameterError(
             "devices is missing: the noise depends on the number of users, pass devices=, for "
             "example 100000."
         )
-    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **arguments}
-    asked = prefix_asked(column, **{**given, "devices": devices})
-    return Explanation(make_prefix_plan(asked, asked.declared or 0))
+    return make_prefix_plan(asked, asked.declared)

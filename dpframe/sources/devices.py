@@ -112,7 +112,8 @@ def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[st
 
 def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
     """Rows of two kinds, out of one look at the source: numbers of a user and of an item (NULL for
-    none) and how often the user has it; and with a text, the number of an item."""
+    none) and how often the user has it; and with a text, the number of an item. Users are numbered
+    in the order of their ids: the same by whichever door they come."""
     types = _types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (
@@ -125,8 +126,8 @@ def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str
     (text,) = hierarchy.texts(1, ("k1",), (types[column],))
     return (
         f"WITH pairs AS MATERIALIZED (SELECT u, CAST({text} AS VARCHAR) AS t, "
-        f"count(*) AS times FROM {rows} GROUP BY ALL), "
-        "users AS (SELECT u AS id, row_number() OVER () - 1 AS device "
+        f"least(count(*), {2**32 - 1}) AS times FROM {rows} GROUP BY ALL), "
+        "users AS (SELECT u AS id, row_number() OVER (ORDER BY u NULLS FIRST) - 1 AS device "
         "FROM (SELECT DISTINCT u FROM pairs)), "
         "items AS MATERIALIZED (SELECT t AS text, row_number() OVER () - 1 AS item "
         "FROM (SELECT DISTINCT t FROM pairs WHERE t IS NOT NULL)) "
