@@ -55,7 +55,7 @@ def pi_worst(laws: list[Mapping[tuple[int, ...], Fraction]]) -> float:
     ("prefixes", "segment", "el"), [(1, 1, 0.1), (1, 1, 0.5), (2, 1, 1.0), (3, 1, 2.0), (1, 2, 0.3)]
 )
 def test_pi_rappor_is_locally_private(prefixes: int, segment: int, el: float) -> None:
-    """Law: every report, from every cell or none, has ratios of at most e^el, and of what it says."""
+    """Law: every report, from every cell or none, has ratios of at most e^el, and of as it says."""
     oracle = PiRappor(prefixes, segment, el)
     cells = [None, *range(prefixes << segment)]
     worst = pi_worst([pi_law(oracle, c) for c in cells])
