@@ -176,7 +176,7 @@ def _read(
         if not (said.ended or last):
             followed.append(place)
             continue
-        text = said.text if said.ended else said.text + ELLIPSIS
+        text = said.text if said.ended else said.text + ELLIPSIS + said.rest
         if text not in known:
             texts.append(text)
             ended.append(place)
