@@ -76,7 +76,7 @@ def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
             search.false_positives,
             "expected items that nobody has, at most, in parts of the items found",
         ),
-        Quantity("accountant", asked.accountant, _accountant(plan)),
+        Quantity("accountant", asked.accountant if local else "exact", _accountant(plan)),
         Quantity("computed delta", rounded_up(plan.delta_spent), "upper bound"),
     ]
     return out

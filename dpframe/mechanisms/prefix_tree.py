@@ -190,7 +190,7 @@ def _largest(
     if len(places) <= capacity:
         return places
     beyond = np.sort(sums[places])[-capacity - 1]
-    return places[sums[places] > beyond]
+    return np.asarray(places[sums[places] > beyond])
 
 
 def _text(cell: int, bits: int) -> str:
