@@ -257,9 +257,10 @@ def _absent(asked: PrefixAsked, devices: int, reporting: int) -> float:
 def _slip(asked: PrefixAsked, devices: int) -> float:
     """How far 64-bit tables of sums are from binomial laws, as a part of delta.
 
-    A weight is off by at most one unit of 2^-64, rests at the mode included, and a table of n
+    A weight is rounded by at most one unit of 2^-64, rests at the mode included, and a table of n
     trials has at most 10 sqrt(n) + 82 of them (20 standard deviations). Two cells of an iteration
-    depend on a device, with two tables each, under both neighbours.
+    depend on a device, with two tables each, under both neighbours. Before that it is right to
+    1e-12 of itself, as are the laws that are accounted for: epsilon is as exact, and no more.
     """
     entries = 10 * math.sqrt(devices) + 82
     return 8 * asked.reports * entries / TOTAL * (1 + math.exp(asked.budget.epsilon))
