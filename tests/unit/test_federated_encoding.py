@@ -8,12 +8,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.encoding import UNKNOWN, next_bits
+
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Also on a machine that is busy."""
 
 FIBONACCI = [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233]
 SKEWED = HuffmanEncoding([c * n for c, n in zip("abcdefghijklm", FIBONACCI, strict=True)], "a-mxyz")
@@ -45,6 +48,7 @@ def bits_of(packed: np.ndarray, length: int) -> list[str]:
     return [w[:length] for w in words]
 
 
+@anywhere
 @given(st.sampled_from(ENCODINGS), texts, lengths)
 def test_what_is_encoded_is_what_comes_back(encoding: Encoding, item: str, length: int) -> None:
     """Law: an item that fits comes back whole; one that is cut, as the characters that fit."""
@@ -60,6 +64,7 @@ def test_what_is_encoded_is_what_comes_back(encoding: Encoding, item: str, lengt
         assert cut == encoding.encode(item, length)
 
 
+@anywhere
 @given(st.sampled_from(ENCODINGS), st.lists(texts, max_size=12), lengths)
 @example(ENCODINGS[0], ["a" * 500, "", "\0"], 64)
 @example(ENCODINGS[0], ["ab" * 500, "b"], 128)
@@ -73,6 +78,7 @@ def test_packed_bits_are_those_of_single_items(
     assert bits_of(packed, length) == [encoding.encode(item, length) for item in items]
 
 
+@anywhere
 @given(st.sampled_from(ENCODINGS), st.lists(texts, min_size=1, max_size=5), lengths, st.data())
 def test_next_bits_are_read_anywhere(
     encoding: Encoding, items: list[str], length: int, data: st.DataObject
@@ -94,6 +100,7 @@ def test_codes_are_prefix_free(encoding: Encoding) -> None:
     assert sum(2.0 ** -len(code) for code in codes) <= 1
 
 
+@anywhere
 @given(st.lists(st.text("abcde", max_size=8), max_size=20))
 def test_a_huffman_code_is_shortest(public: list[str]) -> None:
     """Law: its mean length is within entropy and entropy + 1, and fills the tree."""
@@ -108,6 +115,7 @@ def test_a_huffman_code_is_shortest(public: list[str]) -> None:
     assert sum(2.0 ** -len(code) for code in encoding.codes.values()) == 1
 
 
+@anywhere
 @given(texts.map(lambda t: t.replace("\ufffd", "?")), lengths, st.integers(0, 3))
 def test_prefixes_that_no_item_has_are_recognised(item: str, length: int, flip: int) -> None:
     """Law: every prefix of an item is possible, and none with a 1 after the end."""

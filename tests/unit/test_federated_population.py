@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,6 +21,9 @@ from dpframe.federated.encoding import UNKNOWN
 from dpframe.federated.population import Population
 from dpframe.frontends.heavy_hitters import flat_hierarchy
 from dpframe.sources.devices import count_devices, population
+
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Also on a machine that is busy."""
 
 LEVEL = 1e-6
 ABC = BinaryEncoding("abc")
@@ -66,6 +69,7 @@ def test_every_device_chooses_by_the_law(
         assert (stats.chisquare(counts, expected).pvalue > LEVEL) == right
 
 
+@anywhere
 @given(
     st.lists(st.dictionaries(st.integers(0, 7), st.integers(1, 9), max_size=5), max_size=30),
     st.sets(st.integers(0, 7)),
@@ -86,6 +90,7 @@ def test_each_device_chooses_one_of_its_own(
     assert all(item in own for item, own in zip(found, asked, strict=True))
 
 
+@anywhere
 @given(st.lists(st.integers(0, 4), max_size=12), st.integers(1, 6), st.data())
 def test_only_those_who_take_part_choose(
     sizes: list[int], at_once: int, data: st.DataObject
@@ -212,6 +217,7 @@ def test_sources_without_items(rows: list[tuple[Any, Any]]) -> None:
     assert len(found.choices(empty, taking_part=None, weighted=False, random=random)) == 0
 
 
+@anywhere
 @given(
     st.lists(
         st.tuples(st.none() | st.integers(0, 4), st.none() | st.text("abC\0é", max_size=4)),

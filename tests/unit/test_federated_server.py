@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -18,6 +18,9 @@ from dpframe.federated.channels import CentralNoise, ReportSums, SampledVotes
 from dpframe.federated.server import START, least_kept
 from dpframe.noise import NoiseTable, binomial, gaussian, laplace
 from dpframe.testing import seeded_noise
+
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Also on a machine that is busy."""
 
 LEVEL = 1e-6
 EMPTY = binomial(40, 0.1)
@@ -42,6 +45,7 @@ def slow_least(sums: list[int], empty: NoiseTable, share: float, capacity: int |
     return t
 
 
+@anywhere
 @given(sums_of_cells, shares, capacities)
 def test_thresholds_are_those_of_the_slow_twin(
     sums: list[int], share: float, capacity: int | None
@@ -55,6 +59,7 @@ def test_thresholds_are_those_of_the_slow_twin(
     assert capacity is None or sum(kept) <= capacity
 
 
+@anywhere
 @given(sums_of_cells, shares, capacities, st.data())
 def test_a_cell_is_kept_by_its_own_sum_alone(
     sums: list[int], share: float, capacity: int | None, data: st.DataObject
@@ -119,6 +124,7 @@ def test_prune_is_for_sums_of_reports() -> None:
     assert (sums >= one).sum() <= 1
 
 
+@anywhere
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 5), st.integers(1, 9))
 def test_votes_are_kept_from_their_number_on(cells: list[int], votes: int, room: int) -> None:
     """Law: cells with fewer votes are never kept, nor more cells than there is room for."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -25,6 +25,9 @@ from dpframe.prefix_quantities import error_of, prefix_quantities
 
 from ..naive_prefixes import bits_needed
 
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Also on a machine that is busy."""
+
 
 def plan(users: int, **more: Any) -> PrefixPlan:
     told = {**DEFAULTS, "user": "u", "epsilon": 1.0, "delta": 1e-6, **more}
@@ -34,6 +37,7 @@ def plan(users: int, **more: Any) -> PrefixPlan:
 # -- iterations ----------------------------------------------------------------------------------
 
 
+@anywhere
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.integers(1, 60))
 def test_an_iteration_asks_for_as_many_bits_as_fit(prefixes: int, limit: int, left: int) -> None:
     """Law: the slow twin; nothing at all fits if there are more prefixes than cells."""
@@ -41,6 +45,7 @@ def test_an_iteration_asks_for_as_many_bits_as_fit(prefixes: int, limit: int, le
         assert segment_length(prefixes, limit, left) == bits_needed(prefixes, limit, left)
 
 
+@anywhere
 @given(
     st.sampled_from(["adaptive", "even", "list"]),
     st.integers(1, 200),

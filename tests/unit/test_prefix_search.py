@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
@@ -20,6 +20,9 @@ from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
 from dpframe.sources.devices import _different, _merged
 
 from ..naive_prefixes import Fleet, heavy
+
+anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Also on a machine that is busy."""
 
 ABC = BinaryEncoding("abc")
 HUFFMAN = HuffmanEncoding(["aab", "abc", "aaaa"], "abc")
@@ -80,6 +83,7 @@ def counts(found: FoundItems) -> dict[str, float]:
     return dict(zip(found.text, found.count.tolist(), strict=True))
 
 
+@anywhere
 @given(
     st.lists(words, max_size=25),
     st.sampled_from([ABC, HUFFMAN]),
@@ -96,6 +100,7 @@ def test_it_finds_what_the_slow_twin_finds(
     assert counts(found) == heavy(fleet, encoding, length=15, segments=bits, threshold=votes)
 
 
+@anywhere
 @given(
     st.lists(
         st.dictionaries(st.text("abcd", max_size=3), st.integers(1, 3), max_size=4), max_size=20
