@@ -70,7 +70,7 @@ def prefix_frame(found: FoundItems, plan: PrefixPlan) -> pd.DataFrame:
 
     order = sorted(range(len(found.text)), key=found.text.__getitem__)
     texts = pd.Series([found.text[i] for i in order], dtype="str")
-    count = np.rint(found.count[order]).astype(np.int64)
+    count = np.rint(found.count[order]).astype(np.int64).clip(None, plan.devices)
     return pd.DataFrame(
         {
             "level": np.ones(len(order), dtype=np.int64),
@@ -78,7 +78,7 @@ def prefix_frame(found: FoundItems, plan: PrefixPlan) -> pd.DataFrame:
             plan.hierarchy.label_columns[0]: texts,
             "residual": count,
             "count": count,
-            "lower": found.lower[order],
-            "upper": found.upper[order],
+            "lower": np.minimum(found.lower[order], count),
+            "upper": np.maximum(found.upper[order], count),
         }
     )

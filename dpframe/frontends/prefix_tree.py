@@ -86,7 +86,7 @@ def prefix_tree(
     source
         As for :func:`hhh`.
     column
-        The items: words, URLs, paths. Read as text; missing ones are no items.
+        The items: words, URLs, paths. Read as text; missing and empty ones are no items.
     user
         Column that identifies a person; each is a device, also with no items.
     epsilon, delta
