@@ -1,6 +1,7 @@
 """Prefix trees over 1.6 million users: the paper's tables, its findings, time and memory.
 
-Run: python -m tests.benchmarks.federated [--only tables|findings|baselines|real|speed] [--repeats 3]
+Run: python -m tests.benchmarks.federated [--only NAME] [--repeats 3]; names: tables, findings,
+baselines, real, speed.
 
 Words are drawn from the distribution of those in commit messages (git_words_rails, public): every
 user draws a number of words, geometric with a mean of 100, and keeps the different ones with how
