@@ -209,7 +209,7 @@ def test_other_types_are_read_as_text(values: list[Any], texts: list[str]) -> No
 @pytest.mark.parametrize("rows", [[], [(1, None)], [(None, None)]])
 def test_sources_without_items(rows: list[tuple[Any, Any]]) -> None:
     """Law: users without items are devices; without rows there are none."""
-    frame = pd.DataFrame(rows, columns=["u", "w"]).astype({"u": "Int64", "w": "str"})
+    frame = pd.DataFrame(rows, columns=["u", "w"]).astype({"u": "Int64", "w": "string"})
     found = population(frame, flat_hierarchy("w"), "u", ABC, 12)
     assert (found.devices, len(found.items)) == (len(rows), 0)
     empty = np.zeros(len(found.packed), dtype=np.bool_)
@@ -226,7 +226,7 @@ def test_sources_without_items(rows: list[tuple[Any, Any]]) -> None:
 )
 def test_sources_are_what_the_slow_twin_reads(rows: list[tuple[int | None, str | None]]) -> None:
     """Law: for any rows, devices hold their items, folded, as often as they occur."""
-    frame = pd.DataFrame(rows, columns=["u", "w"]).astype({"u": "Int64", "w": "str"})
+    frame = pd.DataFrame(rows, columns=["u", "w"]).astype({"u": "Int64", "w": "string"})
     expected: dict[int | None, Counter[str]] = {u: Counter() for u, _ in rows}
     for u, w in rows:
         if w:  # empty is missing, as everywhere
