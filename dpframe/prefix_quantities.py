@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpframe.federated.server import standard_error
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.quantities import Quantity, claim, noise_text, rounded_up
 
@@ -90,8 +91,6 @@ def error_of(plan: PrefixPlan) -> float:
     """Standard error of the estimate for an item that nobody else holds."""
     if plan.noise is not None:
         return plan.noise.sd
-    from dpframe.federated.server import standard_error
-
     assert plan.local_epsilon is not None
     expected = max(1, round(plan.devices * plan.asked.search.taking_part))
     return standard_error(1, devices=expected, local_epsilon=plan.local_epsilon)

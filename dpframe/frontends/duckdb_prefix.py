@@ -12,7 +12,7 @@ from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import release_name
-from dpframe.frontends.duckdb_running import charged_release, check_one
+from dpframe.frontends.duckdb_running import charged_release, once
 from dpframe.frontends.duckdb_sessions import (
     Session,
     described_by,
@@ -81,9 +81,7 @@ def device_rows(
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """While the statement runs: count users, charge, ask devices."""
-    check_one(calls)
-    rows = zip(*(c.to_pylist() for c in (tokens, calls, relations, paths)), strict=True)
-    return pa.concat_arrays([_rows(*row) for row in rows])
+    return once(_rows, tokens, calls, relations, paths)
 
 
 def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:

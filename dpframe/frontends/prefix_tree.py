@@ -16,7 +16,7 @@ from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
 from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
 from dpframe.receipt import Explanation
-from dpframe.release import Release, released, replayed
+from dpframe.release import Release, already, released
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.relations import describe
 
@@ -93,8 +93,8 @@ def prefix_tree(
         The privacy budget of all reports together, towards whoever sees their sums: 1e-4 to 50 and
         1e-12 to 0.1. No defaults.
     devices
-        A public number of users that the source is certain to have. By default their number is
-        public, which neighbours do not change.
+        A number of users that the source is certain to have, to plan the noise for; fewer are an
+        error. By default all of them. Their number is public: neighbours have the same.
     iterations
         T, questions of a round, 1 to 100. More follow longer items with more noise.
     rounds
@@ -212,9 +212,9 @@ def asked_of(
 ) -> Release:
     """The release of what was asked for, or its replay."""
     what, segments = describe(source), asked.search.segments
-    stored = ledger.find(name, {**asked.request, "source": what}) if ledger and name else None
-    if stored is not None:
-        return replayed(stored)
+    known = already(asked.request, what, ledger, name)
+    if known is not None:
+        return known
     users = count_devices(source, asked.hierarchy, asked.user)
     plan = replace(make_prefix_plan(asked, users), say=_shown if progress else _silent)
 

@@ -58,36 +58,30 @@ def relation_population(
     texts = [""] * len(listed)
     for number, item in zip(listed["item"].to_pylist(), listed["text"].to_pylist(), strict=True):
         texts[number] = item
-    packed, code = _different(encoding, texts, length)
     pairs = table.filter(text.is_null()).drop_columns(["text"])
     del table, text
     devices = int(pairs["device"].to_numpy().max()) + 1 if len(pairs) else 0
     known = pairs.filter(pairs["item"].is_valid())
     del pairs
     device, item, times = (known[name].to_numpy() for name in ("device", "item", "times"))
-    return _merged(packed, device, code[item], times, devices)
+    return population_of(encoding, texts, length, device, item, times, devices)
 
 
-def _different(
-    encoding: Encoding, texts: list[str], length: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Different bits, and which of them each text has."""
-    bits = encoding.packed(texts, length)
-    if not len(bits):
-        return bits, np.zeros(0, dtype=np.int64)
-    packed, code = np.unique(bits, axis=0, return_inverse=True)
-    return packed, code.ravel()
-
-
-def _merged(
-    packed: NDArray[np.uint64],
-    device: NDArray[np.int64],
-    code: NDArray[np.int64],
-    times: NDArray[np.int64],
+def population_of(
+    encoding: Encoding,
+    texts: list[str],
+    length: int,
+    device: NDArray[np.integer],
+    item: NDArray[np.integer],
+    times: NDArray[np.integer],
     devices: int,
 ) -> Population:
-    """One entry for each device and item: texts with the same bits are one item."""
-    key = device.astype(np.int64) * max(len(packed), 1) + code
+    """Devices, out of one row for each device, text and how often it has it; ``item`` are numbers
+    of ``texts``. Texts with the same bits are one item."""
+    packed, code = encoding.packed(texts, length), np.zeros(0, dtype=np.int64)
+    if len(packed):
+        packed, code = np.unique(packed, axis=0, return_inverse=True)
+    key = device.astype(np.int64) * max(len(packed), 1) + code.ravel()[item]
     order = np.argsort(key)
     key, times = key[order], times[order]
     del order

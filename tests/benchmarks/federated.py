@@ -104,11 +104,10 @@ def drawn(seed: int, *, mean: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def fleet(
     data: tuple[np.ndarray, np.ndarray, np.ndarray, list[str]], encoding: Encoding, length: int
 ) -> Population:
-    from dpframe.sources.devices import _different, _merged
+    from dpframe.sources.devices import population_of
 
     user, word, times, texts = data
-    packed, code = _different(encoding, texts, length)
-    return _merged(packed, user, code[word], times, USERS)
+    return population_of(encoding, texts, length, user, word, times, USERS)
 
 
 def findings(repeats: int) -> None:

@@ -147,7 +147,7 @@ class World:
         reports, out = ReportSums(self.el), []
         for sums in itertools.product(*(range(*span) for span in spans)):
             told = np.array(sums, dtype=np.int32)
-            least = reports.least(told, self.devices, LOW, 2)
+            least = reports.least(told, self.devices, LOW)
             out.append(sum(1 << i for i, s in enumerate(sums) if s >= least))
         return np.array(out).reshape([stop - start for start, stop in spans])
 

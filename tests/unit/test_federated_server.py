@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpframe.accounting.aggregate import silence
+from dpframe.accounting.trials import binomial
 from dpframe.errors import ParameterError
-from dpframe.federated import aggregate, estimate, prune, randomize, standard_error
-from dpframe.federated.channels import CentralNoise, ReportSums, SampledVotes
+from dpframe.federated import aggregate, estimate, largest, prune, randomize, standard_error
+from dpframe.federated.channels import CentralNoise, ReportSums
 from dpframe.federated.server import START, least_kept
-from dpframe.noise import NoiseTable, binomial, gaussian, laplace
+from dpframe.noise import NoiseTable, gaussian, laplace
 from dpframe.testing import seeded_noise
 
 anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,43 +27,39 @@ LEVEL = 1e-6
 EMPTY = binomial(40, 0.1)
 sums_of_cells = st.lists(st.integers(0, 30), min_size=1, max_size=40)
 shares = st.sampled_from([0.01, 0.3, 0.5, 2.0, 10.0])
-capacities = st.none() | st.integers(1, 12)
 
 
 # -- which cells are kept ------------------------------------------------------------------------
 
 
-def slow_least(sums: list[int], empty: NoiseTable, share: float, capacity: int | None) -> int:
+def slow_least(sums: list[int], empty: NoiseTable, share: float) -> int:
     """Every threshold in turn, every cell counted."""
     values = np.arange(empty.lowest, empty.highest + 1)
     t = math.ceil(empty.mean + START * empty.sd)
     while t <= max(sums):
         kept = sum(s >= t for s in sums)
         expected = len(sums) * float(empty.pmf[values >= t].sum())
-        if expected <= share * kept and (capacity is None or kept <= capacity):
+        if expected <= share * kept:
             return t
         t += 1
     return t
 
 
 @anywhere
-@given(sums_of_cells, shares, capacities)
-def test_thresholds_are_those_of_the_slow_twin(
-    sums: list[int], share: float, capacity: int | None
-) -> None:
-    """Law: the least threshold that keeps false positives within their share, and its capacity."""
-    found = least_kept(np.array(sums, dtype=np.int32), EMPTY, share, capacity)
-    slow = slow_least(sums, EMPTY, share, capacity)
+@given(sums_of_cells, shares)
+def test_thresholds_are_those_of_the_slow_twin(sums: list[int], share: float) -> None:
+    """Law: the least threshold that keeps false positives within their share."""
+    found = least_kept(np.array(sums, dtype=np.int32), EMPTY, share)
+    slow = slow_least(sums, EMPTY, share)
     kept = [s >= found for s in sums]
     assert kept == [s >= slow for s in sums]
     assert not any(kept) or found == slow
-    assert capacity is None or sum(kept) <= capacity
 
 
 @anywhere
-@given(sums_of_cells, shares, capacities, st.data())
+@given(sums_of_cells, shares, st.data())
 def test_a_cell_is_kept_by_its_own_sum_alone(
-    sums: list[int], share: float, capacity: int | None, data: st.DataObject
+    sums: list[int], share: float, data: st.DataObject
 ) -> None:
     """Law: given all other cells there is one number that a cell has to reach; where it does, that
     is the threshold, whatever its sum is. Intervals condition on it."""
@@ -70,7 +67,7 @@ def test_a_cell_is_kept_by_its_own_sum_alone(
     thresholds = []
     for own in range(45):
         changed = np.array([*sums[:cell], own, *sums[cell + 1 :]], dtype=np.int32)
-        least = least_kept(changed, EMPTY, share, capacity)
+        least = least_kept(changed, EMPTY, share)
         thresholds.append(least if own >= least else None)
     kept = [t for t in thresholds if t is not None]
     assert len(set(kept)) <= 1
@@ -95,7 +92,7 @@ def false_share(share: float, start: Any = None) -> float:
     empty, total = binomial(12, 0.2), 0.0
     held = np.convolve(binomial(6, 0.5).pmf, binomial(6, 0.2).pmf)
     for sums in np.ndindex(13, 13, 13):
-        least = (start or least_kept)(np.array(sums, dtype=np.int32), empty, share, None)
+        least = (start or least_kept)(np.array(sums, dtype=np.int32), empty, share)
         kept = [s >= least for s in sums]
         if any(kept[:2]):
             mass = math.prod(float(empty.pmf[s]) for s in sums[:2]) * float(held[sums[2]])
@@ -114,27 +111,29 @@ def test_false_positives_are_within_their_share() -> None:
 
 
 def test_prune_is_for_sums_of_reports() -> None:
-    """Law: cells with many holders are kept, and no more cells than there is capacity for."""
+    """Law: cells with many holders are kept, and few others."""
     with seeded_noise(1):
         sums = ReportSums(3.0).sums(np.repeat([5, 9], 200), 64, 1000).astype(np.int64)
     least = prune(sums, devices=1000, local_epsilon=3.0, false_positives=0.1)
     assert {5, 9} <= set(np.flatnonzero(sums >= least).tolist())
     assert (sums >= least).sum() < 10
-    one = prune(sums, devices=1000, local_epsilon=3.0, false_positives=10.0, capacity=1)
-    assert (sums >= one).sum() <= 1
 
 
 @anywhere
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 5), st.integers(1, 9))
-def test_votes_are_kept_from_their_number_on(cells: list[int], votes: int, room: int) -> None:
-    """Law: cells with fewer votes are never kept, nor more cells than there is room for."""
-    channel = SampledVotes(votes)
-    sums = channel.sums(np.array(cells), 10, len(cells))
-    kept = sums >= channel.least(sums, len(cells), 0.5, room)
-    assert kept.sum() <= room
-    assert sums[kept].min(initial=votes) >= votes
-    if (sums >= votes).sum() <= room:
-        assert kept.sum() == (sums >= votes).sum()
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 12), st.data())
+def test_the_largest_are_followed_and_ties_go_together(
+    sums: list[int], capacity: int, data: st.DataObject
+) -> None:
+    """Law: at most so many, none smaller than one left out, and as many as ties allow."""
+    some = data.draw(st.sets(st.integers(0, len(sums) - 1)))
+    cells, seen = np.array(sorted(some), dtype=np.int64), np.array(sums, dtype=np.int32)
+    followed = set(largest(cells, seen, capacity).tolist())
+    left = some - followed
+    assert followed <= some
+    assert len(followed) <= capacity
+    assert all(sums[a] > sums[b] for a in followed for b in left)
+    tied = [c for c in left if sums[c] == max((sums[c] for c in left), default=0)]
+    assert not left or len(followed) + len(tied) > capacity
 
 
 # -- sums ----------------------------------------------------------------------------------------

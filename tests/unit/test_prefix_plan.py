@@ -14,12 +14,12 @@ from scipy.stats import binom
 import dpframe as dp
 from dpframe.accounting import aggregate
 from dpframe.accounting.aggregate import aggregate_delta
+from dpframe.accounting.trials import binomial
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
 from dpframe.federated.segments import Segments
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS
-from dpframe.noise import binomial
 from dpframe.prefix_plan import PrefixPlan, make_prefix_plan
 from dpframe.prefix_quantities import error_of, prefix_quantities
 
