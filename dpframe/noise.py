@@ -171,17 +171,6 @@ def laplace_gaussian(scale: float, sigma: float, bound: int) -> NoiseTable:
     return table("discrete Laplace-Gaussian", -bound, np.concatenate([half[:0:-1], half]))
 
 
-def binomial(n: int, chance: float) -> NoiseTable:
-    """Successes of n trials of a chance within 0 to 1, as far as 64-bit weights reach."""
-    mean, sd = n * chance, math.sqrt(n * chance * (1 - chance))
-    lowest = max(0, math.floor(mean - 10 * sd - 40))
-    highest = min(n, math.ceil(mean + 10 * sd + 40))
-    k = np.arange(lowest, highest, dtype=np.float64)
-    steps = np.log((n - k) / (k + 1)) + math.log(chance / (1 - chance))
-    logs = np.concatenate([[0.0], np.cumsum(steps)])
-    return table("binomial", lowest, np.exp(logs - logs.max()))
-
-
 def chances(n: int, epsilon: float) -> NDArray[np.bool_]:
     """n times True with probability 1/(e^epsilon + 1), rounded up to a multiple of 2^-64."""
     least = math.ceil(Fraction(1 / (math.exp(epsilon) + 1)) * (1 + Fraction(1, 10**12)) * TOTAL)

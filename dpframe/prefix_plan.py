@@ -85,6 +85,11 @@ class PrefixAsked:
         }
 
     @property
+    def unit(self) -> PrivacyUnit:
+        """A user with all records."""
+        return PrivacyUnit(user=self.user)
+
+    @property
     def reports(self) -> int:
         """Of every device, in all rounds."""
         return self.search.rounds * self.search.segments.iterations
@@ -94,9 +99,9 @@ class PrefixAsked:
 class PrefixPlan:
     """What was asked for, with the noise that so many devices need.
 
-    ``reporting`` is the number of reports of an iteration that is accounted for: all devices, or
-    with sampling a number that is hardly ever missed. ``local_epsilon`` is that of one report,
-    None for central noise. ``say`` is told what is being asked.
+    ``reporting`` is the number of reports of an iteration that is accounted for: all devices, those
+    that are declared, or with sampling a number that is hardly ever missed. ``local_epsilon`` is
+    that of one report, None for central noise. ``say`` is told what is being asked.
     """
 
     asked: PrefixAsked
@@ -120,7 +125,7 @@ class PrefixPlan:
 
     @property
     def unit(self) -> PrivacyUnit:
-        return PrivacyUnit(user=self.asked.user)
+        return self.asked.unit
 
     @property
     def neighbours(self) -> str:
@@ -190,13 +195,18 @@ def make_prefix_plan(asked: PrefixAsked, devices: int) -> PrefixPlan:
     counted = devices if asked.declared is None else asked.declared
     if asked.mechanism != "reports":
         return PrefixPlan(
-            asked=asked, devices=counted, reporting=counted, noise=_central_noise(asked)
+            asked=asked, devices=devices, reporting=counted, noise=_central_noise(asked)
         )
     epsilon, delta = asked.budget.epsilon, asked.budget.delta
     reporting = _reporting(asked, counted)
-    usable = delta - _absent(asked, counted, reporting) - _slip(asked, counted)
+    usable = delta - _absent(asked, counted, reporting) - _slip(asked, devices)
+    if usable <= 0:
+        raise BudgetError(
+            f"64-bit tables of sums do not reach delta={delta:g} at epsilon={epsilon:g}: lower "
+            "epsilon, raise delta, or mechanism='gaussian'."
+        )
     found = 0.0
-    if usable > 0 and reporting > 1:
+    if reporting > 1:
         found = _local_epsilon(asked, reporting, epsilon, usable)
     if found <= 0:
         raise BudgetError(
@@ -204,7 +214,7 @@ def make_prefix_plan(asked: PrefixAsked, devices: int) -> PrefixPlan:
             f"{epsilon:g}, delta={delta:g} with {asked.reports} reports of every device: fewer "
             "iterations or rounds, more devices, a larger budget, or mechanism='gaussian'."
         )
-    return PrefixPlan(asked=asked, devices=counted, reporting=reporting, local_epsilon=found)
+    return PrefixPlan(asked=asked, devices=devices, reporting=reporting, local_epsilon=found)
 
 
 def _local_epsilon(asked: PrefixAsked, devices: int, epsilon: float, delta: float) -> float:
@@ -247,9 +257,10 @@ def _absent(asked: PrefixAsked, devices: int, reporting: int) -> float:
 def _slip(asked: PrefixAsked, devices: int) -> float:
     """How far 64-bit tables of sums are from binomial laws, as a part of delta.
 
-    A weight is off by at most one unit of 2^-64, rests at the mode included, and a table of n
+    A weight is rounded by at most one unit of 2^-64, rests at the mode included, and a table of n
     trials has at most 10 sqrt(n) + 82 of them (20 standard deviations). Two cells of an iteration
-    depend on a device, with two tables each, under both neighbours.
+    depend on a device, with two tables each, under both neighbours. Before that it is right to
+    1e-12 of itself, as are the laws that are accounted for: epsilon is as exact, and no more.
     """
     entries = 10 * math.sqrt(devices) + 82
     return 8 * asked.reports * entries / TOTAL * (1 + math.exp(asked.budget.epsilon))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpframe.federated.server import standard_error
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.quantities import Quantity, claim, noise_text, rounded_up
 
@@ -62,8 +63,12 @@ def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
             Quantity(
                 "participation",
                 search.taking_part,
-                f"chance of a device in an iteration; at least {plan.reporting:,} are counted on",
+                "chance of a device in an iteration",
             )
+        )
+    if plan.reporting < plan.devices:
+        out.append(
+            Quantity("devices counted on", plan.reporting, "reports of an iteration, at least")
         )
     if plan.noise is not None:
         out.append(Quantity("noise", noise_text(plan.noise, 1), "added to the count of every cell"))
@@ -74,9 +79,9 @@ def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
         Quantity(
             "false positives",
             search.false_positives,
-            "expected items that nobody has, at most, in parts of the items found",
+            "expected cells that nobody holds, at most, in parts of those that an iteration keeps",
         ),
-        Quantity("accountant", asked.accountant, _accountant(plan)),
+        Quantity("accountant", asked.accountant if local else "exact", _accountant(plan)),
         Quantity("computed delta", rounded_up(plan.delta_spent), "upper bound"),
     ]
     return out
@@ -86,10 +91,9 @@ def error_of(plan: PrefixPlan) -> float:
     """Standard error of the estimate for an item that nobody else holds."""
     if plan.noise is not None:
         return plan.noise.sd
-    from dpframe.federated.server import standard_error
-
     assert plan.local_epsilon is not None
-    return standard_error(1, devices=plan.reporting, local_epsilon=plan.local_epsilon)
+    expected = max(1, round(plan.devices * plan.asked.search.taking_part))
+    return standard_error(1, devices=expected, local_epsilon=plan.local_epsilon)
 
 
 def _selection(plan: PrefixPlan) -> str:

@@ -30,7 +30,8 @@ INTERVALS = (
 def prefix_receipt(plan: PrefixPlan, *, name: str | None = None) -> Receipt:
     """The receipt of a release of this plan; depends on the data through their public size only."""
     asked = plan.asked
-    request = {k: v for k, v in asked.request.items() if k not in ("deny", "counts", "mechanism")}
+    said = ("deny", "counts", "mechanism", "neighbours", "devices")  # below, in other words
+    request = {k: v for k, v in asked.request.items() if k not in said}
     return Receipt(
         {
             "release": name,
@@ -41,7 +42,7 @@ def prefix_receipt(plan: PrefixPlan, *, name: str | None = None) -> Receipt:
             "local_guarantee": local_guarantee(plan),
             "neighbours": plan.neighbours,
             "counts": COUNTS,
-            **{k: v for k, v in request.items() if k not in ("neighbours", "devices")},
+            **request,
             "computed_delta": plan.delta_spent,
             "devices": plan.devices,
             "reporting": plan.reporting,
@@ -70,7 +71,7 @@ def prefix_frame(found: FoundItems, plan: PrefixPlan) -> pd.DataFrame:
 
     order = sorted(range(len(found.text)), key=found.text.__getitem__)
     texts = pd.Series([found.text[i] for i in order], dtype="str")
-    count = np.rint(found.count[order]).astype(np.int64)
+    count = np.rint(found.count[order]).astype(np.int64).clip(None, plan.devices)
     return pd.DataFrame(
         {
             "level": np.ones(len(order), dtype=np.int64),
@@ -78,7 +79,7 @@ def prefix_frame(found: FoundItems, plan: PrefixPlan) -> pd.DataFrame:
             plan.hierarchy.label_columns[0]: texts,
             "residual": count,
             "count": count,
-            "lower": found.lower[order],
-            "upper": found.upper[order],
+            "lower": np.minimum(found.lower[order], count),
+            "upper": np.maximum(found.upper[order], count),
         }
     )

@@ -110,22 +110,32 @@ def released(
     """As :func:`release`, for true counts that are fetched when they are needed."""
     if name is None:
         return _drawn(counted, plan, source, ledger, None)
+    known = already(plan.request, source, ledger, name)
+    if known is not None:
+        return known
+    assert ledger is not None  # or `already` raises
+    with ledger.drawing():  # whoever comes second replays
+        known = already(plan.request, source, ledger, name)
+        if known is not None:
+            return known
+        new = _drawn(counted, plan, source, ledger, name)
+        ledger.keep(_stored(new, name, {**plan.request, "source": source}))
+        return new
+
+
+def already(
+    request: dict[str, object], source: str, ledger: Ledger | None, name: str | None
+) -> Release | None:
+    """What a name already answered, None if it is new or there is no name. Nothing is read."""
+    if name is None:
+        return None
     if ledger is None:
         raise ParameterError(
             f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
             "call dp.use_ledger first."
         )
-    request = {**plan.request, "source": source}
-    stored = ledger.find(name, request)
-    if stored is not None:
-        return replayed(stored)
-    with ledger.drawing():  # whoever comes second replays
-        stored = ledger.find(name, request)
-        if stored is not None:
-            return replayed(stored)
-        new = _drawn(counted, plan, source, ledger, name)
-        ledger.keep(_stored(new, name, request))
-        return new
+    stored = ledger.find(name, {**request, "source": source})
+    return None if stored is None else replayed(stored)
 
 
 def _drawn(

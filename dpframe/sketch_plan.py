@@ -41,7 +41,6 @@ from dpframe.tree import NoisyNodes
 Structure = Literal["variant", "standard", "sum", "bounded", "users"]
 """What a record can change: a stream's sketch (two kinds), a merge (two ways), users' sets."""
 
-
 LEAST_EPSILON = 1e-4
 """Of a record; below it the tables of the noise get too long."""
 

@@ -84,15 +84,15 @@ def function(name: str, source: Callable[[World], object]) -> Door:
     return door
 
 
-def sql(name: str, source: str) -> Door:
-    """``dp_name`` in SQL."""
+def sql(name: str, source: str, first: str = "hierarchy") -> Door:
+    """``dp_name`` in SQL; ``first`` is what it calls the hierarchy or column."""
 
     def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
         dp.register(world.con)  # here: a connection draws as the context of its registration does
         given = {k: in_sql(v) for k, v in arguments.items()}
-        named = "".join(f", {name} := ${name}" for name in given)
-        statement = f"SELECT * FROM dp_{name}({source}, hierarchy := $hierarchy{named})"
-        result = world.con.execute(statement, {"hierarchy": hierarchy, **given}).df()
+        named = "".join(f', "{argument}" := ${argument}' for argument in (first, *given))
+        statement = f"SELECT * FROM dp_{name}({source}{named})"
+        result = world.con.execute(statement, {first: hierarchy, **given}).df()
         newest = "SELECT receipt FROM dp_releases() ORDER BY number DESC LIMIT 1"
         return result, json.loads(world.con.execute(newest).fetchall()[0][0])
 

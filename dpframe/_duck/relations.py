@@ -161,12 +161,13 @@ def scan(from_sql: str, what: str) -> OwnRelation:
 
 
 def beside(con: DuckDBPyConnection, from_sql: str, search_path: str, what: str) -> OwnRelation:
-    """A relation as a second connection to the same database sees it."""
+    """A relation as a second connection to the same database sees it; texts compare exactly."""
 
     def connected() -> DuckDBPyConnection:
         cursor = con.cursor()
         if search_path:
             cursor.execute(f"SET search_path = {literal(search_path)}")
+        check_collation(_rows(cursor.sql(ORDERED))["collation"][0].as_py())
         return cursor
 
     return OwnRelation(_withheld(what, connected), from_sql, what)

@@ -37,6 +37,10 @@ Neighbours = Literal["replace", "remove"]
 STEP = 1e-4
 """Grid of the privacy loss, for epsilon up to 1; above, in parts of epsilon."""
 
+LONGEST = 1 << 24
+"""Points of the losses of all reports together: bounds memory. Where there would be more, the grid
+is coarser, which overstates delta."""
+
 FIRST = 1.15
 """Variance of the holders that are tried first, in parts of that of what is accounted for."""
 
@@ -126,14 +130,14 @@ def aggregate_delta(
     return min(1.0, max(losses.delta(epsilon) for losses in worst) + 2 * reports * TINY)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _together(
     others: int, reports: int, local_epsilon: float, epsilon: float, neighbours: Neighbours
 ) -> tuple[Losses, ...]:
     """Losses of all reports, in every direction that is another one."""
     a0 = silence(local_epsilon)
     held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
-    step = STEP * max(1.0, epsilon)
+    step = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST)
     left, came = losses_between(held, free, step), losses_between(free, held, step)
     if neighbours == "replace":
         return (composed([(left, reports), (came, reports)], epsilon),)

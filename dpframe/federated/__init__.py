@@ -5,8 +5,8 @@ below prefixes that it has found, every device answers with a randomised report,
 the sum of the reports only. :func:`dpframe.prefix_tree` runs all of it over a frame.
 
 Device: :func:`select_data`, :func:`randomize`, :class:`PiRappor`. Server: :func:`aggregate`,
-:func:`estimate`, :func:`standard_error`, :func:`prune`, :func:`segment_length`. Both:
-:class:`BinaryEncoding`, :class:`HuffmanEncoding`. What it costs: :func:`local_epsilon`.
+:func:`estimate`, :func:`standard_error`, :func:`prune`, :func:`largest`, :func:`segment_length`.
+Both: :class:`BinaryEncoding`, :class:`HuffmanEncoding`. What it costs: :func:`local_epsilon`.
 
 Source: Chadha, Chen, Duchi, Feldman, Hashemi, Javidbakht, McMillan, Talwar, "Differentially Private
 Heavy Hitter Detection using Federated Analytics" (2023).
@@ -16,7 +16,14 @@ from dpframe.federated.device import randomize, select_data
 from dpframe.federated.encoding import BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.guarantee import local_epsilon
 from dpframe.federated.pi_rappor import PiRappor
-from dpframe.federated.server import aggregate, estimate, prune, segment_length, standard_error
+from dpframe.federated.server import (
+    aggregate,
+    estimate,
+    largest,
+    prune,
+    segment_length,
+    standard_error,
+)
 
 __all__ = [
     "BinaryEncoding",
@@ -25,6 +32,7 @@ __all__ = [
     "PiRappor",
     "aggregate",
     "estimate",
+    "largest",
     "local_epsilon",
     "prune",
     "randomize",

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
+from dpframe.accounting.trials import binomial
 from dpframe.federated.intervals import held_interval
-from dpframe.federated.server import least_kept
-from dpframe.noise import NoiseTable, binomial
+from dpframe.federated.server import estimate, least_kept
+from dpframe.noise import NoiseTable
 from dpframe.postprocess.selected import selected_interval
 
 AT_ONCE = 1 << 20
@@ -32,9 +33,7 @@ class Channel(Protocol):
         """What the server sees of ``size`` cells; ``cells`` are those that devices hold."""
         ...
 
-    def least(
-        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
-    ) -> int:
+    def least(self, sums: NDArray[np.int32], devices: int, false_positives: float) -> int:
         """The least sum with which a cell is kept."""
         ...
 
@@ -67,15 +66,12 @@ class ReportSums:
             out[there] = sums
         return out
 
-    def least(
-        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
-    ) -> int:
+    def least(self, sums: NDArray[np.int32], devices: int, false_positives: float) -> int:
         empty = binomial(devices, silence(self.local_epsilon))
-        return least_kept(sums, empty, false_positives, capacity)
+        return least_kept(sums, empty, false_positives)
 
     def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
-        a0 = silence(self.local_epsilon)
-        return np.asarray((sums - devices * a0) / (0.5 - a0))
+        return estimate(sums, devices=devices, local_epsilon=self.local_epsilon)
 
     def interval(
         self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
@@ -95,10 +91,8 @@ class CentralNoise:
         out[held] += holders.astype(np.int32)
         return out
 
-    def least(
-        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
-    ) -> int:
-        return least_kept(sums, self.noise, false_positives, capacity)
+    def least(self, sums: NDArray[np.int32], devices: int, false_positives: float) -> int:
+        return least_kept(sums, self.noise, false_positives)
 
     def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
         return sums.astype(np.float64)
@@ -122,11 +116,8 @@ class SampledVotes:
     def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
         return np.bincount(cells, minlength=size).astype(np.int32)
 
-    def least(
-        self, sums: NDArray[np.int32], devices: int, false_positives: float, capacity: int
-    ) -> int:
-        largest = np.sort(sums[sums >= self.votes])[::-1]
-        return self.votes if len(largest) <= capacity else int(largest[capacity]) + 1
+    def least(self, sums: NDArray[np.int32], devices: int, false_positives: float) -> int:
+        return self.votes
 
     def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
         return sums.astype(np.float64)

@@ -62,12 +62,16 @@ def select_data(
     '001010'
     """
     length = len(prefixes[0]) + segment if prefixes else segment
-    denied = {encoding.folded(item) for item in checked_items("deny", deny)}
+    known = checked_items("deny", deny)
+    widest = max(map(len, encoding.codes.values()))
+    ends = [widest * (len(encoding.folded(item)) + 1) for item in (*items, *known)]
+    whole = max([length, *ends])  # nothing is cut: bits differ as items do
+    denied = {encoding.encode(item, whole) for item in known}
     live = set(prefixes)
     coded: dict[str, int] = {}
     for item, times in items.items():
-        if encoding.folded(item) not in denied and times > 0:
-            bits = encoding.encode(item, max(length, 8 * len(item) + 8))
+        bits = encoding.encode(item, whole)
+        if bits not in denied and times > 0:
             coded[bits] = coded.get(bits, 0) + times
     if conditioned:
         coded = {bits: n for bits, n in coded.items() if _below(bits, length, segment) in live}

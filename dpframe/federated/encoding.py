@@ -2,8 +2,9 @@
 
 An item is its characters, each by its code, and the end symbol. After that come zeros, up to a
 length r that is the same for all. An item whose end symbol does not fit into r bits is *cut*: it
-counts as its first r bits, and is shown with an ellipsis. Characters outside of the alphabet are
-one symbol, shown as U+FFFD. Capitals count as small letters unless the alphabet has capitals.
+counts as its first r bits, and is shown with an ellipsis, then the bits of a character that is cut:
+different items look different. Characters outside of the alphabet are one symbol, shown as U+FFFD.
+Capitals count as small letters unless the alphabet has capitals.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +32,11 @@ WORD = 64
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a prefix says: characters so far, whether the item ends in it, whether any item can
-    have it."""
+    """What a prefix says: characters so far, bits of a character that is cut, whether the item ends
+    in it, whether any item can have it."""
 
     text: str
+    rest: str
     ended: bool
     possible: bool
 
@@ -50,8 +53,10 @@ class Encoding:
     codes: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if not {END, UNKNOWN} < self.codes.keys() or any(len(c) > 1 for c in self.codes):
-            raise ParameterError("codes need single characters, '' for the end and U+FFFD.")
+        if not {END, UNKNOWN} < self.codes.keys() or any(
+            len(c) > 1 or c == "\0" for c in self.codes
+        ):
+            raise ParameterError("codes need single characters, '' for the end and U+FFFD, no NUL.")
         ordered = sorted(self.codes.values())
         wrong = [b for b in ordered if not b or set(b) - {"0", "1"} or len(b) > WORD - 1]
         if wrong or any(b.startswith(a) for a, b in itertools.pairwise(ordered)):
@@ -69,7 +74,11 @@ class Encoding:
 
     def folded(self, item: str) -> str:
         """The item as it is read: small letters if the alphabet has no capitals."""
-        return item.lower() if self.alphabet == self.alphabet.lower() else item
+        return item.lower() if self._folds else item
+
+    @cached_property
+    def _folds(self) -> bool:
+        return self.alphabet == self.alphabet.lower()
 
     def encode(self, item: str, length: int) -> str:
         """The bits of one item, ``length`` of them."""
@@ -77,7 +86,7 @@ class Encoding:
         return ("".join(symbols) + self.codes[END])[:length].ljust(length, "0")
 
     def decode(self, bits: str) -> Decoded:
-        """What a prefix of any length says; bits of an unfinished character are left out."""
+        """What a prefix of any length says."""
         known = {code: symbol for symbol, code in self.codes.items()}
         text: list[str] = []
         start = 0
@@ -87,16 +96,17 @@ class Encoding:
                 continue
             start = end
             if symbol == END:
-                return Decoded("".join(text), True, "1" not in bits[end:])
+                return Decoded("".join(text), "", True, "1" not in bits[end:])
             text.append(symbol)
         rest = bits[start:]
         possible = any(code.startswith(rest) for code in self.codes.values())
-        return Decoded("".join(text), False, possible)
+        return Decoded("".join(text), rest, False, possible)
 
     def packed(self, items: Sequence[str], length: int) -> NDArray[np.uint64]:
         """Bits of many items: uint64, shape (n, length // 64 + 2), the first bit highest."""
-        most = length // min(map(len, self.codes.values())) + 1
-        cut = [self.folded(item)[:most].replace("\0", UNKNOWN) for item in items]
+        fit = length // min(map(len, self.codes.values())) + 1
+        cut = [self.folded(item)[:fit].replace("\0", UNKNOWN) for item in items]
+        most = max(1, *map(len, cut)) if cut else 1
         characters = np.array(cut, dtype=f"<U{most}").view(np.uint32).reshape(len(cut), most)
         used = np.array([len(item) for item in cut], dtype=np.int64)
         order = sorted(self.codes.keys() - {END, UNKNOWN})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpframe.accounting import aggregate, shuffle
 from dpframe.accounting.aggregate import Neighbours
+from dpframe.errors import ParameterError
 
 
 def local_epsilon(
@@ -47,6 +48,10 @@ def local_epsilon(
     >>> local_epsilon(devices=1_600_000, reports=4, epsilon=1.0, delta=1e-6)
     10.71
     """
+    if accountant not in ("aggregate", "shuffle"):
+        raise ParameterError(f"accountant must be 'aggregate' or 'shuffle'; got {accountant!r}.")
+    if neighbours not in ("replace", "remove"):
+        raise ParameterError(f"neighbours must be 'replace' or 'remove'; got {neighbours!r}.")
     if accountant == "shuffle":
         return shuffle.shuffle_local_epsilon(
             devices=devices, reports=reports, epsilon=epsilon, delta=delta

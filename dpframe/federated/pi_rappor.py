@@ -3,12 +3,13 @@
 Feldman, Talwar, "Lossless Compression of Efficient Private Local Randomizers" (2021), Algorithms 3
 to 5, with the speed-up of Chadha et al. (2023), Appendix B. A report is a random affine function
 over a prime field; the bit that it reports for a cell w is whether its value at w is among the
-c smallest elements. Bits of different cells of one report are pairwise independent, and have the
-chances of one-hot reports.
+c smallest elements. Bits have the chances of one-hot reports, and that of the held cell is
+independent of any other; two others need not be independent if a cell is held.
 
-Two differences. The appendix takes c = floor(q / (e^el + 1)), so that a0 = c/q is below
+Three differences. The appendix takes c = floor(q / (e^el + 1)), so that a0 = c/q is below
 1/(e^el + 1) and the local epsilon, log((q - c)/c), above el: with el = 4 and 16 completions
-(q = 59, c = 1) it is 4.06. Here c is rounded up. And bits of one report are not independent
+(q = 59, c = 1) it is 4.06. Here c is rounded up. So that c stays below q/2, where likelihood ratios
+turn over, q is at least (e^el + 1)/(e^el - 1) besides. And bits of one report are not independent
 altogether, so the exact accountant of sums does not hold: use ``accountant="shuffle"``.
 """
 
@@ -53,11 +54,14 @@ class PiRappor:
     """
 
     def __init__(self, prefixes: int, segment: int, local_epsilon: float) -> None:
-        least = max(math.exp(local_epsilon) + 1, 2**segment, 2)
+        if not local_epsilon > 0:
+            raise ParameterError(f"local_epsilon ({local_epsilon:g}) must be above 0.")
+        odds = math.exp(min(local_epsilon, 30.0))
+        least = max(odds + 1, 2**segment, (odds + 1) / math.expm1(min(local_epsilon, 30.0)))
         if least >= LARGEST:
             raise ParameterError(
                 f"segment ({segment}) and local_epsilon ({local_epsilon:g}) need a field of more "
-                "than 2^31 elements: lower them."
+                "than 2^31 elements: lower the segment, or move local_epsilon towards 1."
             )
         self.prefixes, self.segment = prefixes, segment
         self.field = _prime(math.ceil(least))

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
+from dpframe.accounting.trials import binomial
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable, binomial
+from dpframe.noise import NoiseTable
 
 START = 1.0
 """Standard deviations above the mean of an empty cell from which thresholds are tried."""
@@ -48,12 +49,11 @@ def prune(
     devices: int,
     local_epsilon: float,
     false_positives: float = 0.5,
-    capacity: int | None = None,
 ) -> int:
     """The least sum with which a cell is kept.
 
     It keeps the expected number of kept cells that nobody holds at most ``false_positives`` times
-    the number of kept cells, and no more than ``capacity`` cells.
+    the number of kept cells. Of these :func:`largest` chooses the prefixes to follow.
 
     Notes
     -----
@@ -62,15 +62,10 @@ def prune(
     of a Gaussian (their footnote 4).
     """
     empty = binomial(devices, silence(local_epsilon))
-    return least_kept(sums, empty, false_positives, capacity)
+    return least_kept(sums, empty, false_positives)
 
 
-def least_kept(
-    sums: NDArray[np.integer],
-    empty: NoiseTable,
-    false_positives: float,
-    capacity: int | None,
-) -> int:
+def least_kept(sums: NDArray[np.integer], empty: NoiseTable, false_positives: float) -> int:
     """:func:`prune` for any law of a cell that nobody holds.
 
     Whether a cell is kept, given all others, depends on whether its own sum reaches the result: no
@@ -85,10 +80,21 @@ def least_kept(
     tail = empty.at_least()
     chance = tail[np.clip(tried - empty.lowest, 0, len(tail) - 1)]
     fits = len(sums) * chance <= false_positives * kept
-    if capacity is not None:
-        fits &= kept <= capacity
     fits[-1] = True  # above all: nothing is kept
     return int(tried[np.argmax(fits)])
+
+
+def largest(
+    cells: NDArray[np.int64], sums: NDArray[np.integer], capacity: int
+) -> NDArray[np.int64]:
+    """Those of the cells with the largest sums, all or none of a tie: at most ``capacity``.
+
+    ``sums`` are of all cells, ``cells`` are numbers of some.
+    """
+    if len(cells) <= capacity:
+        return cells
+    beyond = np.sort(sums[cells])[-capacity - 1]
+    return np.asarray(cells[sums[cells] > beyond])
 
 
 def segment_length(prefixes: int, limit: int, left: int) -> int:

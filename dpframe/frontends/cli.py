@@ -18,6 +18,7 @@ from dpframe.frontends.cli_output import (
     show,
     write,
 )
+from dpframe.frontends.cli_prefix import add_prefix_commands
 from dpframe.frontends.cli_synthesize import add_synthetic_commands
 from dpframe.frontends.cli_tree import add_tree_commands
 from dpframe.ledger import Ledger
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_tree_commands(commands)
     add_synthetic_commands(commands)
+    add_prefix_commands(commands)
 
     ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
     ledger.add_argument("path", help="the ledger's file")

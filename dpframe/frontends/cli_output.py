@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,24 @@ def add_release_arguments(command: argparse.ArgumentParser) -> None:
 def run_release(
     options: argparse.Namespace, plan: Callable[[argparse.Namespace], Plan | TreePlan]
 ) -> int:
-    """What every command that releases does with its arguments."""
+    """What a command that releases a plan does with its arguments."""
+    return run_drawn(options, lambda: partial(release, options.file, plan(options)))
+
+
+def run_drawn(
+    options: argparse.Namespace,
+    draw: Callable[[], Callable[..., Release]],
+    printed: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame,
+) -> int:
+    """What every command that releases does: check, draw, write, print.
+
+    ``draw`` checks the other arguments and returns what takes ``ledger``, ``name`` and
+    ``progress``; ``printed`` makes what is printed of the rows that are written.
+    """
     check_output(options.output)
     check_output(options.report, (".html",), "report")
     check_not_ledger(options.ledger, options.output, options.report)
-    result = release(
-        options.file,
-        plan(options),
+    result = draw()(
         ledger=chosen_ledger(options.ledger),
         name=release_name(options.release),
         progress=not options.quiet,
@@ -52,7 +64,7 @@ def run_release(
 
         write_report(result.frame, result.receipt, options.report)
     if not options.quiet:
-        show(result, options.output, options.report)
+        show(Release(printed(result.frame), result.receipt), options.output, options.report)
     return 0
 
 

@@ -15,7 +15,6 @@ from dpframe.federated.channels import SampledVotes
 from dpframe.federated.encoding import ELLIPSIS, Encoding
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen, whole
-from dpframe.frontends.plot import plotly_objects
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS
 from dpframe.mechanisms import prefix_tree
@@ -77,6 +76,8 @@ class PrefixComparison:
 
     def plot(self, *, window: int = 50) -> Any:
         """The marginals as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
+        from dpframe.frontends.plot import plotly_objects
+
         figure = plotly_objects().Figure()
         for method, rows in self.marginals(window=window).groupby("method", sort=False):
             line = {"color": "black", "dash": "dot"} if method == "true" else {}

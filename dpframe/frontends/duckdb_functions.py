@@ -19,6 +19,11 @@ from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError
 from dpframe.frontends.arguments import chosen_ledger, release_name, whole
+from dpframe.frontends.duckdb_prefix import (
+    device_rows,
+    explain_prefix_tree_sql,
+    prefix_tree_sql,
+)
 from dpframe.frontends.duckdb_running import budget, draw, releases, replay, sketch
 from dpframe.frontends.duckdb_sessions import (
     KINDS,
@@ -61,11 +66,11 @@ OURS = "system.main"
 def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
-    ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_heavy_hitters``, their ``dp_explain``,
-    ``dp_explain_tree_counts`` and ``dp_explain_synthesize``, ``dp_budget``, ``dp_releases`` and
-    ``dp_functions`` are temporary macros of this connection: nothing is written to its database,
-    which may be read-only. Calling it again, also with another ledger, replaces them. A cursor is
-    a connection of its own.
+    ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_prefix_tree``, ``dp_heavy_hitters``,
+    their ``dp_explain``, ``dp_explain_tree_counts``, ``dp_explain_synthesize`` and
+    ``dp_explain_prefix_tree``, ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary
+    macros of this connection: nothing is written to its database, which may be read-only. Calling
+    it again, also with another ledger, replaces them. A cursor is a connection of its own.
 
     Parameters
     ----------
@@ -123,6 +128,7 @@ MACRO_FILES = (
     "tree_counts.sql",
     "synthesize.sql",
     "heavy_hitters.sql",
+    "prefix_tree.sql",
     "ledger.sql",
     "functions.sql",
 )
@@ -150,7 +156,7 @@ def _release_sql(
     described = described_by(session, path, source)
     if isinstance(plan, Plan) and plan.counters is not None:
         if described is None:
-            return sql_tables.not_stored(source)
+            return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
         sql_tables.check_stored(plan.hierarchy, plan.unit, described)
         where = f"{literal(source.relation)}, {literal(path)}"
         rows = f"{OURS}.__dpframe_sketch({literal(token)}, {literal(call)}, {where})"
@@ -253,12 +259,15 @@ FUNCTIONS = {
     "__dpframe_explain_tree": _answered(partial(_explain_sql, "tree_counts")),
     "__dpframe_synthesize": _answered(synthesize_sql),
     "__dpframe_explain_synthesize": _answered(explain_synthesize_sql),
+    "__dpframe_prefix_tree": _answered(prefix_tree_sql),
+    "__dpframe_explain_prefix_tree": _answered(explain_prefix_tree_sql),
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
     "__dpframe_sketch": (_answered(sketch), ROWS),
     "__dpframe_replay": (_answered(replay), ROWS),
     "__dpframe_rows": (_answered(synthetic_rows), TEXTS),
+    "__dpframe_devices": (_answered(device_rows), ROWS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

@@ -33,7 +33,7 @@ def draw(
 ) -> pa.Array:
     for collation in collations:
         _duck.check_collation(collation.as_py())
-    check_one(calls)
+    _check_one(calls)
     rows = zip(tokens.to_pylist(), calls.to_pylist(), lists, strict=True)
     return pa.concat_arrays(
         [_released(token, call, partial(_listed, listed)) for token, call, listed in rows]
@@ -52,9 +52,7 @@ def sketch(
     relations: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    check_one(calls)
-    rows = zip(*(c.to_pylist() for c in (tokens, calls, relations, paths)), strict=True)
-    return pa.concat_arrays([_sketched(*row) for row in rows])
+    return once(_sketched, tokens, calls, relations, paths)
 
 
 def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
@@ -68,7 +66,14 @@ def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
     return _released(token, call, counted)
 
 
-def check_one(calls: pa.ChunkedArray) -> None:
+def once(run: Callable[..., pa.Array], tokens: pa.ChunkedArray, *more: pa.ChunkedArray) -> pa.Array:
+    """``run`` of the arguments of one call; ``more`` starts with what the call is."""
+    _check_one(more[0])
+    rows = zip(*(c.to_pylist() for c in (tokens, *more)), strict=True)
+    return pa.concat_arrays([run(*row) for row in rows])
+
+
+def _check_one(calls: pa.ChunkedArray) -> None:
     """Refuse what DuckDB would run once for each of several rows."""
     if len(calls) > 1:
         kind = json.loads(calls[0].as_py()).get("kind", "hhh")

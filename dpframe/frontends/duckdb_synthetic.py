@@ -14,7 +14,7 @@ from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import release_name
-from dpframe.frontends.duckdb_running import charged_release, check_one
+from dpframe.frontends.duckdb_running import charged_release, once
 from dpframe.frontends.duckdb_sessions import (
     Session,
     described_by,
@@ -32,6 +32,7 @@ from dpframe.frontends.synthetic_arguments import (
     shape_from,
     synthetic_plan_from,
 )
+from dpframe.sources import sql_tables
 from dpframe.sources.codes import relation_codes, relation_schema
 from dpframe.sources.columns import require
 from dpframe.synthetic_plan import SyntheticPlan
@@ -74,12 +75,7 @@ def synthesize_sql(
         session.ledger_for(name)
     described = described_by(session, path, source)
     if described is None:
-        refused = literal(
-            "dp_synthesize reads the source on a second connection, which does not see it: "
-            "temporary tables, registered frames and tables that are not committed are read from "
-            "Python by dp.synthesize."
-        )
-        return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
+        return sql_tables.not_seen(source, "dp_synthesize", "from Python by dp.synthesize")
     types = _types(wanted, described)
     facts = {"kind": "synthesize", "arguments": arguments, "n": count, "release": name}
     call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
@@ -121,9 +117,7 @@ def synthetic_rows(
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """While the statement runs: count, charge, draw, sample."""
-    check_one(calls)
-    rows = zip(*(c.to_pylist() for c in (tokens, calls, relations, paths)), strict=True)
-    return pa.concat_arrays([_rows(*row) for row in rows])
+    return once(_rows, tokens, calls, relations, paths)
 
 
 def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:

@@ -11,13 +11,10 @@ import pyarrow as pa
 from dpframe._sql import literal
 from dpframe.errors import SourceError
 from dpframe.ledger import Ledger
-from dpframe.plan import Plan
 from dpframe.receipt import Explanation, Receipt
-from dpframe.release import Release
+from dpframe.release import AnyPlan, Release
 from dpframe.sources.tables import tree_of
-from dpframe.synthetic_plan import SyntheticPlan
 from dpframe.tree import CountTree
-from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +35,7 @@ RELEASES = (
 )
 
 
-def plan_sql(plan: Plan | TreePlan | SyntheticPlan) -> str:
+def plan_sql(plan: AnyPlan) -> str:
     """SQL of a plan, as rows."""
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"

@@ -10,6 +10,7 @@ import pandas as pd
 
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import as_hierarchy
+from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 from dpframe.receipt import Receipt
 
@@ -57,6 +58,7 @@ def plot(
         raise ParameterError(f"kind ({kind!r}) must be 'icicle' or 'treemap'.")
     graph = plotly_objects()
     hierarchy = as_hierarchy(receipt["hierarchy"])
+    frame = as_nodes(frame, hierarchy.label_columns)
     ancestor = nearest_reported(frame, hierarchy)
     trace = {"icicle": graph.Icicle, "treemap": graph.Treemap}[kind](
         ids=[str(i) for i in range(len(frame))],

@@ -69,6 +69,7 @@ def prefix_asked(
             f"participation ({part:g}) is for mechanism='reports': central noise claims nothing "
             "for sampling."
         )
+    fewest = FEWEST if kind == "reports" else 1
     return PrefixAsked(
         hierarchy=flat_hierarchy(column),
         user=_user(user),
@@ -90,7 +91,7 @@ def prefix_asked(
         mechanism=kind,
         accountant=book,
         neighbours=near,
-        declared=None if devices is None else whole("devices", devices, FEWEST, 10**10),
+        declared=None if devices is None else whole("devices", devices, fewest, 10**10),
     )
 
 

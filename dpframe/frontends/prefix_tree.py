@@ -16,7 +16,7 @@ from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
 from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
 from dpframe.receipt import Explanation
-from dpframe.release import Release, released, replayed
+from dpframe.release import Release, already, released
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.relations import describe
 
@@ -86,15 +86,15 @@ def prefix_tree(
     source
         As for :func:`hhh`.
     column
-        The items: words, URLs, paths. Read as text; missing ones are no items.
+        The items: words, URLs, paths. Read as text; missing and empty ones are no items.
     user
         Column that identifies a person; each is a device, also with no items.
     epsilon, delta
         The privacy budget of all reports together, towards whoever sees their sums: 1e-4 to 50 and
         1e-12 to 0.1. No defaults.
     devices
-        A public number of users that the source is certain to have. By default their number is
-        public, which neighbours do not change.
+        A number of users that the source is certain to have, to plan the noise for; fewer are an
+        error. By default all of them. Their number is public: neighbours have the same.
     iterations
         T, questions of a round, 1 to 100. More follow longer items with more noise.
     rounds
@@ -212,9 +212,9 @@ def asked_of(
 ) -> Release:
     """The release of what was asked for, or its replay."""
     what, segments = describe(source), asked.search.segments
-    stored = ledger.find(name, {**asked.request, "source": what}) if ledger and name else None
-    if stored is not None:
-        return replayed(stored)
+    known = already(asked.request, what, ledger, name)
+    if known is not None:
+        return known
     users = count_devices(source, asked.hierarchy, asked.user)
     plan = replace(make_prefix_plan(asked, users), say=_shown if progress else _silent)
 
@@ -268,11 +268,15 @@ def explain_prefix_tree(
     >>> plan.local_epsilon, plan.asked.reports
     (10.71, 4)
     """
-    if devices is None:
+    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **arguments}
+    return Explanation(declared_plan(prefix_asked(column, **{**given, "devices": devices})))
+
+
+def declared_plan(asked: PrefixAsked) -> PrefixPlan:
+    """The plan for the number of devices that the caller declares; no data are read for it."""
+    if asked.declared is None:
         raise ParameterError(
             "devices is missing: the noise depends on the number of users, pass devices=, for "
             "example 100000."
         )
-    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **arguments}
-    asked = prefix_asked(column, **{**given, "devices": devices})
-    return Explanation(make_prefix_plan(asked, asked.declared or 0))
+    return make_prefix_plan(asked, asked.declared)

@@ -45,14 +45,19 @@ RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("guarantee", _TEXT, "What is promised, against anybody who sees the release"),
     ("neighbours", _TEXT, "The change of the data that cannot be told from the release"),
     ("user_column", _TEXT, "Column that identifies a person; NULL if single records are protected"),
-    ("contribution", _TEXT, "How a person counts: share or records; NULL without a user column"),
+    (
+        "contribution",
+        _TEXT,
+        "How a person counts: share, records or items; NULL without a user column, and for prefix "
+        "trees, where a person reports one item a question",
+    ),
     ("max_contributions", _WHOLE, "Most records counted of each person; NULL for shares"),
     ("counts", _TEXT, "What residual, count, lower and upper count"),
     (
         "threshold",
         _WHOLE,
         "Residual, or noisy count for tree counts, from which a node is reported; NULL if keys "
-        "were listed",
+        "were listed, and for prefix trees",
     ),
     ("remainder", pa.bool_(), "Whether what no reported node covers is released as level 0"),
     ("confidence", _REAL, "Confidence of lower and upper, from 0 to 1"),
@@ -124,6 +129,8 @@ def _meanings(columns: Sequence[str], facts: dict[str, Any]) -> tuple[str, ...]:
         "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
         "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
     }
+    if str(facts.get("mechanism")).startswith("prefix-"):
+        known |= _of_items(facts)
     levels = list(facts.get("levels") or ())
     out = []
     for column in columns:
@@ -134,6 +141,18 @@ def _meanings(columns: Sequence[str], facts: dict[str, Any]) -> tuple[str, ...]:
             value = f" of {levels[depth - 1]!r}" if depth <= len(levels) else ""
             out.append(f"Value{value} at level {depth}; NULL for coarser nodes")
     return tuple(out)
+
+
+def _of_items(facts: dict[str, Any]) -> dict[str, str]:
+    """What is different where nodes are items of a prefix tree."""
+    cut = f"an ellipsis at its end stands for what {facts.get('length')} bits do not hold"
+    counts = f"Counts {facts.get('counts')}"
+    return {
+        "level": "1: every row is an item",
+        "prefix": f"The item; {cut}, U+FFFD for a character outside of the alphabet",
+        "residual": f"The same as count. {counts}",
+        "count": f"Estimated number. {counts}",
+    }
 
 
 def releases_table(

@@ -18,6 +18,7 @@ from dpframe.frontends.report_parts import (
     spent,
 )
 from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 from dpframe.receipt import Receipt
 
@@ -55,6 +56,7 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     Post-processing of a release: free. The page promises what the receipt says.
     """
     hierarchy = as_hierarchy(receipt["hierarchy"])
+    frame = as_nodes(frame, hierarchy.label_columns)
     nodes = _nodes(frame, receipt, hierarchy)
     script = "\n".join(asset(name) for name in SCRIPTS)
     return document(
@@ -136,7 +138,8 @@ def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]
         )
         rows.append((what.capitalize(), f"{count:,}", between))
     nodes = len(frame) - len(total)
-    rows.append(("Nodes", f"{nodes:,}", f"in {receipt['height']} levels"))
+    levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
+    rows.append(("Nodes", f"{nodes:,}", f"in {levels}"))
     if receipt["threshold"] is not None:
         kind = "noisy" if receipt["mechanism"].startswith("tree-") else "residual"
         rows.append(("Threshold", f"{receipt['threshold']:,}", f"{kind} {what}"))
@@ -159,6 +162,8 @@ def _promise(receipt: Receipt) -> list[str]:
             f"{card['certainly reported'].value} or more is certainly reported, one below "
             f"{card['never reported'].value} never is."
         )
+    if receipt.get("local_guarantee"):
+        said.append(f"Whoever sees single reports of devices: {receipt['local_guarantee']}.")
     return [*said, budget_words(receipt)]
 
 
@@ -168,6 +173,8 @@ def _about_noise(receipt: Receipt) -> str:
             "They carry noise on purpose, and were then changed so that they are not negative and "
             "every node is the sum of the rows below it."
         )
+    if receipt["mechanism"].startswith("prefix-"):
+        return "They carry noise on purpose; an item that is not here need not be rare."
     return "They carry noise on purpose, and can be negative."
 
 

@@ -10,10 +10,11 @@ Further rounds start anew without what is found (a deny list).
 sends T reports a round, whatever it holds.
 
 *Deviations.* Segments also leave room for the rest: an iteration asks for at least so many bits
-that the others can finish, and keeps no more prefixes than those bits allow (the paper cuts the
-list before the last iteration only). Thresholds are the limit of Algorithm 5 for small steps, with
-binomial tails (server.least_kept). Cells that no item can have (bits after the end symbol) are
-dropped. Sums are drawn cell by cell, from exactly the law of adding up the reports (channels.py).
+that the others can finish, and follows no more prefixes than those bits allow (the paper cuts the
+list before the last iteration only; items that end are not cut). Thresholds are the limit of
+Algorithm 5 for small steps, with binomial tails (server.least_kept). Cells that no item can have
+(bits after the end symbol) are dropped. Sums are drawn cell by cell, from exactly the law of adding
+up the reports (channels.py).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dpframe.federated.channels import Channel
 from dpframe.federated.encoding import ELLIPSIS, Encoding, next_bits
 from dpframe.federated.population import Population
 from dpframe.federated.segments import Segments
+from dpframe.federated.server import largest
 from dpframe.noise import PublicRandom, device_choices
 
 
@@ -54,16 +56,14 @@ class Search:
 class FoundItems:
     """Items, with estimates of how many devices reported them when they were found.
 
-    ``text`` (list), ``count`` (float64), ``lower``, ``upper`` and ``round`` (int64), all of one
-    length, in the order in which they were found. ``asked`` are the bits of each iteration.
+    ``text`` (list), ``count`` (float64), ``lower`` and ``upper`` (int64), all of one length, in the
+    order in which they were found.
     """
 
     text: list[str]
     count: NDArray[np.float64]
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
-    round: NDArray[np.int64]
-    asked: tuple[tuple[int, ...], ...]
 
 
 @dataclass(slots=True)
@@ -71,9 +71,9 @@ class _Findings:
     """What is found so far, a batch an iteration."""
 
     text: list[str] = field(default_factory=list)
-    parts: list[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], int]] = field(
-        default_factory=list
-    )
+    count: list[NDArray[np.float64]] = field(default_factory=lambda: [np.zeros(0)])
+    lower: list[NDArray[np.int64]] = field(default_factory=lambda: [np.zeros(0, np.int64)])
+    upper: list[NDArray[np.int64]] = field(default_factory=lambda: [np.zeros(0, np.int64)])
 
 
 def run(
@@ -87,24 +87,15 @@ def run(
     random = device_choices()
     denied = _places(devices, search.encoding, search.segments.length, search.deny)
     known = {search.encoding.folded(item) for item in search.deny}
-    found, asked = _Findings(), []
+    found = _Findings()
     for number in range(1, search.rounds + 1):
-        lengths, new = _one_round(
-            devices, channel, search, denied, known, found, number, random, say
-        )
-        asked.append(lengths)
-        denied |= new
-    counts = [np.zeros(0), *(part[0] for part in found.parts)]
-    lower = [np.zeros(0, dtype=np.int64), *(part[1] for part in found.parts)]
-    upper = [np.zeros(0, dtype=np.int64), *(part[2] for part in found.parts)]
-    rounds = [np.full(len(part[0]), part[3], dtype=np.int64) for part in found.parts]
+        say(f"round {number} of {search.rounds}")
+        denied |= _one_round(devices, channel, search, denied, known, found, random, say)
     return FoundItems(
         text=found.text,
-        count=np.concatenate(counts),
-        lower=np.concatenate(lower),
-        upper=np.concatenate(upper),
-        round=np.concatenate([np.zeros(0, dtype=np.int64), *rounds]),
-        asked=tuple(asked),
+        count=np.concatenate(found.count),
+        lower=np.concatenate(found.lower),
+        upper=np.concatenate(found.upper),
     )
 
 
@@ -115,17 +106,16 @@ def _one_round(
     denied: NDArray[np.bool_],
     known: set[str],
     found: _Findings,
-    number: int,
     random: PublicRandom,
     say: Callable[[str], None],
-) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
-    """One round of iterations; the bits it asked for, and which items it found."""
-    prefixes, depth, asked = [""], 0, []
+) -> NDArray[np.bool_]:
+    """One round of iterations, added to what is found; which of the devices' items these are."""
+    prefixes, depth = [""], 0
     live = np.where(denied, -1, 0).astype(np.int64)  # item -> number of its prefix
     done = np.zeros(len(live), dtype=np.bool_)
     for step in range(1, search.segments.iterations + 1):
         bits = search.segments.bits(step, depth, len(prefixes))
-        say(f"round {number}, iteration {step}: {len(prefixes):,} prefixes, {bits} bits below each")
+        say(f"iteration {step}: {len(prefixes):,} prefixes, {bits} bits below each")
         cell = (live << bits) | next_bits(devices.packed, depth, bits)
         taking_part = _taking_part(devices.devices, search.taking_part, random)
         here = devices.devices if taking_part is None else int(taking_part.sum())
@@ -137,24 +127,25 @@ def _one_round(
         )
         cells = cell[items[live[items] >= 0]]
         depth += bits
-        asked.append(bits)
         sums = channel.sums(cells, len(prefixes) << bits, here)
-        capacity = search.segments.capacity(step, depth)
-        least = channel.least(sums, here, search.false_positives, capacity)
+        least = channel.least(sums, here, search.false_positives)
         kept = np.flatnonzero(sums >= least)
         texts, ended, followed = _read(prefixes, kept, bits, depth, search, known)
-        found.text += texts
+        followed = largest(followed, sums, search.segments.capacity(step, depth))
         if texts:
-            seen = sums[kept[ended]].astype(np.int64)
+            seen = sums[ended].astype(np.int64)
             lower, upper = channel.interval(seen, least, here, search.confidence)
-            found.parts.append((channel.estimate(seen, here), lower, upper, number))
+            found.text += texts
+            found.count.append(channel.estimate(seen, here))
+            found.lower.append(lower)
+            found.upper.append(upper)
         known.update(texts)
-        done |= (live >= 0) & np.isin(cell, kept[ended])
-        live = _placed(cell, live, kept[followed])
-        prefixes = [prefixes[c >> bits] + _text(c, bits) for c in kept[followed].tolist()]
+        done |= (live >= 0) & np.isin(cell, ended)
+        live = _placed(cell, live, followed)
+        prefixes = [prefixes[c >> bits] + _text(c, bits) for c in followed.tolist()]
         if not prefixes or depth == search.segments.length:
             break
-    return tuple(asked), done
+    return done
 
 
 def _read(
@@ -165,20 +156,20 @@ def _read(
     search: Search,
     known: set[str],
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    """Texts of items that end in kept cells; places of their cells, and of cells to follow."""
+    """Texts of items that end in kept cells; their cells, and cells to follow."""
     texts, ended, followed = [], [], []
     last = depth == search.segments.length
-    for place, c in enumerate(kept.tolist()):
+    for c in kept.tolist():
         said = search.encoding.decode(prefixes[c >> bits] + _text(c, bits))
         if not said.possible:
             continue
         if not (said.ended or last):
-            followed.append(place)
+            followed.append(c)
             continue
-        text = said.text if said.ended else said.text + ELLIPSIS
+        text = said.text if said.ended else said.text + ELLIPSIS + said.rest
         if text not in known:
             texts.append(text)
-            ended.append(place)
+            ended.append(c)
     return texts, np.array(ended, dtype=np.int64), np.array(followed, dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Heavy hitters of a flat column: a hierarchy of one level, largest counts first."""
+"""Frequent values of a flat column: a hierarchy of one level, largest counts first; and back."""
 
 from __future__ import annotations
 
@@ -13,3 +13,15 @@ def flat(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
     out = frame.loc[frame["level"] == 1, [column, "count", "lower", "upper"]]
     out = out.sort_values(["count", column], ascending=[False, True], kind="stable")
     return (out if k is None else out.head(k)).reset_index(drop=True)
+
+
+def as_nodes(frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
+    """A flat frame as nodes of one level, for drawings of hierarchies; any other as it is.
+
+    ``columns`` are the label columns of the hierarchy of the release.
+    """
+    if len(columns) != 1 or {"level", "prefix", "residual"} & set(frame.columns):
+        return frame
+    if not {columns[0], "count"} <= set(frame.columns):
+        return frame
+    return frame.assign(level=1, prefix=frame[columns[0]], residual=frame["count"])

@@ -58,36 +58,30 @@ def relation_population(
     texts = [""] * len(listed)
     for number, item in zip(listed["item"].to_pylist(), listed["text"].to_pylist(), strict=True):
         texts[number] = item
-    packed, code = _different(encoding, texts, length)
     pairs = table.filter(text.is_null()).drop_columns(["text"])
     del table, text
     devices = int(pairs["device"].to_numpy().max()) + 1 if len(pairs) else 0
     known = pairs.filter(pairs["item"].is_valid())
     del pairs
     device, item, times = (known[name].to_numpy() for name in ("device", "item", "times"))
-    return _merged(packed, device, code[item], times, devices)
+    return population_of(encoding, texts, length, device, item, times, devices)
 
 
-def _different(
-    encoding: Encoding, texts: list[str], length: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Different bits, and which of them each text has."""
-    bits = encoding.packed(texts, length)
-    if not len(bits):
-        return bits, np.zeros(0, dtype=np.int64)
-    packed, code = np.unique(bits, axis=0, return_inverse=True)
-    return packed, code.ravel()
-
-
-def _merged(
-    packed: NDArray[np.uint64],
-    device: NDArray[np.int64],
-    code: NDArray[np.int64],
-    times: NDArray[np.int64],
+def population_of(
+    encoding: Encoding,
+    texts: list[str],
+    length: int,
+    device: NDArray[np.integer],
+    item: NDArray[np.integer],
+    times: NDArray[np.integer],
     devices: int,
 ) -> Population:
-    """One entry for each device and item: texts with the same bits are one item."""
-    key = device.astype(np.int64) * max(len(packed), 1) + code
+    """Devices, out of one row for each device, text and how often it has it; ``item`` are numbers
+    of ``texts``. Texts with the same bits are one item."""
+    packed, code = encoding.packed(texts, length), np.zeros(0, dtype=np.int64)
+    if len(packed):
+        packed, code = np.unique(packed, axis=0, return_inverse=True)
+    key = device.astype(np.int64) * max(len(packed), 1) + code.ravel()[item]
     order = np.argsort(key)
     key, times = key[order], times[order]
     del order
@@ -112,7 +106,8 @@ def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[st
 
 def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
     """Rows of two kinds, out of one look at the source: numbers of a user and of an item (NULL for
-    none) and how often the user has it; and with a text, the number of an item."""
+    none) and how often the user has it; and with a text, the number of an item. Users are numbered
+    in the order of their ids: the same by whichever door they come."""
     types = _types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (
@@ -125,8 +120,8 @@ def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str
     (text,) = hierarchy.texts(1, ("k1",), (types[column],))
     return (
         f"WITH pairs AS MATERIALIZED (SELECT u, CAST({text} AS VARCHAR) AS t, "
-        f"count(*) AS times FROM {rows} GROUP BY ALL), "
-        "users AS (SELECT u AS id, row_number() OVER () - 1 AS device "
+        f"least(count(*), {2**32 - 1}) AS times FROM {rows} GROUP BY ALL), "
+        "users AS (SELECT u AS id, row_number() OVER (ORDER BY u NULLS FIRST) - 1 AS device "
         "FROM (SELECT DISTINCT u FROM pairs)), "
         "items AS MATERIALIZED (SELECT t AS text, row_number() OVER () - 1 AS item "
         "FROM (SELECT DISTINCT t FROM pairs WHERE t IS NOT NULL)) "

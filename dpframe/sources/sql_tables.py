@@ -47,6 +47,8 @@ ELSEWHERE = (
     "commit changes to the table first."
 )
 
+COMMITTED = "It is read as other connections see it: commit changes to the table first."
+
 
 @dataclass(frozen=True, slots=True)
 class SqlSource:
@@ -106,7 +108,7 @@ def statement(
     """The rollup of a source; ``columns`` are its names and types, None if nobody could say."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
-    seen = {} if columns is None else _seen(wanted, hierarchy, columns, unit.weight)
+    seen = {} if columns is None else _seen(wanted, hierarchy, columns, ELSEWHERE, unit.weight)
     if seen and only is not None:
         check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
@@ -134,17 +136,17 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
-    """Raise ColumnError if a source has not the columns."""
+    """Raise ColumnError if a source, which another connection reads, has not the columns."""
     user = [unit.user] if unit.user is not None else []
-    _seen([*hierarchy.source_columns, *user], hierarchy, columns)
+    _seen([*hierarchy.source_columns, *user], hierarchy, columns, COMMITTED)
 
 
-def not_stored(source: SqlSource) -> str:
-    """A statement that fails: as DuckDB says if there is no such source, else as it has to be."""
+def not_seen(source: SqlSource, what: str, instead: str) -> str:
+    """A statement that fails: as DuckDB says if there is no such source, else with what reads it
+    on a second connection, and how it is read instead."""
     refused = literal(
-        "mechanism='streaming' reads the source on a second connection, which does not see it: "
-        "temporary tables, registered frames and tables that are not committed are read by "
-        "mechanism='offline'."
+        f"{what} reads the source on a second connection, which does not see it: temporary "
+        f"tables, registered frames and tables that are not committed are read {instead}."
     )
     return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
 
@@ -153,6 +155,7 @@ def _seen(
     wanted: Sequence[str],
     hierarchy: Hierarchy,
     columns: list[tuple[str, str]],
+    where: str,
     weight: str | None = None,
 ) -> dict[str, str]:
     """Types by name, after a check that the wanted ones are there and can be read."""
@@ -163,7 +166,7 @@ def _seen(
         if weight is not None:
             check_weight_type(weight, seen[weight])
     except ColumnError as error:
-        raise ColumnError(f"{error} {ELSEWHERE}") from None
+        raise ColumnError(f"{error} {where}") from None
     return seen
 
 

@@ -1,9 +1,10 @@
 """Prefix trees over 1.6 million users: the paper's tables, its findings, time and memory.
 
-Run: python -m tests.benchmarks.federated [--only tables|findings|real|speed] [--repeats 3]
+Run: python -m tests.benchmarks.federated [--only NAME] [--repeats 3]; names: tables, findings,
+baselines, real, speed.
 
 Words are drawn from the distribution of those in commit messages (git_words_rails, public): every
-user draws a number of words, geometric with a mean of 30, and keeps the different ones with how
+user draws a number of words, geometric with a mean of 100, and keeps the different ones with how
 often each came; or one draw. ``real`` are the users of that data set themselves.
 """
 
@@ -103,16 +104,15 @@ def drawn(seed: int, *, mean: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def fleet(
     data: tuple[np.ndarray, np.ndarray, np.ndarray, list[str]], encoding: Encoding, length: int
 ) -> Population:
-    from dpframe.sources.devices import _different, _merged
+    from dpframe.sources.devices import population_of
 
     user, word, times, texts = data
-    packed, code = _different(encoding, texts, length)
-    return _merged(packed, user, code[word], times, USERS)
+    return population_of(encoding, texts, length, user, word, times, USERS)
 
 
 def findings(repeats: int) -> None:
     """What the paper finds, with the shuffle bound that it prints and with the exact accountant."""
-    one, many = drawn(1, mean=1), drawn(2, mean=30)
+    one, many = drawn(1, mean=1), drawn(2, mean=100)
     public = words()[0][:2000]
     codes = {"binary": BinaryEncoding(), "huffman": HuffmanEncoding(public)}
     fleets = {
@@ -144,25 +144,46 @@ def findings(repeats: int) -> None:
             given = {**base, **differing, "encoding": codes[code], "accountant": accountant}
             listed.append((name, None, _asked("w", given)[1], fleets[data, code]))
         _print(accountant, listed, repeats)
+
+
+def baselines(repeats: int) -> None:
+    """Figure 4: OptPrefixTree, central noise and sampling, the same code and segments for all."""
+    base: dict[str, Any] = {"user": "u", "epsilon": 1.0, "delta": DELTA}
+    many = fleet(drawn(2, mean=100), BinaryEncoding(), 60)
     against = []
     for mechanism in ("gaussian", "laplace", "reports", "triehh", "triehh++"):
         for iterations, segments in ((12, "even"), (4, "adaptive")):
             given = {**base, "mechanism": mechanism, "iterations": iterations, "segments": segments}
             trie, asked = _asked("w", given)
             name = f"many, {mechanism}, {iterations} {segments}"
-            against.append((name, trie, asked, fleets["many", "binary"]))
+            against.append((name, trie, asked, many))
     _print("baselines, five bits a character", against, repeats)
 
 
 def real(repeats: int) -> None:
     """The users of git_words_rails themselves."""
-    from dpframe.frontends.compare_prefix import compare_prefix_trees
+    from dpframe.frontends.compare_prefix import METHODS, compare_prefix_trees
 
     frame = pd.read_parquet(SHARED / "git_words_rails.parquet", columns=["user_id", "word"])
-    seen = compare_prefix_trees(
-        "word", public=frame, user="user_id", epsilon=1.0, delta=DELTA, repeats=repeats, top=100
-    )
-    _show("6,817 users of git_words_rails", seen.frame)
+    methods = {
+        **METHODS,
+        "weighted": {"selection": "weighted"},
+        "without prefix list": {"conditioned": False},
+        "2 rounds": {"rounds": 2},
+        "12 iterations": {"iterations": 12, "segments": "even"},
+    }
+    for epsilon in (1.0, 4.0):
+        seen = compare_prefix_trees(
+            "word",
+            public=frame,
+            user="user_id",
+            epsilon=epsilon,
+            delta=DELTA,
+            methods=methods,
+            repeats=repeats,
+            top=100,
+        )
+        _show(f"6,817 users of git_words_rails, epsilon {epsilon:g}", seen.frame)
 
 
 def _print(title: str, listed: list[Any], repeats: int) -> None:
@@ -192,7 +213,7 @@ def speed() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=("tables", "findings", "real", "speed"))
+    parser.add_argument("--only", choices=("tables", "findings", "baselines", "real", "speed"))
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     if options.only in (None, "tables"):
@@ -203,6 +224,8 @@ def main() -> None:
         speed()
     if options.only in (None, "findings"):
         findings(options.repeats)
+    if options.only in (None, "baselines"):
+        baselines(options.repeats)
 
 
 if __name__ == "__main__":

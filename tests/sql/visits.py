@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -53,3 +54,12 @@ def said(con: duckdb.DuckDBPyConnection, statement: str) -> str:
     except duckdb.Error as error:
         return " ".join(str(error).split())
     raise AssertionError(f"no error: {statement}")
+
+
+def said_by_python(call: Callable[[], object]) -> str:
+    """The error of a call, as SQL words it, on one line."""
+    try:
+        call()
+    except dp.DpframeError as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    raise AssertionError("no error")

@@ -26,9 +26,9 @@ VALUES ('sum', 1.0, 1e-6::DOUBLE, 999.0, 1);
 
 SELECT name FROM dp_functions();
 VALUES
-    ('dp_budget'), ('dp_explain'), ('dp_explain_synthesize'), ('dp_explain_tree_counts'),
-    ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'), ('dp_releases'), ('dp_synthesize'),
-    ('dp_tree_counts');
+    ('dp_budget'), ('dp_explain'), ('dp_explain_prefix_tree'), ('dp_explain_synthesize'),
+    ('dp_explain_tree_counts'), ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'),
+    ('dp_prefix_tree'), ('dp_releases'), ('dp_synthesize'), ('dp_tree_counts');
 
 -- The plan of tree counts needs no table either.
 SELECT value
@@ -53,3 +53,10 @@ VALUES ('0.5-differential privacy for adding or removing one record'), ('6'), ('
 SELECT count(*), any_value(typeof(src)), min(src LIKE '%.%.%.%')
 FROM dp_synthesize('plans', 'ip:src?version=4', n := 20, epsilon := 0.5);
 VALUES (20, 'VARCHAR', true);
+
+-- The plan of a prefix tree needs no table, but the number of users.
+SELECT value
+FROM dp_explain_prefix_tree("column" := 'src', epsilon := 1.0, delta := 1e-6, "user" := 'who',
+    devices := 100000, segments := [20, 20, 20])
+WHERE quantity IN ('devices', 'iterations', 'bits of an iteration', 'accountant');
+VALUES ('100000'), ('3'), ('20, 20, 20'), ('aggregate');

@@ -1,0 +1,125 @@
+"""``dp_prefix_tree``: devices of a table in SQL. Binding writes the statement, running draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe._sql import identifier, literal
+from dpframe.federated.population import Population
+from dpframe.frontends.arguments import release_name
+from dpframe.frontends.duckdb_running import charged_release, once
+from dpframe.frontends.duckdb_sessions import (
+    Session,
+    described_by,
+    plain,
+    session_of,
+    source_of,
+)
+from dpframe.frontends.duckdb_types import plan_sql, result_rows
+from dpframe.frontends.prefix_arguments import prefix_asked
+from dpframe.frontends.prefix_tree import DEFAULTS, checked_population, declared_plan
+from dpframe.prefix_plan import PrefixAsked, make_prefix_plan
+from dpframe.release import Release, replayed
+from dpframe.sources import sql_tables
+from dpframe.sources.devices import relation_devices, relation_population
+
+OURS = "system.main"
+
+ARGUMENTS = ("column", "epsilon", "delta", "user", *DEFAULTS)
+"""In the order in which the macros pass them."""
+
+
+def prefix_tree_sql(
+    token: str, path: str, tbl: object, query: object, release: object, *given: object
+) -> str:
+    """SQL of the items found, largest count first."""
+    session, arguments = session_of(token), _arguments(given)
+    asked, source, name = _asked(arguments), source_of(tbl, query), release_name(release)
+    facts = {"kind": "prefix_tree", "arguments": arguments, "release": name}
+    call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
+    here = f"{literal(token)}, {literal(call)}"
+    if name is not None and _stored(session, asked, source.described, name) is not None:
+        return _flat(asked, f"{OURS}.__dpframe_replay({here})")
+    described = described_by(session, path, source)
+    if described is None:
+        return sql_tables.not_seen(source, "dp_prefix_tree", "from Python by dp.prefix_tree")
+    sql_tables.check_stored(asked.hierarchy, asked.unit, described)
+    where = f"{literal(source.relation)}, {literal(path)}"
+    return _flat(asked, f"{OURS}.__dpframe_devices({here}, {where})")
+
+
+def explain_prefix_tree_sql(
+    token: str, path: str, tbl: object, query: object, _: object, *given: object
+) -> str:
+    """SQL of the plan, as rows."""
+    session, asked = session_of(token), _asked(_arguments(given))
+    if tbl is not None or query is not None:
+        described = described_by(session, path, source_of(tbl, query))
+        if described is not None:
+            sql_tables.check_stored(asked.hierarchy, asked.unit, described)
+    return plan_sql(declared_plan(asked))
+
+
+def _flat(asked: PrefixAsked, rows: str) -> str:
+    """The columns of ``dp.prefix_tree``, in its order."""
+    name = identifier(asked.hierarchy.label_columns[0])
+    return (
+        f"SELECT r.keys[1] AS {name}, r.count, r.lower, r.upper FROM (SELECT unnest({rows}) AS r) "
+        f"ORDER BY r.count DESC, {name}"
+    )
+
+
+def device_rows(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    relations: pa.ChunkedArray,
+    paths: pa.ChunkedArray,
+) -> pa.Array:
+    """While the statement runs: count users, charge, ask devices."""
+    return once(_rows, tokens, calls, relations, paths)
+
+
+def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
+    session, facts = session_of(token), json.loads(call)
+    asked = _asked(facts["arguments"])
+    if facts["release"] is not None:  # stored since the statement was bound
+        stored = _stored(session, asked, facts["source"], facts["release"])
+        if stored is not None:
+            return result_rows(stored)
+    with _duck.beside(session.opened(), relation, path, "the source") as rows:
+        return result_rows(_released(session, facts, asked, rows))
+
+
+def _released(
+    session: Session, facts: Mapping[str, Any], asked: PrefixAsked, rows: _duck.Relation
+) -> Release:
+    plan = make_prefix_plan(asked, relation_devices(rows, asked.hierarchy, asked.user))
+    search = asked.search
+
+    def counted() -> Population:
+        found = relation_population(
+            rows, asked.hierarchy, asked.user, search.encoding, search.segments.length
+        )
+        return checked_population(found, plan)
+
+    return charged_release(session, facts, plan, counted)
+
+
+def _stored(session: Session, asked: PrefixAsked, source: str, name: str) -> Release | None:
+    """What a name already answered; users are not counted for it."""
+    stored = session.ledger_for(name).find(name, {**asked.request, "source": source})
+    return None if stored is None else replayed(stored)
+
+
+def _arguments(given: tuple[object, ...]) -> dict[str, object]:
+    return dict(zip(ARGUMENTS, map(plain, given), strict=True))
+
+
+def _asked(arguments: Mapping[str, Any]) -> PrefixAsked:
+    filled = {k: DEFAULTS.get(k) if v is None else v for k, v in arguments.items()}
+    return prefix_asked(filled.pop("column"), **filled)

@@ -1,0 +1,378 @@
+"""``dp_prefix_tree`` costs what ``dp_hhh`` costs, and its arguments are read while it is bound."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpframe as dp
+from dpframe.testing import seeded_noise
+from tests.sql.test_charges import CONSTRUCTS
+from tests.sql.test_names import HOSTILE, intact, quoted
+from tests.sql.visits import HHH, charges, literal, said, said_by_python
+
+pytestmark = pytest.mark.usefixtures("registered")
+
+ARGUMENTS: dict[str, Any] = {
+    "epsilon": 10.0,
+    "delta": 1e-6,
+    "user": "who",
+    "mechanism": "laplace",
+    "alphabet": "v012",
+    "length": 9,
+}
+"""One question of 512 cells: 30 of 90 users hold each item, and noise is a few users."""
+
+
+def call(tbl: str | None = "visits", column: Any = "k", /, **named: Any) -> str:
+    """A call as SQL text, every argument a literal."""
+    given = {"tbl": tbl, "column": column, **ARGUMENTS, **named}
+    return f"dp_prefix_tree({', '.join(f'{quoted(k)} := {text(v)}' for k, v in given.items())})"
+
+
+def text(value: Any) -> str:
+    return f"[{', '.join(map(text, value))}]" if isinstance(value, list) else literal(value)
+
+
+CALL = call()
+LIKE_HHH = f'(SELECT 1::BIGINT AS level, k AS prefix, k, "count" FROM {CALL})'
+"""With the columns of ``dp_hhh`` that the statements of test_charges.py use."""
+
+EXPLAIN = call(devices=100).replace("dp_prefix_tree", "dp_explain_prefix_tree")
+
+
+def items(con: duckdb.DuckDBPyConnection, statement: str = CALL) -> list[str]:
+    return [row[0] for row in con.execute(f"FROM {statement}").fetchall()]
+
+
+# -- what it costs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS)
+def test_what_a_construct_costs(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
+) -> None:
+    """Law: the table of docs/sql.md holds for prefix trees too; binding and EXPLAIN are free."""
+    times, statements = CONSTRUCTS[construct]
+    for statement in statements:
+        con.execute(statement.replace(HHH, LIKE_HHH)).fetchall()
+    assert charges(ledger) == times
+
+
+def test_explaining_charges_and_reads_nothing(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: a plan is that of Python, costs nothing, needs no table, and knows no data."""
+    alone = EXPLAIN.replace("'visits'", "NULL")
+    query = f"{alone[:-1]}, query := 'FROM visits')"
+    plans = [con.execute(f"FROM {c}").fetchall() for c in (EXPLAIN, alone, query)]
+    con.execute("DELETE FROM visits")
+    plans.append(con.execute(f"FROM {EXPLAIN}").fetchall())
+    python = dp.explain_prefix_tree("k", devices=100, **ARGUMENTS).to_frame()
+    assert [dict(zip(python, row, strict=True)) for row in plans[0]] == python.to_dict("records")
+    assert all(one == other for one, other in itertools.pairwise(plans))
+    assert charges(ledger) == 0
+
+
+def test_explaining_needs_the_number_of_devices(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: users are not counted for a plan, and the error says what to pass."""
+    words = said(con, f"FROM {EXPLAIN.replace('100', 'NULL')}")
+    assert "devices is missing" in words
+    assert "for example 100000" in words
+    wrong = EXPLAIN.replace("'k'", "'kk'")
+    assert "column 'kk' does not exist. Did you mean 'k'" in said(con, f"FROM {wrong}")
+
+
+def test_a_draw_for_each_row_is_refused(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    con.execute("SET threads = 1")
+    words = said(con, f"SELECT (SELECT max(s.count) FROM {CALL} s WHERE s.k = v.k) FROM visits v")
+    assert "dp_prefix_tree would be drawn and charged once for each of several rows" in words
+    assert charges(ledger) == 0
+
+
+def test_the_ledger_lists_it(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    assert {"v0", "v1", "v2"} <= set(items(con))
+    rows = con.execute("SELECT epsilon, mechanism, neighbours FROM dp_releases()").fetchall()
+    assert [row[:2] for row in rows] == [(10.0, "prefix-laplace")]
+    assert "replacing all records of one user ('who') by any others" in rows[0][2]
+    assert con.execute("SELECT spent_epsilon FROM dp_budget()").fetchall() == [(10.0,)]
+
+
+def test_without_a_ledger_the_connection_lists_it(con: duckdb.DuckDBPyConnection) -> None:
+    items(con)
+    assert con.execute("SELECT mechanism FROM dp_releases()").fetchall() == [("prefix-laplace",)]
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def test_a_name_is_drawn_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    """Law: identical, free, and without the data; other arguments are another request."""
+    named = call(release="r")
+    first = con.execute(f"FROM {named}").fetchall()
+    con.execute("DELETE FROM visits")
+    assert con.execute(f"FROM {named}").fetchall() == first
+    con.execute("DROP TABLE visits")
+    assert con.execute(f"FROM {named}").fetchall() == first
+    assert charges(ledger) == 1
+    for other in ({"epsilon": 7.0}, {"deny": ["v0"]}, {"length": 8}, {"devices": 200}):
+        assert "ReleaseNameError" in said(con, f"FROM {call(**{'release': 'r', **other})}")
+    assert charges(ledger) == 1
+    listed = con.execute("SELECT release, stored FROM dp_releases()").fetchall()
+    assert listed == [("r", True)]
+
+
+def test_a_name_stored_since_the_statement_was_bound_is_replayed(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: what is prepared looks again, before it counts users; too few no longer matter."""
+    con.execute(f"PREPARE p AS FROM {call(release='r')}")
+    first = con.execute("EXECUTE p").fetchall()
+    con.execute("DELETE FROM visits")
+    assert con.execute("EXECUTE p").fetchall() == first
+    assert charges(ledger) == 1
+
+
+def test_a_name_needs_a_ledger(con: duckdb.DuckDBPyConnection) -> None:
+    assert "release := 'r' needs a ledger" in said(con, f"FROM {call(release='r')}")
+
+
+def test_python_recalls_what_sql_released(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    rows = con.execute(f"FROM {call(release='r')}").fetchall()
+    frame = ledger.recall("r").sort_values(["count", "k"], ascending=[False, True])
+    columns = ["k", "count", "lower", "upper"]
+    assert frame[columns].values.tolist() == [list(row) for row in rows]
+
+
+# -- arguments -----------------------------------------------------------------------------------
+
+
+def test_arguments_by_place_are_those_of_the_documentation(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    """Law: table, column, epsilon, delta, user, devices, iterations, rounds, length, limit."""
+    by_place = "'visits', 'k', 10.0, 1e-6, 'who', NULL, 3, 2, 9, 64, mechanism := 'gaussian'"
+    con.execute(f"FROM dp_prefix_tree({by_place}, alphabet := 'v012')").fetchall()
+    receipt = json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[0][0])
+    asked = [receipt[name] for name in ("user", "iterations", "rounds", "length", "limit")]
+    assert asked == ["who", 3, 2, 9, 64]
+
+
+def test_null_stands_for_the_default(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: every argument that may be left out may be NULL."""
+    optional = [
+        *("iterations", "rounds", "limit", "segments", "false_positives", "selection"),
+        *("conditioned", "encoding", "public", "deny", "participation", "accountant"),
+        *("neighbours", "confidence", "query"),
+    ]
+    nulls = call(devices=100, **dict.fromkeys(optional))
+    plans = [nulls.replace("dp_prefix_tree", "dp_explain_prefix_tree"), EXPLAIN]
+    assert con.execute(f"FROM {plans[0]}").fetchall() == con.execute(f"FROM {plans[1]}").fetchall()
+
+
+EVERY: list[dict[str, Any]] = [
+    {"segments": [3, 3, 3], "selection": "weighted", "conditioned": False},
+    {"segments": "even", "iterations": 3, "rounds": 2, "limit": 64},
+    {"encoding": "huffman", "public": ["v0", "v1", "it's", "日本"], "length": 12},
+    {"deny": ["v0", "日本", "a'b", ""], "false_positives": 2, "confidence": 0.5},
+    {"neighbours": "remove", "mechanism": "gaussian"},
+    {"mechanism": "reports", "devices": 10**6, "participation": 0.5},
+    {"mechanism": "reports", "devices": 10**6, "accountant": "shuffle", "epsilon": 1},
+]
+
+
+@pytest.mark.parametrize("arguments", EVERY, ids=lambda a: ", ".join(a))
+def test_every_argument_reaches_the_plan(
+    con: duckdb.DuckDBPyConnection, arguments: dict[str, Any]
+) -> None:
+    """Law: the plan of a call is the one that Python makes of the same arguments."""
+    given = {**ARGUMENTS, "devices": 100, **arguments}
+    shown = con.execute(f"FROM {call(**given).replace('dp_', 'dp_explain_', 1)}").df()
+    explained = dp.explain_prefix_tree("k", **given).to_frame()
+    assert shown.to_dict("list") == explained.to_dict("list")
+
+
+def test_lists_may_be_parameters_and_variables(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: whatever DuckDB can compute without a table can be an argument."""
+    given = {"d": ["v0", "v1"], "s": [3, 6]}
+    by_parameters = f"{CALL[:-1]}, deny := $d, segments := $s)"
+    con.execute("SET VARIABLE denied = ['v0', 'v1']")
+    by_variables = f"{CALL[:-1]}, deny := getvariable('denied'), segments := [1 + 2, 6])"
+    for statement, parameters in ((by_parameters, given), (by_variables, None)):
+        with seeded_noise(5):
+            dp.register(con)
+            found = con.execute(f"FROM {statement}", parameters).fetchall()
+        assert found[0][0] == "v2"
+        assert not {"v0", "v1"} & {row[0] for row in found}
+        receipt = json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[-1][0])
+        assert (receipt["denied"], receipt["segments"]) == (2, [3, 6])
+
+
+def test_rows_are_sorted_by_count_and_text(con: duckdb.DuckDBPyConnection) -> None:
+    rows = con.execute(f"FROM {call(false_positives=10, epsilon=2.0)}").fetchall()
+    assert len(rows) > 5
+    assert rows == sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+# -- mistakes ------------------------------------------------------------------------------------
+
+WRONG: list[dict[str, Any]] = [
+    *({"epsilon": bad} for bad in (None, 0, -1.5, 51, "one", True)),
+    *({"delta": bad} for bad in (None, 0, 1, "a")),
+    *({"user": bad} for bad in (None, 5, "")),
+    *({"column": bad} for bad in (None, 5, "", ["k"])),
+    *({"devices": bad} for bad in (0, 99, 1.5, "many", True)),
+    *({"iterations": bad} for bad in (0, 101, 2.5, "four")),
+    *({"rounds": bad} for bad in (0, 21)),
+    *({"length": bad} for bad in (0, 4097, "long")),
+    *({"limit": bad} for bad in (1, 2**29, 2)),
+    *({"segments": bad} for bad in ("adaptiv", [], [3, 3], [20], [0, 9], ["a"], [4.5, 4.5], 3)),
+    *({"false_positives": bad} for bad in (0, 11, "few")),
+    *({"selection": bad} for bad in ("weight", 1)),
+    *({"conditioned": bad} for bad in ("true", 1)),
+    *({"encoding": bad} for bad in ("binry", 7, "huffman")),
+    *({"alphabet": bad} for bad in ("", 7)),
+    *({"public": bad} for bad in (["a"], "a")),
+    *({"encoding": "huffman", "public": bad} for bad in ("a", [1], [None], 7)),
+    *({"deny": bad} for bad in ("a", [1], [None], 7)),
+    *({"participation": bad} for bad in (0, 1.5, 0.5, "all")),
+    *({"mechanism": bad} for bad in ("report", "offline", 1)),
+    *({"accountant": bad} for bad in ("pld", "shuffle")),
+    *({"neighbours": bad} for bad in ("add", 2)),
+    *({"confidence": bad} for bad in (0.1, 1, "high")),
+    *({"release": bad} for bad in ("", "a\nb", 7)),
+    {"mechanism": "reports"},
+    {"devices": 100},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_mistake_is_answered_as_in_python(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, wrong: dict[str, Any]
+) -> None:
+    """Law: same class and same words as ``dp.prefix_tree``, and nothing is charged."""
+    given = {**ARGUMENTS, **wrong}
+    column = given.pop("column", "k")
+    words = said_by_python(
+        lambda: dp.prefix_tree(con.table("visits"), column, ledger=ledger, **given)
+    )
+    shown = said(con, f"FROM {call('visits', column, **given)}")
+    assert words.split(" Columns: ")[0] in shown
+    assert charges(ledger) == 0
+
+
+@pytest.mark.parametrize("bad", ["'nan'::DOUBLE", "'inf'::DOUBLE", "-'inf'::DOUBLE"])
+@pytest.mark.parametrize(
+    "name", ["epsilon", "delta", "false_positives", "participation", "confidence"]
+)
+def test_no_number_is_refused(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, name: str, bad: str
+) -> None:
+    other = call(**{k: v for k, v in ARGUMENTS.items() if k != name} | {name: 0.875})
+    assert f"{name} (" in said(con, f"FROM {other.replace('0.875', bad)}")
+    assert charges(ledger) == 0
+
+
+MISTAKES = [
+    (call(None), "tbl is missing: give the name of a table"),
+    (call("nowhere"), "Table with name nowhere does not exist"),
+    (call(query="FROM visits"), "tbl and query are both given"),
+    (call(None, query="FROM nowhere"), "Table with name nowhere does not exist"),
+    (call(None, query="FROM visits; FROM visits"), "query must be one SELECT"),
+    (call("visits", "kk"), "ColumnError: column 'kk' does not exist. Did you mean 'k'"),
+    (call(user="whom"), "column 'whom' does not exist. Did you mean 'who'"),
+    (call("visits", "listed"), "column 'listed' does not exist"),
+    (
+        call("here"),
+        "temporary tables, registered frames and tables that are not committed are read",
+    ),
+    (call("temp.here"), "from Python by dp.prefix_tree"),
+    (call("given"), "from Python by dp.prefix_tree"),
+    (f"{CALL[:-1]}, iteration := 3)", "Candidate macros: dp_prefix_tree(tbl := "),
+    (CALL.replace("10.0", "(SELECT 1.0)"), "cannot contain subqueries"),
+]
+
+
+@pytest.mark.parametrize(("statement", "words"), MISTAKES)
+def test_a_mistake_about_the_source_is_named(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, statement: str, words: str
+) -> None:
+    """Law: what is wrong and what to do are in the message, and nothing is charged."""
+    con.execute("CREATE TEMP TABLE here AS FROM visits")
+    con.register("given", con.table("visits").to_arrow_table())
+    assert words in said(con, f"FROM {statement}")
+    assert charges(ledger) == 0
+
+
+def test_a_table_of_an_open_transaction_is_refused(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    con.execute("BEGIN")
+    con.execute("CREATE TABLE new AS FROM visits")
+    assert "not committed" in said(con, f"FROM {call('new')}")
+    con.execute("ROLLBACK")
+    assert charges(ledger) == 0
+
+
+def test_a_collation_is_refused(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    """Law: two users are not one because a setting says that their names are equal."""
+    con.execute("SET default_collation = 'nocase'")
+    assert "RESET default_collation first" in said(con, f"FROM {CALL}")
+    assert charges(ledger) == 0
+
+
+def test_what_cannot_be_read_is_not_quoted(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: a source that fails while it runs says nothing of its values, and costs nothing."""
+    con.execute(
+        "CREATE TABLE secrets AS SELECT 'sEcReT' || i AS k, 'u' || i AS who FROM range(9) r(i)"
+    )
+    for column in (
+        "CAST(k AS INTEGER) AS k, who",
+        "k, CAST(who AS DATE) AS who",
+        "error(k) AS k, who",
+    ):
+        con.execute(f"CREATE OR REPLACE VIEW broken AS SELECT {column} FROM secrets")
+        words = said(con, f"FROM {call('broken')}").split("LINE 1")[0]
+        assert "reading the source failed" in words
+        assert "sEcReT" not in words
+    assert charges(ledger) == 0
+
+
+# -- names of columns and users ------------------------------------------------------------------
+
+
+def test_columns_of_any_name_are_read(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: names are names; those of every result get an underscore."""
+    for name in HOSTILE:
+        if "," in name or name.strip() != name:
+            continue
+        con.execute(f"CREATE OR REPLACE TABLE r AS SELECT k AS {quoted(name)}, who FROM visits")
+        statement = call("r", "NAME").replace("'NAME'", "$c")
+        found = con.execute(f"FROM {statement}", {"c": name})
+        assert [d[0] for d in found.description or []] == [name, "count", "lower", "upper"]
+    con.execute("CREATE TABLE counted AS SELECT k AS count, who AS level FROM visits")
+    found = con.execute(f"FROM {call('counted', 'count', user='level')}")
+    assert [d[0] for d in found.description or []] == ["count_", "count", "lower", "upper"]
+    assert {"v0", "v1", "v2"} <= {row[0] for row in found.fetchall()}
+    assert intact(con)
+
+
+def test_files_and_queries_are_sources(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    con.execute(f"COPY visits TO '{tmp_path}/visits.parquet'")
+    con.execute("CREATE VIEW seen AS FROM visits")
+    for source in (
+        call(f'"{tmp_path}/visits.parquet"'),
+        call(None, query=f"FROM '{tmp_path}/visits.parquet' -- all"),
+        call("seen"),
+        call("main.visits"),
+    ):
+        assert {"v0", "v1", "v2"} <= set(items(con, source))
