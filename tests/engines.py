@@ -25,6 +25,8 @@ class Engine(Protocol):
 
     def query(self, sql: str) -> pa.Table: ...
 
+    def run(self, sql: str) -> None: ...
+
 
 class SparkEngine:
     dialect = SPARK
@@ -39,6 +41,9 @@ class SparkEngine:
 
     def query(self, sql: str) -> pa.Table:
         return self.session.sql(sql).toArrow()
+
+    def run(self, sql: str) -> None:
+        self.session.sql(sql)
 
 
 class PostgresEngine:
@@ -56,6 +61,9 @@ class PostgresEngine:
                 for batch in table.to_batches():
                     for row in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                         copy.write_row(row)
+
+    def run(self, sql: str) -> None:
+        self.connection.execute(sql)
 
     def query(self, sql: str) -> pa.Table:
         with self.connection.cursor() as cursor:

@@ -27,9 +27,7 @@ class Spark(Dialect):
     def literal(self, text: str) -> str:
         if re.fullmatch(r"[^'\"\\\x00-\x1f\x7f-\U0010ffff]*", text):
             return f"'{text}'"
-        if "'" not in text and text.isascii() and text.isprintable():
-            return f"r'{text}'"
-        return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"
+        return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"  # no setting reads it otherwise
 
     def cast_text(self, value: str) -> str:
         return f"CAST({value} AS STRING)"

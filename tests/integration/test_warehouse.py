@@ -129,6 +129,42 @@ def test_no_rows_are_a_root_of_zero(engine: Any) -> None:
     assert elsewhere(engine, table, as_hierarchy(["a"]), RECORDS) == [("0", "0", None)]
 
 
+SETTINGS = {
+    "postgres": [
+        "SET standard_conforming_strings = off",
+        "SET DateStyle = 'German'",
+        "SET backslash_quote = on",
+    ],
+    "spark": [
+        "SET spark.sql.ansi.enabled = false",
+        "SET spark.sql.parser.escapedStringLiterals = true",
+        "SET spark.sql.groupByOrdinal = false",
+    ],
+}
+
+
+def test_settings_of_a_session_change_nothing(engine: Any) -> None:
+    """How strings are escaped, dates are written and casts fail is up to the statement alone."""
+    table = pa.table(
+        {"c": ["a\\b", "x'y", "1", None, "2020-01-02 10:11:12+02:00", "1.2.3.4", "a.b"]}
+    )
+    engine.load("rows", table)
+    for setting in SETTINGS[engine.dialect.name]:
+        engine.run(setting)
+        try:
+            for spec in (
+                "path:c?separator=%5C",
+                "path:c?separator='",
+                "date:c",
+                "ip:c",
+                "domain:c",
+            ):
+                h = as_hierarchy(spec)
+                assert elsewhere(engine, table, h, RECORDS) == in_duckdb(table, h, RECORDS, None)
+        finally:
+            engine.run(f"RESET {setting.split()[1]}")
+
+
 class Md5Postgres(Postgres):
     def hashed(self, texts: list[str], seed: int) -> str:
         digest = f"md5({self.joined(*texts, repr(str(seed)))})"
