@@ -71,10 +71,12 @@ class PartitionPlan:
 
     @property
     def band(self) -> int:
-        """Units of a merged counter below which no noise lifts it over the threshold."""
+        """Units of a merged counter below which no noise lifts it over the threshold: the one under
+        which nothing is published, and the one that was asked for, below which nothing is shown."""
         laws, shown = self.merged.sketch.laws, self.merged.sketch.threshold
         assert shown is not None
-        return max(1, shown - laws.noise.highest)  # type: ignore[union-attr]
+        least = max(shown, self.merged.threshold * self.merged.grid)
+        return max(1, least - laws.noise.highest)  # type: ignore[union-attr]
 
     def run(self, counted: object) -> NoisyNodes:
         """The only noisy step."""

@@ -20,7 +20,7 @@ from dpframe.partition_plan import PartitionPlan, partition_plan
 from dpframe.plan import Counted, Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_receipt import prefix_frame, prefix_receipt
-from dpframe.receipt import Receipt, receipt
+from dpframe.receipt import Explainable, Receipt, receipt
 from dpframe.sketch_frame import merged_stream_frame
 from dpframe.sketch_receipt import partition_receipt
 from dpframe.sketches.hot_partition import HotPartition
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AnyPlan = Plan | TreePlan | SyntheticPlan | PrefixPlan | PartitionPlan
+AnyPlan = Explainable | PartitionPlan
 
 AnyCounted = Counted | HotPartition | Population
 """True counts that one of these plans starts from. Private."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpframe.dialects._dialect import CAPITALS, SMALL, ZONED, Dialect
+from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect, no_user
+from dpframe.errors import ColumnError
 
 
 class BigQuery(Dialect):
     name: ClassVar[str] = "bigquery"
     text_type: ClassVar[str] = "STRING"
     real_type: ClassVar[str] = "FLOAT64"
-    own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "timestamp": ZONED}
+    own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "timestamp": ZONED, "json": ""}
 
     def identifier(self, name: str) -> str:
         return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
@@ -61,6 +62,15 @@ class BigQuery(Dialect):
 
     def remainder(self, a: str, b: str) -> str:
         return f"MOD({a}, {b})"
+
+    def cast_text(self, value: str) -> str:
+        return f"COLLATE(CAST({value} AS STRING), '')"
+
+    def identity(self, value: str, kind: str) -> str:
+        outer = kind.split("(")[0]
+        if outer in REAL:
+            raise ColumnError(no_user(kind, "BigQuery"))
+        return self.cast_text(f"UNIX_MICROS({value})" if outer == ZONED else value)
 
     def is_nan(self, value: str) -> str:
         return f"IS_NAN({value})"

@@ -6,6 +6,7 @@ Where a method is not overridden, its text is standard SQL that the engines shar
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -201,9 +202,10 @@ class Dialect(ABC):
         decimals and fractions of doubles, which columns read again on the driver."""
         outer = kind.split("(")[0]
         if outer in REAL:
+            least, most = self.real(-sys.float_info.max), self.real(sys.float_info.max)
             return (
-                f"CASE WHEN {self.is_nan(value)} THEN NULL WHEN {value} > {self.real(1.79e308)} "
-                f"THEN 'inf' WHEN {value} < {self.real(-1.79e308)} THEN '-inf' "
+                f"CASE WHEN {self.is_nan(value)} THEN NULL WHEN {value} > {most} THEN 'inf' "
+                f"WHEN {value} < {least} THEN '-inf' "
                 f"WHEN {self.is_whole(value)} "
                 f"THEN {self.cast_text(self.whole(value))} ELSE {self.cast_text(value)} END"
             )
@@ -211,15 +213,45 @@ class Dialect(ABC):
             return self.time_text(value, outer)
         return self.cast_text(value)
 
+    def declared(self, column: str, kind: str) -> str:
+        """A column as the type that it is said to have; where an engine would try to make one out
+        of another type, and fail at some values, those are NULL."""
+        return column
+
+    def identity(self, value: str, kind: str) -> str:
+        """A text of a value that is equal for equal values, and for no others."""
+        text = self.text(value, kind)
+        if kind in REAL:
+            return f"CASE WHEN {self.is_nan(value)} THEN 'nan' ELSE {text} END"
+        if kind.split("(")[0] in ("DATE", "TIMESTAMP", ZONED):
+            return f"coalesce({text}, {self.cast_text(value)})"
+        return text
+
     def is_whole(self, value: str) -> str:
         """Whether a double is a whole number that it holds exactly."""
-        return f"abs({value}) <= {self.real(2**53)} AND {value} = floor({value})"
+        return f"abs({value}) <= {self.real(2**53)} AND {self.is_integral(value)}"
+
+    def is_integral(self, value: str) -> str:
+        """Whether a finite double, however large, is a whole number."""
+        return f"{value} = floor({value})"
 
     def canonical(self, name: str) -> str:
         """The type that statements know by a type's name here; '' if there is none."""
         plain = re.sub(r"\(.*?\)", "", name.lower()).strip()
         plain = re.sub(r"\s+", " ", plain)
-        return self.own_types.get(plain) or canonical_type(plain)
+        found = self.own_types.get(plain, canonical_type(plain))
+        digits = re.search(r"\(\s*([0-9]{1,2})\s*(?:,\s*([0-9]{1,2})\s*)?\)", name)
+        if found.startswith("DECIMAL") and digits:
+            return f"DECIMAL({digits[1]},{digits[2] or 0})"
+        return found
+
+
+def no_user(kind: str, engine: str) -> str:
+    """What is said of ids for which the engine has no text that tells all of them apart."""
+    return (
+        f"user: ids of type {kind} have no exact text in {engine}: cast the column to text, or to "
+        "whole numbers, in table= as a query in parentheses."
+    )
 
 
 def canonical_type(plain: str) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpframe.dialects._dialect import CAPITALS, SMALL, ZONED, Dialect
+from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect
+
+LONGEST_TEXT = 1_000_000
+"""Bytes of a text that is read: functions of texts fail where their result would have a gigabyte,
+and a text that compresses well reaches that."""
 
 LONGEST = 10_000
 """Characters of a number that is read: a NUMERIC has at most 16383 digits after its point."""
@@ -28,6 +32,30 @@ class Postgres(Dialect):
 
     def cast_text(self, value: str) -> str:
         return f'(CAST({value} AS TEXT) COLLATE "C")'
+
+    def text(self, value: str, kind: str) -> str:
+        text = super().text(value, kind)
+        if kind != "VARCHAR":
+            return text
+        return f"CASE WHEN octet_length({text}) <= {LONGEST_TEXT} THEN {text} END"
+
+    def identity(self, value: str, kind: str) -> str:
+        outer = kind.split("(")[0]
+        if outer in REAL:  # the text of a double follows the session
+            bits = f"encode(float8send(CAST({value} AS DOUBLE PRECISION)), 'hex')"
+            zero = f"WHEN {value} = 0 THEN '0'"  # of two signs
+            return f"CASE WHEN {self.is_nan(value)} THEN 'nan' {zero} ELSE {bits} END"
+        if outer in ("DATE", "TIMESTAMP", ZONED):
+            return self.cast_text(f"extract(epoch FROM {value})")
+        if outer == "DECIMAL":  # 1.0 is 1.00
+            return self.cast_text(f"trim_scale(CAST({value} AS NUMERIC))")
+        whole = self.cast_text(value)
+        if kind != "VARCHAR":
+            return whole
+        return (
+            f"CASE WHEN octet_length({whole}) <= {LONGEST_TEXT} THEN {whole} "
+            f"ELSE {self.joined(f'md5({whole})', self.cast_text(f'octet_length({whole})'))} END"
+        )
 
     def trim(self, text: str, characters: str) -> str:
         return f"btrim({text}, {self.literal(characters)})"

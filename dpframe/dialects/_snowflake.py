@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpframe.dialects._dialect import CAPITALS, SMALL, ZONED, Dialect
+from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect, no_user
+from dpframe.errors import ColumnError
 
 
 class Snowflake(Dialect):
@@ -51,6 +52,15 @@ class Snowflake(Dialect):
 
     def remainder(self, a: str, b: str) -> str:
         return f"MOD({a}, {b})"
+
+    def identity(self, value: str, kind: str) -> str:
+        outer = kind.split("(")[0]
+        if outer in REAL:
+            raise ColumnError(no_user(kind, "Snowflake"))
+        if outer in ("DATE", "TIMESTAMP", ZONED):
+            named = "TIMESTAMP_TZ" if outer == ZONED else "TIMESTAMP_NTZ"
+            return self.cast_text(f"DATE_PART(EPOCH_NANOSECOND, CAST({value} AS {named}))")
+        return self.cast_text(value)
 
     def is_nan(self, value: str) -> str:
         return f"{value} = CAST('NaN' AS DOUBLE)"

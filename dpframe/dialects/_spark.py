@@ -1,4 +1,4 @@
-"""Spark SQL from 3.5 on, classic and Connect; Databricks too.
+"""Spark SQL from 4 on, classic and Connect; Databricks too.
 
 Nothing depends on the settings of a session: ANSI mode, time zone, or how strings are escaped.
 """
@@ -9,6 +9,7 @@ import re
 from typing import ClassVar
 
 from dpframe.dialects._dialect import CAPITALS, SMALL, ZONED, Dialect
+from dpframe.errors import ColumnError
 
 EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
@@ -16,21 +17,38 @@ EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 class Spark(Dialect):
     name: ClassVar[str] = "spark"
     text_type: ClassVar[str] = "STRING"
-    own_types: ClassVar[dict[str, str]] = {"float": "FLOAT", "timestamp": ZONED}
+    own_types: ClassVar[dict[str, str]] = {
+        "float": "FLOAT",
+        "timestamp": ZONED,
+        **dict.fromkeys(("decimal", "dec", "numeric"), "DECIMAL(10,0)"),
+    }
 
     def identifier(self, name: str) -> str:
+        if "${" in name:
+            raise ColumnError(
+                f"column {name!r} has '${{' in its name, where Spark puts a variable: rename it."
+            )
         return "`" + name.replace("`", "``") + "`"
 
     def with_levels(self, rows: str, depth: str, height: int) -> str:
-        return f"{rows} LATERAL VIEW explode(sequence(0, {depth})) AS level"
+        return f"{rows} LATERAL VIEW explode(sequence(0, {depth})) levels AS level"
 
     def literal(self, text: str) -> str:
-        if re.fullmatch(r"[^'\"\\\x00-\x1f\x7f-\U0010ffff]*", text):
+        if re.fullmatch(r"[^$'\"\\\x00-\x1f\x7f-\U0010ffff]*", text):
             return f"'{text}'"
         return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"  # no setting reads it otherwise
 
     def cast_text(self, value: str) -> str:
         return f"CAST({value} AS STRING)"
+
+    def declared(self, column: str, kind: str) -> str:
+        if kind in ("VARCHAR", "DECIMAL", "TIMESTAMP", ZONED):
+            return column
+        return f"try_cast({column} AS {kind})"
+
+    def text(self, value: str, kind: str) -> str:
+        text = super().text(value, kind)
+        return f"make_valid_utf8({text})" if kind == "VARCHAR" else text
 
     def trim(self, text: str, characters: str) -> str:
         return f"trim(BOTH {self.literal(characters)} FROM {text})"
@@ -74,8 +92,15 @@ class Spark(Dialect):
     def is_nan(self, value: str) -> str:
         return f"isnan({value})"
 
-    def is_whole(self, value: str) -> str:
-        return f"abs({value}) <= {self.real(2**53)} AND {value} = rint({value})"
+    def is_integral(self, value: str) -> str:
+        return f"{value} = rint({value})"  # floor is a BIGINT here
+
+    def identity(self, value: str, kind: str) -> str:
+        if kind not in ("TIMESTAMP", ZONED):
+            return super().identity(value, kind)
+        instant, text = self.cast_text(self._micros(value)), self.cast_text(value)
+        # in the zone of the session two times can have one text
+        return f"CASE WHEN {self._is_zoned(value)} THEN {instant} ELSE {text} END"
 
     def parsed_real(self, text: str) -> str:
         return f"try_cast({text} AS DOUBLE)"
@@ -84,9 +109,17 @@ class Spark(Dialect):
         return f"try_cast({value} AS DOUBLE)"
 
     def time_text(self, value: str, kind: str) -> str:
-        if kind == ZONED:  # its text would follow the session
-            value = f"timestampadd(MICROSECOND, unix_micros({value}), {EPOCH})"
+        if kind != "DATE":  # whatever kind of timestamp the column really is
+            instant = f"timestampadd(MICROSECOND, {self._micros(value)}, {EPOCH})"
+            wall = f"try_cast({value} AS TIMESTAMP_NTZ)"
+            value = f"CASE WHEN {self._is_zoned(value)} THEN {instant} ELSE {wall} END"
         return self._within_years(f"CAST({value} AS STRING)")
+
+    def _is_zoned(self, value: str) -> str:
+        return f"typeof({value}) = 'timestamp'"
+
+    def _micros(self, value: str) -> str:
+        return f"unix_micros(try_cast({value} AS TIMESTAMP_LTZ))"
 
     def add_days(self, date: str, days: str) -> str:
         moved = f"date_add(try_cast({date} AS DATE), CAST({days} AS INT))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import inspect
 import json
@@ -9,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from dpframe._sql import identifier
+from dpframe import _duck
+from dpframe._sql import identifier, literal
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.frontends.arguments import chosen
@@ -27,6 +29,11 @@ from dpframe.tree_plan import TreePlan
 
 DUCKDB = "duckdb"
 TEXT = "VARCHAR"
+
+EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
+INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
+"""A session in which one record could change the texts of others gets no result, whatever the rows
+are: every result has a root."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +138,10 @@ def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tu
     named = dict(given or {})
     unit, hierarchy = plan.unit, plan.hierarchy
     beside = [column for column in (unit.user, unit.weight) if column is not None]
+    read = list(dict.fromkeys([*hierarchy.source_columns, *beside]))
+    _check_names(list(named), read)
     found = {}
-    for column in dict.fromkeys([*hierarchy.source_columns, *beside]):
+    for column in read:
         found[column] = TEXT
         if column in named:
             found[column] = _canonical(dialect, column, named[column])
@@ -141,8 +150,29 @@ def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tu
         check_weight_type(unit.weight, found[unit.weight], text=True)
     if isinstance(plan, TreePlan) and plan.listed is not None:
         types = tuple(found[c] for c in hierarchy.source_columns)
+        for column, kind in zip(hierarchy.source_columns, types, strict=True):
+            if hierarchy.kind == "columns" and kind == "DECIMAL":
+                raise ColumnError(
+                    f"keys of column {column!r} of decimals are told by their digits: give these, "
+                    f"as in types={{{column!r}: 'decimal(10,2)'}}."
+                )
         check_key_types(plan.listed, hierarchy, types)
     return tuple(found.items())
+
+
+def _check_names(named: list[object], read: list[str]) -> None:
+    """Refuse what looks like a mistake in the name of a column that has no type; others may be
+    there, as in the schema of a whole table."""
+    if not all(isinstance(column, str) for column in named):
+        raise ParameterTypeError("types must be a dict of names of columns, as text.")
+    others = {str(column).lower(): column for column in named if column not in read}
+    for column in read:
+        near = difflib.get_close_matches(column.lower(), others, n=1, cutoff=0.8)
+        if column not in named and near:
+            raise ColumnError(
+                f"types has {others[near[0]]!r}, and not {column!r}, which the statement reads: "
+                "write names of columns as the hierarchy does."
+            )
 
 
 def _canonical(dialect: str, column: str, name: object) -> str:
@@ -151,8 +181,9 @@ def _canonical(dialect: str, column: str, name: object) -> str:
             f"types: the type of column {column!r} must be text, such as 'double'; got {name!r}."
         )
     if dialect == DUCKDB:
-        return canonical(name.upper())
-    found = DIALECTS[dialect].canonical(name)
+        found = canonical(_duck.type_name(name) or "")
+    else:
+        found = DIALECTS[dialect].canonical(name)
     if not found:
         raise ColumnError(
             f"types: column {column!r} has type {name!r}, which dpframe does not read in "
@@ -170,7 +201,9 @@ def statement(plan: WarehousePlan) -> RollupSql:
     listed = inner.listed if isinstance(inner, TreePlan) else None
     dialect = DIALECTS.get(plan.dialect)
     view = f"{plan.table} AS source_rows"
+    nodes = "count(*) OVER ()"
     if dialect is None:
+        nodes = f"CASE WHEN {EXACT} THEN {nodes} ELSE error({literal(INEXACT)}) END"
         texts = [identifier(c) for c, kind in plan.types if kind == TEXT and c != unit.weight]
         cast = ", ".join(f"CAST({c} AS VARCHAR) AS {c}" for c in texts)
         view = f"(SELECT * REPLACE ({cast}) FROM {view})" if cast else view
@@ -186,7 +219,7 @@ def statement(plan: WarehousePlan) -> RollupSql:
         only=listed,
         text_weights=types.get(unit.weight or "") == TEXT,
         dialect=dialect,
-        extra={"plan": f"'{plan.fingerprint}'", "nodes": "count(*) OVER ()"},
+        extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
     )
     return RollupSql(sql=sql, plan=plan)
 

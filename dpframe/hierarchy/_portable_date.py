@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpframe.hierarchy._date import FORMATS, WIDTHS, Date
-from dpframe.hierarchy.portable import Keys, Step
+from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, Keys, Step
 
-BLANK = r"[ \t\n\f\r\x0b]"
 YEAR, TWO = "0*[0-9]{1,5}", "[0-9]{1,2}"
 DAY = "(" + "|".join(f"{YEAR}{s}{TWO}{s}{TWO}" for s in ("-", "/", " ", r"\\")) + ")"
 BETWEEN = rf"(T{BLANK}*|{BLANK}+)"
@@ -17,7 +16,7 @@ TAIL = rf"(Z{BLANK}*|{OFFSET}{BLANK}*| [A-Za-z0-9_/:+-]*{BLANK}*)"
 """Text that DuckDB reads as a timestamp; what stands in TAIL does not move it."""
 
 SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}"
-HAS_OFFSET = r"[^\x01]*:[0-9.]+ ?[+-][0-9][0-9:]*"
+HAS_OFFSET = ANY + ":[0-9.]+ ?[+-][0-9][0-9:]*"
 LONGEST = 200
 """Characters: longer text is invalid, though DuckDB would read zeros without end."""
 
@@ -54,11 +53,11 @@ class DateKeys(Keys):
         sees = d.matches("c0", HAS_OFFSET)
         given = r"[0-9]+[-/ \\][0-9]+[-/ \\][0-9]+"
         day = d.extract("t", f"{BLANK}*({given})")
-        clock = d.extract("t", rf"{BLANK}*{given}[T \t\n\f\r\x0b]+([0-9]+:[0-9:.]*)")
+        clock = d.extract("t", rf"{BLANK}*{given}[T{BLANKS}]+([0-9]+:[0-9:.]*)")
         offset = d.extract("moved", r"[^:]*:[0-9:.]*([+-][0-9:]+)")
         third = d.piece("clock", ":", 3)
         digits = {
-            **{name: d.piece("day", "-", i) for i, name in enumerate(("y", "m", "dd"), 1)},
+            **{name: d.piece("day", "-", i) for i, name in enumerate(("y", "mo", "dd"), 1)},
             **{name: d.piece("clock", ":", i) for i, name in enumerate(("hh", "mi"), 1)},
             "ss": d.piece(third, ".", 1),
             "frac": f"left({d.piece(third, '.', 2)}, 6)",
@@ -70,17 +69,17 @@ class DateKeys(Keys):
         }
         four, hundred, cycle = (f"{d.remainder('y', n)} = 0" for n in ("4", "100", "400"))
         longest = (
-            "CASE WHEN m IN (4, 6, 9, 11) THEN 30 WHEN m <> 2 THEN 31 "
+            "CASE WHEN mo IN (4, 6, 9, 11) THEN 30 WHEN mo <> 2 THEN 31 "
             f"WHEN {cycle} OR {four} AND NOT {hundred} THEN 29 ELSE 28 END"
         )
         valid = (
-            f"given <> '' AND y <= 10000 AND m BETWEEN 1 AND 12 AND dd >= 1 AND dd <= {longest} "
+            f"given <> '' AND y <= 10000 AND mo BETWEEN 1 AND 12 AND dd >= 1 AND dd <= {longest} "
             "AND mi < 60 AND ss < 60 "
             "AND (hh < 24 OR hh = 24 AND mi = 0 AND ss = 0 AND frac = 0)"
         )
         ahead = "CASE WHEN left(offs, 1) = '-' THEN -1 ELSE 1 END * (oh * 3600 + om * 60 + os)"
         seconds = f"hh * 3600 + mi * 60 + ss - {ahead} + {10 * DAY_SECONDS}"
-        widths = {"y": 4, "m": 2, "dd": 2, "hour": 2}
+        widths = {"y": 4, "mo": 2, "dd": 2, "hour": 2}
         text = {name: d.pad(d.cast_text(name), width) for name, width in widths.items()}
         return (
             {
@@ -102,9 +101,9 @@ class DateKeys(Keys):
                 "THEN dd - 32 WHEN y = 10000 THEN dd ELSE 0 END",
                 "hour": d.quotient(d.remainder("seconds", str(DAY_SECONDS)), "3600"),
                 "date": "CASE WHEN seconds IS NULL THEN NULL "
-                "WHEN y = 0 THEN CASE WHEN m = 12 AND dd > 26 THEN '0001-01-01' END "
-                "WHEN y = 10000 THEN CASE WHEN m = 1 AND dd < 6 THEN '9999-12-31' END "
-                f"ELSE {d.joined(text['y'], DASH, text['m'], DASH, text['dd'])} END",
+                "WHEN y = 0 THEN CASE WHEN mo = 12 AND dd > 26 THEN '0001-01-01' END "
+                "WHEN y = 10000 THEN CASE WHEN mo = 1 AND dd < 6 THEN '9999-12-31' END "
+                f"ELSE {d.joined(text['y'], DASH, text['mo'], DASH, text['dd'])} END",
             },
             {"later": f"CASE WHEN days = 0 THEN date ELSE {d.add_days('date', 'days')} END"},
             {"moment": d.joined("later", "' '", text["hour"], "':00'")},

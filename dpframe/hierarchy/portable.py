@@ -204,13 +204,18 @@ class CodeKeys(Keys):
         return self.hierarchy.coarser(level, ("k1",))[0]
 
 
+BLANKS = " \\t\\n\\f\\r\x0b"
+BLANK = f"[{BLANKS}]"
+ANY = "[^\x01]*"
+"""Patterns; what engines have no common name for stands in them as it is."""
+
 DIGITS = "[0-9][0-9_]*"
 NUMBER = (
-    rf"[ \t\n\f\r\x0b]*[+]?-?({DIGITS}([.]({DIGITS})?)?|[.]{DIGITS})([eE][+-]?{DIGITS})?"
-    rf"[ \t\n\f\r\x0b]*"
+    rf"{BLANK}*[+]?-?({DIGITS}([.]({DIGITS})?)?|[.]{DIGITS})([eE][+-]?{DIGITS})?"
+    rf"{BLANK}*"
 )
-INFINITE = r"[ \t\n\f\r\x0b]*[+]?-?[iI][nN][fF]([iI][nN][iI][tT][yY])?[ \t\n\f\r\x0b]*"
-STRAY = r"[^\x01]*_([^0-9][^\x01]*)?"
+INFINITE = f"{BLANK}*[+]?-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{BLANK}*"
+STRAY = f"{ANY}_([^0-9]{ANY})?"
 """Text that DuckDB reads as a number; an underscore stands between digits only."""
 
 
@@ -252,8 +257,9 @@ class NumberKeys(Keys):
             *reading,
             {
                 "k1": f"CASE WHEN x IS NULL OR {d.is_nan('x')} THEN NULL "
-                f"WHEN x <= {low} OR x - {low} < {tiny} THEN {d.whole('0')} "
+                f"WHEN x <= {low} THEN {d.whole('0')} "
                 f"WHEN x >= {high} THEN {d.whole(str(bins - 1))} "
+                f"WHEN x - {low} < {tiny} THEN {d.whole('0')} "
                 f"ELSE least({d.whole(share)}, {d.whole(str(bins - 1))}) END"
             },
         )

@@ -6,22 +6,23 @@ are checked for being counts of a tree: an accounting by paths would not hold fo
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.dialects import Dialect
-from dpframe.errors import ColumnError, ParameterTypeError, SourceError
+from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import returned_keys
-from dpframe.sources.frames import arrow_table
+from dpframe.sources.candidate_columns import AGAIN, candidate_columns, texts, whole_numbers
 from dpframe.tree import CountTree
 
 WHAT = "the candidates"
+
+MOST = 2**61
+"""Of counts, so that their sums and noise fit 64 bits."""
 
 
 def in_preorder(
@@ -49,8 +50,6 @@ def in_preorder(
         return relation.query(_preorder_sql(keys), False)
 
 
-AGAIN = "Run the statement again, and pass all that it returns, as the client returns it."
-
 REFUSED = {
     "keys": f"candidates has keys that are no nodes of the hierarchy. {AGAIN}",
     "repeated": f"candidates has a node twice. {AGAIN}",
@@ -75,8 +74,8 @@ def candidate_tree(
     Raises ColumnError for missing columns, and SourceError for a result of another plan, for one
     that lacks rows, and for rows that are no counts of a tree at or above the band.
     """
-    table = arrow_table(candidates, _named(candidates, columns)).rename_columns(list(columns))
-    level, n, nodes = (_whole(table[name], name) for name in ("level", "n", "nodes"))
+    table = candidate_columns(candidates, columns)
+    level, n, nodes = (whole_numbers(table[name], name) for name in ("level", "n", "nodes"))
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
     if pc.unique(table["plan"].cast(pa.string())).to_pylist() != [fingerprint]:
@@ -86,8 +85,8 @@ def candidate_tree(
         )
     if (nodes != table.num_rows).any():
         raise SourceError(
-            f"candidates has {table.num_rows} rows and not as many as the statement returned: it "
-            f"was cut, filtered or joined. {AGAIN}"
+            "candidates has not as many rows as the statement returned: it was cut, filtered or "
+            f"joined. {AGAIN}"
         )
     if (level < 0).any() or (level > hierarchy.height).any():
         raise SourceError(f"candidates has levels outside 0 to {hierarchy.height}. {AGAIN}")
@@ -95,61 +94,16 @@ def candidate_tree(
         raise SourceError(f"candidates has not exactly one row of level 0, the root. {AGAIN}")
     if (n[level > 0] < band).any() or (n < 0).any():
         raise SourceError(f"candidates has counts below the plan's band, {band}. {AGAIN}")
+    if (n > MOST).any():
+        raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
     names = [name for name in columns if name not in ("level", "n", "plan", "nodes")]
-    given = {"level": level, "n": n, **{name: _text(table[name]) for name in names}}
+    given = {"level": level, "n": n, **{name: texts(table[name]) for name in names}}
     rows = in_preorder(pa.table(given), hierarchy, dialect, types)
     return CountTree.from_preorder(
         level=rows["level"].cast(pa.int64()).to_numpy(),
         count=rows["n"].cast(pa.int64()).to_numpy(),
         keys=tuple(rows[name] for name in names),
     )
-
-
-def _named(candidates: object, columns: tuple[str, ...]) -> list[str]:
-    """The names that the result has for the columns: warehouses can change their case."""
-    there = [
-        str(name) for name in getattr(candidates, "column_names", None) or _columns(candidates)
-    ]
-    found = {name.lower(): name for name in there}
-    missing = [name for name in columns if name not in found]
-    if missing:
-        raise ColumnError(
-            f"candidates has no column {missing[0]!r}; it must have {', '.join(columns)}, as the "
-            f"statement returns them. {AGAIN}"
-        )
-    return [found[name] for name in columns]
-
-
-def _columns(candidates: object) -> list[object]:
-    names = getattr(candidates, "column_names", None)  # of Arrow
-    if names is not None:
-        return list(names)
-    if not hasattr(candidates, "columns"):
-        raise ParameterTypeError(
-            "candidates must be a pandas or Polars frame or an Arrow table, the result of a "
-            f"statement of dp.rollup_sql; got {type(candidates).__name__}."
-        )
-    return list(candidates.columns)
-
-
-def _whole(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
-    """Whole numbers, whatever type a client gave them."""
-    try:
-        numbers = column.cast(pa.int64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        numbers = None
-    if numbers is None or numbers.null_count:
-        raise SourceError(f"candidates has no whole numbers in column {name!r}. {AGAIN}")
-    found: NDArray[np.int64] = numbers.to_numpy()
-    return found
-
-
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_null(column.type) or pa.types.is_string(column.type):
-        return column.cast(pa.string())
-    if pa.types.is_large_string(column.type) or pa.types.is_dictionary(column.type):
-        return column.cast(pa.string())
-    raise SourceError(f"candidates has keys of type {column.type}, not text. {AGAIN}")
 
 
 def _parsed(keys: Keys) -> str:

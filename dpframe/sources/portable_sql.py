@@ -6,6 +6,9 @@ the rows into preorder (``sources.candidates``).
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import REAL, WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
@@ -27,24 +30,26 @@ def portable_sql(
     weight_type: str | None,
     view: str,
     only: ListedNodes | None = None,
-    extra: dict[str, str] | None = None,
+    extra: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> str:
-    """The statement; ``types`` are canonical names, ``extra`` more columns of the result.
+    """The statement; ``types`` are canonical names, ``extra`` more columns of the result, and
+    ``names`` what the view calls the columns, if not by their names.
 
     Keys come as texts, so that no client reads them as floating-point numbers.
     """
     keys = portable_keys(hierarchy, dialect, types)
     parts = [
-        _source(keys, unit, user_type, weight_type, view),
+        _source(keys, unit, user_type, weight_type, view, names or {}),
         *(_user_leaves(keys, unit, seed) if unit.user is not None else _plain_leaves(keys, unit)),
         *_nodes(keys),
     ]
-    names = [f"t{i}" for i in range(1, keys.width + 1)]
-    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in names)
+    own = [f"t{i}" for i in range(1, keys.width + 1)]
+    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in own)
     more = "".join(f", {sql} AS {name}" for name, sql in (extra or {}).items())
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts}{more} FROM candidates "
-        f"WHERE (n >= {band} OR level = 0){_listed(keys, names, only)}"
+        f"WHERE (n >= {band} OR level = 0){_listed(keys, own, only)}"
     )
 
 
@@ -56,9 +61,11 @@ def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
     """A condition that keeps the listed nodes of a short list, to save the transport of others."""
     if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
         return ""
+    columns = [column.cast("string").to_pylist() for column in only.keys]
+    if any("\n" in (text or "") for column in columns for text in column):
+        return ""  # nodes are compared by their texts in lines
     d, mark, none = keys.dialect, "'='", "'!'"
     own = [f"coalesce({d.joined(mark, d.cast_text(name))}, {none})" for name in names]
-    columns = [column.cast("string").to_pylist() for column in only.keys]
     listed = [
         "\n".join([str(level), *("!" if t is None else f"={keys.wire(t)}" for t in texts)])
         for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
@@ -68,43 +75,50 @@ def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
 
 
 def _source(
-    keys: Keys, unit: PrivacyUnit, user_type: str | None, weight_type: str | None, view: str
+    keys: Keys,
+    unit: PrivacyUnit,
+    user_type: str | None,
+    weight_type: str | None,
+    view: str,
+    names: Mapping[str, str],
 ) -> str:
     d = keys.dialect
-    columns = [d.identifier(c) for c in keys.hierarchy.source_columns]
+
+    def read(column: str, kind: str) -> str:
+        return d.declared(d.identifier(names.get(column, column)), kind)
+
+    columns = list(map(read, keys.hierarchy.source_columns, keys.types))
     chosen = [f"{sql} AS c{i}" for i, sql in enumerate(keys.values(columns))]
     if unit.user is not None:
-        chosen.append(f"{_user(d, d.identifier(unit.user), user_type or 'VARCHAR')} AS u")
+        kind = user_type or "VARCHAR"
+        chosen.append(f"{_user(d, read(unit.user, kind), kind)} AS u")
     if unit.weight is not None:
-        weight = _weight(d, d.identifier(unit.weight), weight_type or "VARCHAR", most(unit))
-        chosen.append(f"{weight} AS w")
+        kind = weight_type or "VARCHAR"
+        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, most(unit))} AS w")
     return f"source AS (SELECT {', '.join(chosen)} FROM {view})"
 
 
 def _user(d: Dialect, column: str, kind: str) -> str:
     """A text for every user, with a mark before it; NULL ids are one user."""
-    text = d.text(column, kind)
-    if kind in REAL:
-        text = f"CASE WHEN {d.is_nan(column)} THEN 'nan' ELSE {text} END"
-    elif kind not in WHOLE and kind.split("(")[0] in ("DATE", "TIMESTAMP"):
-        text = f"coalesce({text}, {d.cast_text(column)})"
-    return f"coalesce({d.joined(chr(39) + '=' + chr(39), f'({text})')}, '!')"
+    return f"coalesce({d.joined(chr(39) + '=' + chr(39), f'({d.identity(column, kind)})')}, '!')"
+
+
+DIGITS = "[0-9]+([.]0*)?"
+"""Text of a whole number that is not negative."""
 
 
 def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
     """Whole numbers from 1 to ``most``; larger ones are ``most``, what is none is 0."""
-    number = column
+    number, text = column, d.text(column, kind)
     whole = f"{column} >= 1"
     if kind == "VARCHAR":
-        number = d.parsed_real(
-            f"CASE WHEN {d.matches(d.text(column, kind), '[0-9]+([.]0*)?')} "
-            f"THEN {d.text(column, kind)} END"
-        )
+        number = d.parsed_real(f"CASE WHEN {d.matches(text, DIGITS)} THEN {text} END")
         whole = f"{number} >= 1"
-    elif kind not in WHOLE:
-        whole = f"{column} >= 1 AND {column} = floor({column})"
-        if kind in REAL:
-            whole = f"NOT {d.is_nan(column)} AND {column} < {d.real(1e300)} AND {whole}"
+    elif kind in REAL:
+        finite = f"NOT {d.is_nan(column)} AND {column} <= {d.real(sys.float_info.max)}"
+        whole = f"{finite} AND {whole} AND {d.is_integral(column)}"
+    elif kind not in WHOLE:  # a decimal, of which engines round what they compare
+        whole = f"{whole} AND {d.matches(d.cast_text(column), DIGITS)}"
     return (
         f"CASE WHEN {whole} THEN CASE WHEN {number} >= {most} THEN {d.whole(str(most))} "
         f"ELSE {d.whole(number)} END ELSE {d.whole('0')} END"

@@ -13,6 +13,8 @@ candidates  nodes at or above the band
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpframe._duck import VIEW
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
@@ -36,13 +38,15 @@ def rollup_sql(
     text_weights: bool = False,
     dialect: Dialect | None = None,
     weight_type: str | None = None,
-    extra: dict[str, str] | None = None,
+    extra: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
     some can remain. In a ``dialect`` other than DuckDB's, types are those of
-    :mod:`dpframe.dialects`, and rows come in any order: ``sources.candidates`` puts them in theirs.
+    :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
+    and rows come in any order: ``sources.candidates`` puts them in theirs.
     With ``extra`` columns in the result, by name, keys are texts, for any client.
     """
     if dialect is not None:
@@ -58,6 +62,7 @@ def rollup_sql(
             view=view,
             only=only,
             extra=extra,
+            names=names,
         )
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights

@@ -7,6 +7,9 @@ leaves this file. Nothing here loads pyspark: whoever has a frame has loaded it.
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +45,8 @@ TYPES = {
 
 READ = "text, numbers, booleans, dates and timestamps"
 
+OTHER_VERSION = "the workers have another version of dpframe"
+
 T = TypeVar("T")
 
 
@@ -61,14 +66,20 @@ class SparkFrame:
     def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
         self._frame, self.view = frame, f"dpframe_{uuid.uuid4().hex}"
         check_running(frame)
+        if withheld(lambda: frame.isStreaming):
+            raise SourceError(
+                "a streaming DataFrame has no end and cannot be counted: write it to a table, or "
+                "count its batches in foreachBatch, each with a budget of its own."
+            )
         fields = withheld(lambda: list(frame.schema.fields))
         self.columns = tuple(str(field.name) for field in fields)
         require(wanted, self.columns)
         self._kinds = {field.name: field.dataType for field in fields if field.name in wanted}
         self.types = {name: duckdb_type(name, self._kinds[name]) for name in wanted}
+        self.names = {name: f"x{i}" for i, name in enumerate(self.types)}
 
     def __enter__(self) -> SparkFrame:
-        withheld(lambda: self.chosen(list(self.types)).createOrReplaceTempView(self.view))
+        withheld(lambda: self.chosen().createOrReplaceTempView(self.view))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -77,23 +88,34 @@ class SparkFrame:
             for name in (self.view, f"{self.view}_rows", f"{self.view}_listed"):
                 withheld(partial(catalog.dropTempView, name))
 
-    def chosen(self, names: Sequence[str]) -> Any:
-        """The wanted columns under other names; texts as UTF-8 that is compared by its bytes."""
+    def chosen(self, user: str | None = None) -> Any:
+        """The wanted columns as ``names`` calls them, and a ``user`` once more as ``u``."""
+        columns = [self._column(name).alias(other) for name, other in self.names.items()]
+        users = [] if user is None else [self._identity(user).alias("u")]
+        return self._frame.select([*columns, *users])
+
+    def _column(self, name: str) -> Any:
+        """A column of the frame; texts as UTF-8 that is compared by its bytes."""
         from pyspark.sql import functions as F
 
-        def column(name: str) -> Any:
-            plain = F.col("`" + name.replace("`", "``") + "`")
-            if self.types[name] != "VARCHAR":
-                return plain
-            kind = self._kinds[name]
-            if type(kind).__name__ != "StringType":  # of declared length, or void
-                plain = plain.cast("string")
-            if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
-                plain = F.collate(plain, "UTF8_BINARY")
-            return F.make_valid_utf8(plain)
+        plain = F.col("`" + name.replace("`", "``") + "`")
+        if self.types[name] != "VARCHAR":
+            return plain
+        kind = self._kinds[name]
+        if type(kind).__name__ != "StringType":  # of declared length, or void
+            plain = plain.cast("string")
+        if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+            plain = F.collate(plain, "UTF8_BINARY")
+        return F.make_valid_utf8(plain)
 
-        pairs = zip(self.types, names, strict=True)
-        return self._frame.select([column(name).alias(other) for name, other in pairs])
+    def _identity(self, name: str) -> Any:
+        """The same ids, none of which DuckDB would take for another: it holds fewer times."""
+        from pyspark.sql import functions as F
+
+        column, kind = self._column(name), self.types[name]
+        if kind == "TIMESTAMP WITH TIME ZONE":
+            return F.unix_micros(column)
+        return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
 
     def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:
         """The rows of a statement of Spark SQL; with ``only`` those in a public table, where
@@ -162,7 +184,8 @@ def check_running(frame: Any) -> None:
 def withheld(call: Callable[[], T]) -> T:
     """Run a call; Spark's errors become one that quotes nothing."""
     try:
-        return call()
+        with _unlogged():
+            return call()
     except DpframeError:
         raise
     except Exception as error:
@@ -172,8 +195,40 @@ def withheld(call: Callable[[], T]) -> T:
                 "failed: the Python of Spark's workers has no dpframe. Install it there, or name "
                 "one that has it in PYSPARK_PYTHON before the session starts"
             )
+        elif OTHER_VERSION in str(error):
+            failed = f"failed: {OTHER_VERSION} than the driver. Install the same one there"
     # outside of every handler: no traceback or context holds the original
     raise SourceError(f"reading the Spark DataFrame {failed}.")
+
+
+class _Others(logging.Filter):
+    """Lets pass what other threads log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread
+
+
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+"""In which pyspark, in this process, writes down what failed, with the value at which it did."""
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    from pyspark.logger import PySparkLogger
+
+    names = [name for name in LOGGERS if name in sys.modules or "." not in name]
+    loggers, others = [PySparkLogger.getLogger(name) for name in names], _Others()
+    for logger in loggers:
+        logger.addFilter(others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(others)
 
 
 @contextmanager

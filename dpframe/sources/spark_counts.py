@@ -48,6 +48,7 @@ def counted_by_spark(
             weight_type=source.types[unit.weight] if unit.weight is not None else None,
             view=source.view,
             dialect=SPARK,
+            names=source.names,
         )
         table = source.query(statement, only=_listed(listed, hierarchy, read))
     return in_preorder(table, hierarchy, SPARK, read, own=True)

@@ -26,15 +26,17 @@ for each level and partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpframe._duck import Relation, register, together
+from dpframe._duck import Relation, one_task, register, together
+from dpframe._version import __version__
 from dpframe.budget import PrivacyUnit
+from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.partition_plan import PartitionPlan
@@ -43,7 +45,7 @@ from dpframe.sketches._state import ordered
 from dpframe.sketches.merging import merged
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.relations import canonical
-from dpframe.sources.spark import SparkFrame, fetched
+from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetched
 from dpframe.sources.stream import feed
 from dpframe.sources.stream_sql import users_sql
 from dpframe.sources.user_stream import UserSketches
@@ -67,22 +69,23 @@ def partitioned_states(frame: Any, plan: PartitionPlan) -> tuple[SketchState, ..
     wanted = tuple(dict.fromkeys([*hierarchy.source_columns, *([user] if user else [])]))
     source = SparkFrame(frame, wanted)
     hierarchy.check_types(tuple(source.types[c] for c in hierarchy.source_columns))
+    columns = [source.names[c] for c in hierarchy.source_columns]
+    unit = columns if user is None else ["u"]
+    read = columns if user is None else [*columns, "u"]
     worker = Worker(
         hierarchy=hierarchy,
         unit=plan.unit,
         counters=plan.counters,
         by_sets=plan.by_user_sets,
-        columns=wanted,
         seed=random_seed(),
+        version=__version__,
     )
 
     def asked() -> Any:
-        names = [f"c{i}" for i in range(len(wanted))]
-        unit = [names[wanted.index(user)]] if user else names
-        rows = source.chosen(names).repartition(plan.partitions, *unit)
+        rows = source.chosen(user).repartition(plan.partitions, *unit)
         part = F.expr(f"pmod(hash({', '.join(unit)}), {plan.partitions})").alias("part")
-        hashed = rows.select(part, F.xxhash64(*unit).alias("hashed"), *names)
-        first = ["part", *unit] if user else ["part", "hashed", *unit]
+        hashed = rows.select(part, F.xxhash64(*unit).alias("hashed"), *read)
+        first = ["part", "hashed", *unit] if user is None else ["part", *unit]
         counted = hashed.sortWithinPartitions(*first).mapInArrow(worker, COUNTED_SQL)
         if plan.method == "bounded":
             return counted
@@ -112,6 +115,9 @@ def _summed(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
 
 def _bounded(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
     """Sketches of users merged in the order of their partitions, which the data do not decide."""
+    different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
+    if different != table.num_rows:  # as where a session has a function "hash" of its own
+        raise SourceError("rows of one partition reached several workers.")
     parts = np.asarray(table["part"].to_numpy())
     of = {int(part): table.filter(pa.array(parts == part)) for part in np.unique(parts)}
     return tuple(
@@ -146,16 +152,22 @@ def _level(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """What a worker does with the batches of a task: part, hash, columns."""
+    """What a worker does with the batches of a task: part, hash, columns of the hierarchy, user."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit
     counters: int
     by_sets: bool
-    columns: Sequence[str]
     seed: int
+    version: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.version != __version__:  # the receipt states facts of the driver's
+            raise SourceError(OTHER_VERSION)
+        with one_task():
+            yield from self._sketched(batches)
+
+    def _sketched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, sketches = -1, None
         for rows in _held(batches, whole_users=self.unit.user is not None):
             here = rows.column(0)[0].as_py()
@@ -174,20 +186,28 @@ class Worker:
         return UserSketches(height, self.counters, self.unit, by_sets=self.by_sets)
 
     def _feed(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
-        table = arrow_table(rows.rename_columns(list(self.columns)), self.columns)
+        names = [*self.hierarchy.source_columns, *([self._user()] if self.unit.user else [])]
+        table = arrow_table(rows.rename_columns(names), names)
         with register(table, "a partition") as relation:
             if isinstance(sketches, UserSketches):
                 sketches.update(relation.batches(self._users(relation)))
             else:
                 feed(sketches, relation, self.hierarchy)
 
+    def _user(self) -> str:
+        """A name for the column of users, which can be one of the hierarchy's, too."""
+        name, taken = "u", {column.lower() for column in self.hierarchy.source_columns}
+        while name in taken:
+            name += "u"
+        return name
+
     def _users(self, relation: Relation) -> str:
         types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
         return users_sql(
             self.hierarchy,
-            self.unit,
+            replace(self.unit, user=self._user()),
             types=tuple(types[c] for c in self.hierarchy.source_columns),
-            user_type=types[self.unit.user or ""],
+            user_type=types[self._user()],
             seed=self.seed,
         )
 
@@ -215,20 +235,20 @@ class Worker:
 def _held(batches: Iterator[pa.RecordBatch], *, whole_users: bool) -> Iterator[pa.RecordBatch]:
     """The same rows in larger batches of one partition, which end with a user's last row."""
     held: list[pa.RecordBatch] = []
+    number = size = 0
     for batch in batches:
         for rows in _of_one_part(batch):
             if held and held[-1].column(0)[-1].as_py() != rows.column(0)[0].as_py():
                 yield together(held)
-                held = []
-            full = sum(b.num_rows for b in held) + rows.num_rows >= HELD_ROWS
-            full = full or sum(b.nbytes for b in held) + rows.nbytes >= HELD_BYTES
-            if full:
+                held, number, size = [], 0, 0
+            if number + rows.num_rows >= HELD_ROWS or size + rows.nbytes >= HELD_BYTES:
                 end = _last_user(rows) if whole_users else rows.num_rows
                 if end:
                     yield together([*held, rows.slice(0, end)])
-                    held, rows = [], rows.slice(end)
+                    held, number, size, rows = [], 0, 0, rows.slice(end)
             if rows.num_rows:
                 held.append(rows)
+                number, size = number + rows.num_rows, size + rows.nbytes
     if held:
         yield together(held)
 

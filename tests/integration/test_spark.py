@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import logging
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +88,28 @@ def paths(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driver(folder: Path, paths: Path) -> subprocess.Popen[str]:
+def home(folder: Path) -> Path:
+    """Spark's own files under another name: executors write beside them."""
+    import pyspark
+
+    made = folder / "home"
+    made.mkdir()
+    for file in Path(pyspark.__file__).parent.iterdir():
+        (made / file.name).symlink_to(file)
+    return made
+
+
+@pytest.fixture(scope="module")
+def driver(folder: Path, home: Path, paths: Path) -> subprocess.Popen[str]:
     """The program on a Connect session, started before everything else."""
     Ledger(folder / "killed.db", epsilon=3.0, delta=1e-5)
-    call = [sys.executable, "-m", "tests.integration.spark_driver", folder / "killed.db", paths]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    files = [folder / "killed.db", paths, folder / "marker"]
+    call = [sys.executable, "-m", "tests.integration.spark_driver", *files]
+    more = {"PYTHONPATH": str(ROOT), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.Popen(
         call,
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, **more},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -204,6 +219,57 @@ def test_users_weigh_what_they_may(session: Any, paths: Path) -> None:
     assert dp.hhh(rows, "path:path", user="user", **BUDGET)["count"].iloc[0] > 0
 
 
+def test_weights_are_read_there(session: Any) -> None:
+    """By the front door: whole numbers up to the bound, and no value is an error."""
+    table = pa.table({"a": ["x", "y", "z", "v"], "w": [3.0, 1e19, float("nan"), 2.5]})
+    for kind in (pa.float64(), pa.float32()):
+        rows = table.set_column(1, "w", table["w"].cast(kind))
+        found, expected = (
+            exact_counts(source, as_hierarchy(["a"]), PrivacyUnit(weight="w", max_weight=5), 1)
+            for source in (session.createDataFrame(rows), rows)
+        )
+        assert found.count.tolist() == expected.count.tolist() == [8, 3, 5]
+    frames = []
+    for source in (session.createDataFrame(table), table):
+        with seeded_noise(2):
+            frames.append(dp.tree_counts(source, ["a"], weight="w", max_weight=5, **BUDGET))
+    pd.testing.assert_frame_equal(*frames)
+
+
+def test_users_of_one_partition_stay_apart(session: Any) -> None:
+    """Ids that Spark tells apart are different users in a stream, too, though DuckDB holds fewer
+    times; and a column can hold both the ids and the hierarchy."""
+    micros = (-9223372036854775806, -9223372036854775805, 253429016400000000, 253429020000000000)
+    ids = ", ".join(f"(timestamp_micros({n}))" for n in micros)
+    rows = session.sql(f"SELECT u, CAST(u AS STRING) AS c FROM VALUES {ids}, (NULL) AS v(u)")
+    texts = len(set(rows.toArrow()["c"].to_pylist()))
+    for spec, user, users in (
+        ("columns:c", "u", 5),
+        ("columns:u", "u", 5),
+        ("columns:c", "c", texts),
+    ):
+        options = {**STREAM, "user": user, "contribution": "items", "max_contributions": 40}
+        plan = partition_plan(dp.explain(spec, **options).plan, 1)
+        (state,) = partitioned_states(rows, plan)
+        assert (plan.method, state.counts.sum()) == ("bounded", users)
+
+
+def test_the_band_of_a_stream_follows_the_threshold(session: Any, paths: Path) -> None:
+    """What travels are the counters that noise could lift over the threshold that was asked for."""
+    rows, found = session.read.parquet(str(paths)), []
+    for threshold in (300, 900):
+        asked = dp.explain("path:path", **{**STREAM, "threshold": threshold}).plan
+        plan = partition_plan(asked, 3)
+        merged = plan.merged
+        assert plan.band - 1 + merged.sketch.laws.noise.highest < threshold * merged.grid
+        assert plan.band + merged.sketch.laws.noise.highest >= threshold * merged.grid
+        found.append((plan.band, partitioned_states(rows, plan)))
+    (_, small), (band, large) = found
+    for more, fewer in zip(small, large, strict=True):
+        assert fewer.counts.tolist() == more.counts[more.counts >= band].tolist()
+    assert sum(len(s.counts) for s in large) < sum(len(s.counts) for s in small)
+
+
 def test_listed_keys_are_looked_up_there(session: Any, paths: Path) -> None:
     """Only listed nodes come to the driver, with the counts that they have elsewhere."""
     keys = ["a/1/1", "a/2/2", "b/1/8", "z/1/1"]
@@ -273,14 +339,16 @@ def test_a_worker_feeds_partitions_however_they_come() -> None:
         unit=PrivacyUnit(),
         counters=3,
         by_sets=False,
-        columns=("path",),
         seed=1,
+        version=dp.__version__,
     )
     whole = pa.Table.from_batches(worker(iter(rows.to_batches())))
     pieces = pa.Table.from_batches(worker(iter(rows.to_batches(max_chunksize=7))))
     assert whole.equals(pieces)
     assert set(whole["part"].to_pylist()) == {0, 1}
     assert list(worker(iter([]))) == []
+    with pytest.raises(SourceError, match="another version of dpframe"):
+        list(replace(worker, version="0.0")(iter([])))
 
 
 # -- faults ---------------------------------------------------------------------------------------
@@ -334,13 +402,40 @@ def test_a_task_that_is_tried_again_changes_nothing(
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def test_a_value_that_fails_is_not_quoted(session: Any, paths: Path, ledger: Ledger) -> None:
-    """What an expression of the caller raises can hold the data."""
-    rows = session.read.parquet(str(paths)).selectExpr("raise_error(path) AS path")
-    with pytest.raises(SourceError) as caught:
-        dp.tree_counts(rows, "path:path", ledger=ledger, **BUDGET)
-    assert "a/" not in str(caught.value)
-    assert spent(ledger) == 0
+class Kept(logging.Handler):
+    """What is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.mark.parametrize("failing", ["raise_error(path)", "CAST(CAST(path AS INT) AS STRING)"])
+def test_a_value_that_fails_is_not_quoted(
+    session: Any, paths: Path, ledger: Ledger, failing: str
+) -> None:
+    """What an expression of the caller raises can hold the data; pyspark would log it, too."""
+    from pyspark.logger import PySparkLogger
+
+    rows = (
+        session.read.parquet(str(paths)).where("path IS NOT NULL").selectExpr(f"{failing} AS path")
+    )
+    logger, log = PySparkLogger.getLogger("SQLQueryContextLogger"), Kept()
+    logger.addHandler(log)
+    try:
+        with pytest.raises(SourceError) as caught:
+            dp.tree_counts(rows, "path:path", ledger=ledger, **BUDGET)
+        assert "/" not in str(caught.value)
+        assert spent(ledger) == 0
+        assert log.lines == []
+        with pytest.raises(Exception, match=r"[ab]/[0-9]"):
+            rows.toArrow()
+        assert bool(log.lines) == ("CAST" in failing)  # without dpframe
+    finally:
+        logger.removeHandler(log)
 
 
 def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
@@ -354,6 +449,10 @@ def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
         dp.hhh(rows, "path:txt", ledger=ledger, **BUDGET)
     with pytest.raises(ColumnError, match="date reads dates"):
         dp.hhh(rows, "date:n", ledger=ledger, **BUDGET)
+    endless = session.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS text")
+    for options in (BUDGET, STREAM):
+        with pytest.raises(SourceError, match="streaming DataFrame has no end"):
+            dp.hhh(endless, "path:text", ledger=ledger, **options)
     with pytest.raises(ParameterTypeError, match=r"pass frame\.toArrow"):
         dp.synthesize(rows, {"n": (0, 1)}, epsilon=1.0)
     assert spent(ledger) == 0
@@ -371,26 +470,31 @@ def test_importing_dpframe_does_not_load_pyspark() -> None:
     assert not is_spark(pd.DataFrame())
 
 
-def test_connect_and_a_driver_killed_after_its_charge(
+def test_executors_and_a_driver_that_are_killed(
     driver: subprocess.Popen[str], session: Any, folder: Path, paths: Path
 ) -> None:
-    """Spark Connect gives the same frames; a charge without a release is all that a kill leaves."""
+    """Spark Connect on two executors gives the same frames, also if one of them dies in the middle;
+    if they die again and again, nothing is charged or released. A charge without a release is all
+    that is left of a driver that dies after it."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        out, _ = driver.communicate(timeout=240)
+        out, _ = driver.communicate(timeout=300)
     said = dict(map(json.loads, out.splitlines()))
     assert driver.returncode == -signal.SIGKILL, said
     assert said["connect"]
     with seeded_noise(1):
         offline = dp.hhh(str(paths), "path:path", threshold=100, **BUDGET)
-    assert said["offline"] == offline.to_dict("list")
+    assert said["offline"] == said["once"] == offline.to_dict("list")
+    assert (folder / "marker1").read_text() == "x"
     with seeded_noise(1):
         streaming = dp.hhh(session.read.parquet(str(paths)), "path:path", **STREAM)
     assert said["streaming"] == shown(streaming)
+    for options in (BUDGET, STREAM):
+        assert "withheld" in said[f"always {len(options)}"]
+    assert len((folder / "marker100").read_text()) >= 4
     assert said["views"] == []
-    assert "withheld" in said["failed"]
     ledger = Ledger(folder / "killed.db")
-    assert spent(ledger) == 1
-    assert ledger.find("killed", {}) is None
+    assert spent(ledger) == 2  # with one executor less, and by the driver that died
+    assert ledger.find("lost", {}) is ledger.find("killed", {}) is None
 
 
 def test_a_session_that_has_stopped(session: Any, paths: Path, ledger: Ledger) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RECORDS = PrivacyUnit()
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 SEED = 5
 
 
@@ -258,6 +260,176 @@ def test_the_part_of_a_user_depends_on_that_user_and_the_seed_only(
     alone = mine(own, 3)
     assert mine(own[::-1] + other, 3) == alone
     assert any(mine(own, seed) != alone for seed in range(4, 12))
+
+
+IDS = {
+    "postgres": [
+        "VALUES (1.0::numeric), (1.00), (1), (1.5), (1.50), (NULL), ('NaN'), ('Infinity')",
+        "VALUES (0.11::float8), (0.12), (0.0), (-0.0), ('NaN'), (NULL), (1e300), (1), (1.7976e308)",
+        "VALUES (0.11::real), (0.12), (0.0), (-0.0), ('NaN'), (NULL), ('Infinity'), ('-Infinity')",
+        "VALUES ('infinity'::timestamptz), ('-infinity'), (NULL), ('20000-01-01'), "
+        "('20000-01-02'), ('2024-11-03 01:30:00-04'), ('2024-11-03 01:30:00-05'), "
+        "('0044-03-15 BC')",
+        "VALUES ('infinity'::timestamp), ('-infinity'), (NULL), ('20000-01-01'), ('0044-03-15 BC')",
+        "VALUES ('infinity'::date), ('-infinity'), (NULL), ('20000-01-01'), ('2024-01-01')",
+        "VALUES ('a'), ('A'), ('a '), (''), (NULL), ('=a'), ('!'), (repeat('x', 2000000)), "
+        "(repeat('x', 2000001))",
+    ],
+    "spark": [
+        "VALUES (CAST(1.5 AS DECIMAL(10, 3))), (1.50), (NULL), (2)",
+        "VALUES (0.11D), (0.12D), (0.0D), (-0.0D), (CAST('NaN' AS DOUBLE)), (NULL), (1e300D), "
+        "(1D), (1.7976e308D), (1.7975e308D), (CAST('Infinity' AS DOUBLE))",
+        "VALUES (timestamp_micros(253429016400000000)), (timestamp_micros(253429020000000000)), "
+        "(NULL), (timestamp_micros(-9223372036854775807)), "
+        "(timestamp_micros(-9223372036854775000)), "
+        "(TIMESTAMP '2024-11-03 01:30:00-04:00'), (TIMESTAMP '2024-11-03 01:30:00-05:00')",
+        "VALUES (TIMESTAMP_NTZ '+20000-01-01 00:00:00'), (NULL), (TIMESTAMP_NTZ '2024-01-01'), "
+        "(TIMESTAMP_NTZ '2024-01-01 00:00:00.000001')",
+        "VALUES (DATE '+20000-01-01'), (NULL), (DATE '2024-01-01'), (DATE '-0044-03-15')",
+        "VALUES ('a'), ('A'), ('a '), (''), (NULL), ('=a'), ('!')",
+    ],
+}
+KINDS = {
+    "postgres": ("numeric", "double", "real", "timestamptz", "timestamp", "date", "text"),
+    "spark": ("decimal(10,3)", "double", "timestamp", "timestamp_ntz", "date", "string"),
+}
+
+
+@pytest.mark.parametrize("contribution", ["share", "records"])
+def test_users_are_those_that_the_engine_tells_apart(engine: Any, contribution: Any) -> None:
+    """Law: every user weighs what the unit allows, however its id is written, and no two are one,
+    whatever the settings of the session are."""
+    name = engine.dialect.name
+    if name == "postgres":
+        engine.run("SET extra_float_digits = -15")
+    h, unit = as_hierarchy(["c"]), PrivacyUnit(user="u", contribution=contribution)
+    try:
+        for values, kind in zip(IDS[name], KINDS[name], strict=True):
+            each = [f"SELECT u, '{c}' AS c FROM ({values}) AS v(u)" for c in "xy"]
+            rows = f"({' UNION ALL '.join(each)}) AS rows"
+            different = f"SELECT count(*) AS n FROM (SELECT DISTINCT u FROM {rows}) AS d"
+            sql = rollup_sql(
+                *(h, unit),
+                band=0,
+                types=("VARCHAR",),
+                user_type=engine.dialect.canonical(kind),
+                seed=SEED,
+                view=rows,
+                dialect=engine.dialect,
+            )
+            found = engine.query(sql).to_pylist()
+            (root,) = [row["n"] for row in found if row["level"] == 0]
+            assert root == unit.grid * engine.query(different)["n"][0].as_py(), kind
+    finally:
+        if name == "postgres":
+            engine.run("RESET extra_float_digits")
+
+
+def weights_of(kind: pa.DataType) -> list[Any]:
+    if pa.types.is_floating(kind):
+        some = [1.0, 2.5, 0.0, -1.0, 1e18, 9.3e18, 1e19, 3e38, float("nan"), float("inf"), None]
+        return some + ([1e300, 1.7e308, -1e300, -float("inf")] if kind.bit_width == 64 else [])
+    if pa.types.is_decimal(kind):
+        least, large = Decimal(1).scaleb(-kind.scale), Decimal(10) ** 15
+        return [Decimal(1), Decimal(3), 1 + least, 10**9 + least, Decimal(-2), large, None]
+    return [1, 3, 0, -1, 2**31 - 1, None]
+
+
+NUMERIC = [pa.float64(), pa.float32(), pa.decimal128(38, 10), pa.decimal128(38, 20), pa.int32()]
+
+
+@pytest.mark.parametrize("kind", NUMERIC, ids=str)
+@pytest.mark.parametrize("most", [5, 10**9])
+def test_weights_read_as_in_duckdb(engine: Any, kind: pa.DataType, most: int) -> None:
+    """Law: a whole number counts up to the bound, however large; what is none counts 0. No value
+    is an error."""
+    values = weights_of(kind)
+    table = pa.table({"c": [f"row {i}" for i in range(len(values))], "w": pa.array(values, kind)})
+    engine.load("rows", table)
+    h, unit = as_hierarchy(["c"]), PrivacyUnit(weight="w", max_weight=most)
+    assert elsewhere(engine, table, h, unit) == in_duckdb(table, h, unit, None)
+
+
+ODD = pa.table(
+    {
+        "c": ["2020-01-02 10:11", "x", "/a//b/", "1.2.3.4", "a.b.c", None, "", "7"] * 3,
+        "u": ["a", "b", "c"] * 8,
+    }
+)
+
+
+@pytest.mark.parametrize("kind", ["path", "code", "ip", "domain", "number", "date", "columns"])
+@pytest.mark.parametrize("contribution", ["share", "records"])
+def test_texts_of_users_in_every_kind(engine: Any, kind: str, contribution: Any) -> None:
+    """Whatever a step of a kind calls its columns, users and their numbers of rows stay theirs."""
+    options = {"number": "?lower=0&upper=9", "code": "?lengths=1"}.get(kind, "")
+    h = as_hierarchy(f"{kind}:c{options}")
+    unit = PrivacyUnit(user="u", contribution=contribution, max_contributions=50)
+    engine.load("rows", ODD)
+    found = elsewhere(engine, ODD, h, unit)
+    assert int(found[0][1] or 0) == (3 * 256 if contribution == "share" else 24)
+
+
+def test_extreme_bounds_are_no_overflow(engine: Any) -> None:
+    """A double less a bound can be too large for a double."""
+    most = 1.7976931348623157e308
+    table = pa.table({"c": pa.array([most, -most, 0.0, 1e300, None])})
+    engine.load("rows", table)
+    h = as_hierarchy("number:c?lower=-1e300&upper=1e300")
+    assert elsewhere(engine, table, h, RECORDS) == in_duckdb(table, h, RECORDS, None)
+
+
+def test_listed_keys_with_line_ends(engine: Any) -> None:
+    """A row whose texts look like a listed node when they are put together is not that node."""
+    rows = [("a", "x")] * 3 + [("a\n=b", "c")]
+    engine.load("rows", pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}))
+    made = dp.tree_rollup_sql(
+        ["a", "b"], table="rows", dialect=engine.dialect.name, keys=[("a", "b\n=c")], epsilon=1.0
+    )
+    found = engine.query(made.sql)
+    assert len(dp.tree_counts(candidates=found, plan=made.plan)) > 1
+
+
+HUGE = [
+    ("repeat('1', 135000000)", "ip:c"),
+    ("repeat('/', 70000000)", "path:c"),
+    ("repeat('1', 270000000)", "number:c?lower=0&upper=1"),
+    ("repeat('a', 135000000)", "domain:c"),
+]
+
+
+def test_texts_of_a_gigabyte_are_no_error_in_postgresql() -> None:
+    """They compress to a few megabytes; what functions of texts would make of them does not fit."""
+    with engines.postgres() as engine:
+        for value, spec in HUGE:
+            made = dp.rollup_sql(spec, table=f"(SELECT {value} AS c)", dialect="postgres", **BUDGET)
+            found = engine.query(made.sql).to_pylist()
+            assert [row["n"] for row in found if row["level"] == 0] == [1]
+
+
+MISTAKEN = [
+    ("CAST(X'FF' AS STRING) AS c, 1 AS w", "CAST(X'FE' AS STRING), 1", "columns:c", "string"),
+    ("'abc' AS c, 'abc' AS w", "'2020-garbage', 'x'", "date:c", "date"),
+    ("'abc' AS c, 'abc' AS w", "'1', 'x'", "number:c?lower=0&upper=9", "double"),
+]
+
+
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+def test_types_that_are_not_so_and_texts_that_are_none(engine: Any) -> None:
+    """What is no UTF-8 is repaired; where a column is not of the type that was declared, its values
+    are <invalid>, and none is an error or decides whether there is one."""
+    for one, other, spec, kind in MISTAKEN:
+        made = dp.tree_rollup_sql(
+            spec,
+            table=f"(SELECT {one} UNION ALL SELECT {other})",
+            dialect="spark",
+            types={"c": kind, "w": "bigint"},
+            weight="w",
+            epsilon=1.0,
+            delta=1e-6,
+        )
+        found = engine.query(made.sql)
+        assert len(dp.tree_counts(candidates=found, plan=made.plan)) >= 1
 
 
 WHOLE = [

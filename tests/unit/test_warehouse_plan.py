@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,26 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
         lambda f: f.astype({"n": object}),
         lambda f: f.astype({"t1": "category"}),
         lambda f: pa.Table.from_pandas(f),
+        lambda f: pa.table({**f, "t1": pa.array(f["t1"], pa.string_view())}),
+        lambda f: pa.table({**f, "t1": pa.array(f["t1"], pa.string_view()).dictionary_encode()}),
+        lambda f: f.assign(n=[Decimal(f"{n}.00") for n in f["n"]]),
+        lambda f: duckdb.from_df(f),
         lambda f: f.astype({"t1": object, "t2": object}).where(f.notna(), None),
     ],
-    ids=["rows", "case", "columns", "numbers", "objects", "categories", "arrow", "none"],
+    ids=[
+        "rows",
+        "case",
+        "columns",
+        "numbers",
+        "objects",
+        "categories",
+        "arrow",
+        "views",
+        "dictionary",
+        "decimals",
+        "relation",
+        "none",
+    ],
 )
 def test_the_form_of_a_result_does_not_matter(form: Callable[[pd.DataFrame], Any]) -> None:
     """Order of rows and columns, case of names, and types that clients choose."""
@@ -103,8 +121,8 @@ def without_parents(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
-    (lambda f: f.head(len(f) - 1), "not as many as the statement returned"),
-    (lambda f: pd.concat([f, f]), "not as many as the statement returned"),
+    (lambda f: f.head(len(f) - 1), "not as many rows as the statement returned"),
+    (lambda f: pd.concat([f, f]), "not as many rows as the statement returned"),
     (lambda f: f.head(0), "empty"),
     (lambda f: f.assign(plan="0" * 32), "another plan"),
     (lambda f: f.assign(plan=None), "another plan"),
@@ -115,6 +133,12 @@ REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
     (changed("n", 60, 1), "parent is missing or counts less"),
     (changed("n", None), "no whole numbers in column 'n'"),
     (changed("n", 60.5), "no whole numbers in column 'n'"),
+    (lambda f: f.assign(n=1e17), "no whole numbers in column 'n'"),
+    (lambda f: f.assign(n=pd.Timestamp(0)), "no whole numbers in column 'n'"),
+    (lambda f: f.assign(level=f["level"] > 0), "no whole numbers in column 'level'"),
+    (lambda f: f.assign(n=2**63 - 1), "counts beyond"),
+    (lambda f: f.assign(t1=b"\xff"), "parent|no nodes"),
+    (lambda f: f.assign(t1=3), "keys of type int64, not text"),
     (changed("level", 3), "levels outside 0 to 2"),
     (changed("level", 1, 0), "exactly one row of level 0"),
     (changed("level", 0, 1), "exactly one row of level 0"),
@@ -165,7 +189,11 @@ def test_a_missing_column_is_named() -> None:
     found = answered(statement.sql)
     with pytest.raises(ColumnError, match=r"candidates has no column 'nodes'"):
         dp.hhh(candidates=found.drop(columns="nodes"), plan=statement.plan)
-    with pytest.raises(ParameterTypeError, match="pandas or Polars frame or an Arrow table"):
+    with pytest.raises(ColumnError, match="has column 'n' more than once"):
+        dp.hhh(candidates=found.assign(N=1), plan=statement.plan)
+    with pytest.raises(
+        ParameterTypeError, match="Polars frame, an Arrow table or a DuckDB relation"
+    ):
         dp.hhh(candidates=[1], plan=statement.plan)
 
 
@@ -244,6 +272,49 @@ def test_statements_of_counts_of_all_nodes() -> None:
             "reads dates",
         ),
         (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="duckdb", types={"a": "INT) , evil("}, **BUDGET
+            ),
+            ColumnError,
+            "which dpframe does not read in duckdb",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="postgres", types={"A": "double"}, **BUDGET
+            ),
+            ColumnError,
+            "types has 'A', and not 'a'",
+        ),
+        (
+            lambda: dp.rollup_sql(["a"], table="t", dialect="spark", types={1: "int"}, **BUDGET),  # type: ignore[dict-item]
+            ParameterTypeError,
+            "names of columns, as text",
+        ),
+        (
+            lambda: dp.tree_rollup_sql(
+                *(["a"],),
+                table="t",
+                dialect="postgres",
+                types={"a": "numeric"},
+                keys=["1.5"],
+                **BUDGET,
+            ),
+            ColumnError,
+            "told by their digits",
+        ),
+        (
+            lambda: dp.rollup_sql(["a${b}"], table="t", dialect="spark", **BUDGET),
+            ColumnError,
+            "rename it",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="snowflake", user="u", types={"u": "float"}, **BUDGET
+            ),
+            ColumnError,
+            "ids of type DOUBLE have no exact text in Snowflake",
+        ),
+        (
             lambda: dp.rollup_sql(["a"], table="t", dialect="spark", types=["a"], **BUDGET),  # type: ignore[arg-type]
             ParameterTypeError,
             "dict of column names",
@@ -312,3 +383,30 @@ def test_numbers_as_numpy_scalars() -> None:
     found = answered(statement.sql)
     found["n"] = [np.int64(n) for n in found["n"]]
     assert len(dp.hhh(candidates=found, plan=statement.plan)) > 0
+
+
+def test_types_are_read_as_duckdb_names_them() -> None:
+    """Other names of a type change nothing but the fingerprint of the plan."""
+    for names in (["text", "string", "varchar"], ["float8", "DOUBLE"], ["int8", "BIGINT"]):
+        plans = [
+            dp.rollup_sql(["a"], table="t", dialect="duckdb", types={"a": name, "z": "?"}, **BUDGET)
+            for name in names
+        ]
+        assert len({made.plan.fingerprint for made in plans}) == 1
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+@pytest.mark.parametrize("types", [None, {"a": "text"}])
+def test_texts_that_compare_as_equal_stay_apart(rows: int, types: dict[str, str] | None) -> None:
+    """One record must not decide how the texts of others are shown: a column with a collation is
+    read by its bytes, and a session with one is refused whatever the rows are."""
+    statement = dp.rollup_sql("path:a", table="t", dialect="duckdb", types=types, **BUDGET)
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t (a VARCHAR COLLATE NOCASE)")
+        con.execute(f"INSERT INTO t SELECT 'ab/x' FROM range({rows})")
+        con.execute(f"INSERT INTO t SELECT 'AB/x' FROM range({rows})")
+        found = con.sql(statement.sql).fetchall()
+        assert sorted(n for level, n, *_ in found if level == 1) == [rows] * (2 * (rows > 0))
+        con.execute("SET default_collation = 'nocase'")
+        with pytest.raises(duckdb.Error, match="RESET default_collation"):
+            con.sql(statement.sql).fetchall()
