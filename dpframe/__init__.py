@@ -38,6 +38,7 @@ from dpframe.frontends.sketches import (
 from dpframe.frontends.streaming import StreamingHHH
 from dpframe.frontends.synthesize import explain_synthesize, synthesize
 from dpframe.frontends.tree_counts import explain_tree_counts, tree_counts
+from dpframe.frontends.warehouse import rollup_sql, tree_rollup_sql
 from dpframe.frontends.wasserstein import wasserstein
 from dpframe.frontends.when_pandas import register_accessor
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
@@ -87,8 +88,10 @@ __all__ = [
     "prefix_tree",
     "publish",
     "register",
+    "rollup_sql",
     "synthesize",
     "tree_counts",
+    "tree_rollup_sql",
     "use_ledger",
     "wasserstein",
 ]

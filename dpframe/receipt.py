@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 UNTRACKED = "no ledger: nothing tracks what this and other releases cost in total"
 
 
+Explainable = Plan | TreePlan | SyntheticPlan | PrefixPlan
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
 
-    plan: Plan | TreePlan | SyntheticPlan | PrefixPlan
+    plan: Explainable
 
     @property
     def lines(self) -> list[Quantity]:

@@ -16,12 +16,17 @@ from dpframe.federated.population import Population
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.mechanisms.hot_partition import Partition
 from dpframe.mechanisms.prefix_tree import FoundItems
+from dpframe.partition_plan import PartitionPlan, partition_plan
 from dpframe.plan import Counted, Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_receipt import prefix_frame, prefix_receipt
-from dpframe.receipt import Receipt, receipt
+from dpframe.receipt import Explainable, Receipt, receipt
+from dpframe.sketch_frame import merged_stream_frame
+from dpframe.sketch_receipt import partition_receipt
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.relations import describe
+from dpframe.sources.spark import is_spark, shuffle_partitions
+from dpframe.sources.spark_stream import partitioned_states
 from dpframe.sources.tables import count, exact_counts
 from dpframe.synthetic_plan import SyntheticPlan
 from dpframe.synthetic_receipt import synthetic_receipt
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AnyPlan = Plan | TreePlan | SyntheticPlan | PrefixPlan
+AnyPlan = Explainable | PartitionPlan
 
 AnyCounted = Counted | HotPartition | Population
 """True counts that one of these plans starts from. Private."""
@@ -72,16 +77,21 @@ def release(
     progress: bool = False,
 ) -> Release:
     """Run a plan, made without data, on a source; or replay what its name already answered."""
+    chosen: Plan | TreePlan | PartitionPlan = plan
+    if isinstance(plan, Plan) and plan.counters is not None and is_spark(source):
+        chosen = partition_plan(plan, shuffle_partitions(source))
     return released(
-        lambda: _counted(source, plan, progress),
-        plan,
+        lambda: _counted(source, chosen, progress),
+        chosen,
         source=describe(source),
         ledger=ledger,
         name=name,
     )
 
 
-def _counted(source: object, plan: Plan | TreePlan, progress: bool) -> Counted:
+def _counted(source: object, plan: Plan | TreePlan | PartitionPlan, progress: bool) -> Counted:
+    if isinstance(plan, PartitionPlan):
+        return partitioned_states(source, plan)
     if isinstance(plan, Plan):
         return count(source, plan, progress=progress)
     return exact_counts(
@@ -152,6 +162,8 @@ def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
         return synthetic_receipt(plan, name=name)
     if isinstance(plan, PrefixPlan):
         return prefix_receipt(plan, name=name)
+    if isinstance(plan, PartitionPlan):
+        return partition_receipt(plan, name=name)
     return receipt(plan, name=name)
 
 
@@ -172,6 +184,8 @@ def _frame(noisy: NoisyNodes | NoisyTree | Partition | FoundItems, plan: AnyPlan
         parts = {"level": noisy.level, "code": noisy.code, "count": noisy.count}
         return pd.DataFrame({**parts, "leaf": noisy.leaf})
     assert isinstance(noisy, NoisyNodes)
+    if isinstance(plan, PartitionPlan):
+        return merged_stream_frame(noisy, plan.merged)
     return tidy(noisy, plan)
 
 

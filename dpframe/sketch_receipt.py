@@ -7,6 +7,7 @@ from typing import Any
 from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketches import SketchLaws
+from dpframe.partition_plan import PartitionPlan
 from dpframe.quantities import Quantity, claim, rounded_up
 from dpframe.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.sketch_plan import MergedStreamPlan, SketchPlan, Structure
@@ -130,6 +131,36 @@ def merged_stream_receipt(plan: MergedStreamPlan) -> Receipt:
         "card": [[q.name, q.value, q.meaning] for q in _stream_quantities(plan, name, source)],
     }
     return Receipt({**sketch_receipt(sketch, number=1), **own})
+
+
+def partition_receipt(plan: PartitionPlan, *, name: str | None) -> Receipt:
+    """The receipt of a source whose partitions were sketched and merged."""
+    sketch, unit = plan.merged.sketch, plan.unit
+    facts = merged_stream_receipt(plan.merged)
+    promise, whole = claim(plan.budget, unit.sentence), unit.user is not None
+    merge = Quantity(
+        "merge",
+        plan.method,
+        f"{sketch.sketches} sketches a level, each of the {'users' if whole else 'records'} of "
+        "one partition, chosen by their hash",
+    )
+    own = {"guarantee": promise, "counts": unit.counts}
+    card = [[n, own.get(n, value), meaning] for n, value, meaning in facts["card"]]
+    card.insert(5, [merge.name, merge.value, merge.meaning])
+    return Receipt(
+        {
+            **facts,
+            "release": name,
+            "guarantee": promise,
+            "neighbours": unit.sentence,
+            "counts": unit.counts,
+            "user": unit.user,
+            "contribution": unit.contribution if whole else None,
+            "max_contributions": unit.moves if whole else None,
+            "method": plan.method,
+            "card": card,
+        }
+    )
 
 
 def _stream_quantities(plan: MergedStreamPlan, name: str, source: str) -> list[Quantity]:

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
     {"errors", "_version", "_sql"},
-    {"budget", "noise", "_duck", "sketches"},
+    {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},
     {"domains"},
     {"accounting"},
@@ -33,11 +33,13 @@ LAYERS = [
     {"mechanisms"},
     {"plan_laws"},
     {"plan", "sketch_plan", "tree_plan", "synthetic_plan", "prefix_plan", "ledger"},
+    {"partition_plan"},
     {"quantities"},
     {"advice", "tree_quantities", "synthetic_quantities", "prefix_quantities"},
     {"receipt", "sources", "postprocess.tidy", "postprocess.nesting"},
     {"tree_frame", "tree_receipt", "synthetic_receipt", "prefix_receipt"},
-    {"release", "sketch_receipt", "sketch_frame"},
+    {"sketch_receipt", "sketch_frame"},
+    {"release"},
     {"frontends"},
     {"__init__", "__main__"},
 ]

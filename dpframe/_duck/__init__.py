@@ -2,7 +2,7 @@
 
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.connections import add_functions, describe, is_one_select, run_script
+from dpframe._duck.connections import add_functions, describe, is_one_select, run_script, type_name
 from dpframe._duck.databases import create_database, opened
 from dpframe._duck.relations import (
     VIEW,
@@ -11,6 +11,7 @@ from dpframe._duck.relations import (
     Relation,
     beside,
     check_collation,
+    one_task,
     register,
     scan,
     together,
@@ -29,9 +30,11 @@ __all__ = [
     "create_database",
     "describe",
     "is_one_select",
+    "one_task",
     "opened",
     "register",
     "run_script",
     "scan",
     "together",
+    "type_name",
 ]

@@ -53,6 +53,14 @@ _adding = threading.Lock()
 """Held while functions are looked for and added: a database takes each name once."""
 
 
+def type_name(text: str) -> str | None:
+    """DuckDB's own name of a type; None if it has none."""
+    try:
+        return str(duckdb.sqltype(text))
+    except duckdb.Error:
+        return None
+
+
 def run_script(con: DuckDBPyConnection, script: str) -> None:
     """Run statements of ours."""
     con.execute(script)

@@ -273,6 +273,21 @@ def _connect(process: int) -> DuckDBPyConnection:
 
 
 @contextmanager
+def one_task() -> Iterator[None]:
+    """For a process that works on tasks beside others and may end without its atexit: one thread,
+    and no files left."""
+    connection = _connect(os.getpid())
+    connection.execute("SET threads = 1")
+    (spill,) = connection.execute("SELECT current_setting('temp_directory')").fetchone() or ("",)
+    try:
+        yield
+    finally:
+        _connect.cache_clear()
+        connection.close()
+        shutil.rmtree(spill, ignore_errors=True)
+
+
+@contextmanager
 def _progress_shown(cursor: DuckDBPyConnection, wanted: bool) -> Iterator[None]:
     """Percent done on stderr while a statement runs, from the second second on."""
     if not wanted or not sys.stderr.isatty():

@@ -11,8 +11,8 @@ import pyarrow as pa
 from dpframe._sql import literal
 from dpframe.errors import SourceError
 from dpframe.ledger import Ledger
-from dpframe.receipt import Explanation, Receipt
-from dpframe.release import AnyPlan, Release
+from dpframe.receipt import Explainable, Explanation, Receipt
+from dpframe.release import Release
 from dpframe.sources.tables import tree_of
 from dpframe.tree import CountTree
 
@@ -35,7 +35,7 @@ RELEASES = (
 )
 
 
-def plan_sql(plan: AnyPlan) -> str:
+def plan_sql(plan: Explainable) -> str:
     """SQL of a plan, as rows."""
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name
+from dpframe.frontends.warehouse_plan import finished
+from dpframe.plan import Plan
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def hhh(
-    source: object,
-    hierarchy: str | Sequence[str] | Hierarchy,
+    source: object = None,
+    hierarchy: str | Sequence[str] | Hierarchy | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -37,6 +39,8 @@ def hhh(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     progress: bool = False,
+    candidates: object = None,
+    plan: object = None,
 ) -> pd.DataFrame:
     """Hierarchical heavy hitters, differentially private.
 
@@ -46,7 +50,8 @@ def hhh(
     Parameters
     ----------
     source
-        A pandas or Polars frame, Arrow table, DuckDB relation, or path of a parquet or CSV file.
+        A pandas or Polars frame, Arrow table, DuckDB relation, path of a parquet or CSV file, or
+        Spark DataFrame, which Spark counts (docs/spark.md).
     hierarchy
         ``"ip:src"``, a list of columns from coarse to fine, or an object such as
         ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
@@ -89,6 +94,9 @@ def hhh(
         In-memory frames of one kind count as one source: name a release after its data.
     progress
         Show progress on a terminal while files are counted.
+    candidates, plan
+        Instead of everything above but ``ledger`` and ``release``: what a statement of
+        :func:`rollup_sql` returned, and its plan.
 
     Returns
     -------
@@ -131,7 +139,10 @@ def hhh(
     >>> list(result.columns)
     ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
     """
-    plan = plan_from(
+    if candidates is not None or plan is not None:
+        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
+        return finished(hhh, given, Plan, ledger=paid, name=name).to_frame()
+    made = plan_from(
         hierarchy,
         epsilon=epsilon,
         delta=delta,
@@ -148,7 +159,7 @@ def hhh(
     )
     return run(
         source,
-        plan,
+        made,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
         progress=flag("progress", progress),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
 from dpframe.frontends.tree_arguments import tree_plan_from
+from dpframe.frontends.warehouse_plan import finished
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
+from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def tree_counts(
-    source: object,
-    hierarchy: str | Sequence[str] | Hierarchy,
+    source: object = None,
+    hierarchy: str | Sequence[str] | Hierarchy | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -41,6 +43,8 @@ def tree_counts(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     progress: bool = False,
+    candidates: object = None,
+    plan: object = None,
 ) -> pd.DataFrame:
     """Counts of all nodes of a hierarchy, differentially private, that add up.
 
@@ -88,6 +92,9 @@ def tree_counts(
         records that the data could have.
     ledger, release, progress
         As for :func:`hhh`.
+    candidates, plan
+        Instead of everything else: what a statement of :func:`tree_rollup_sql` returned, and its
+        plan.
 
     Returns
     -------
@@ -125,7 +132,12 @@ def tree_counts(
     >>> bool(result["count"][0] == result["count"][1:].sum())
     True
     """
-    plan = tree_plan_from(
+    if candidates is not None or plan is not None:
+        given, paid = locals(), chosen_ledger(ledger)
+        return finished(
+            tree_counts, given, TreePlan, ledger=paid, name=release_name(release)
+        ).to_frame()
+    made = tree_plan_from(
         hierarchy,
         epsilon=epsilon,
         delta=delta,
@@ -145,7 +157,7 @@ def tree_counts(
     )
     return run(
         source,
-        plan,
+        made,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
         progress=flag("progress", progress),

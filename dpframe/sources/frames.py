@@ -61,6 +61,15 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         return pa.table({name: from_pandas(source[name]) for name in columns})
     if kind == "polars" and hasattr(source, "collect_schema"):
         return _from_polars(source, columns)
+    if kind == "pyspark" and type(source).__module__.startswith("pyspark.pandas"):
+        raise ParameterTypeError(
+            "a pandas-on-Spark frame is no source: pass frame.to_spark(), which Spark counts."
+        )
+    if kind == "pyspark" and type(source).__name__ == "DataFrame":
+        raise ParameterTypeError(
+            "a Spark DataFrame is a source for hhh, heavy_hitters and tree_counts, which count "
+            "without fetching it: here pass frame.toArrow(), if it fits into memory."
+        )
     raise ParameterTypeError(
         "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
         f"of a parquet or CSV file; got {type(source).__name__}."

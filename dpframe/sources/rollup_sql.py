@@ -13,10 +13,14 @@ candidates  nodes at or above the band
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpframe._duck import VIEW
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
+from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
+from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.weights import most, weight_sql
 from dpframe.tree import ListedNodes
 
@@ -32,12 +36,34 @@ def rollup_sql(
     view: str = VIEW,
     only: ListedNodes | None = None,
     text_weights: bool = False,
+    dialect: Dialect | None = None,
+    weight_type: str | None = None,
+    extra: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
-    some can remain.
+    some can remain. In a ``dialect`` other than DuckDB's, types are those of
+    :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
+    and rows come in any order: ``sources.candidates`` puts them in theirs.
+    With ``extra`` columns in the result, by name, keys are texts, for any client.
     """
+    if dialect is not None:
+        return portable_sql(
+            hierarchy,
+            unit,
+            dialect,
+            band=band,
+            types=types,
+            seed=seed,
+            user_type=user_type,
+            weight_type=weight_type,
+            view=view,
+            only=only,
+            extra=extra,
+            names=names,
+        )
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights
     )
@@ -52,9 +78,15 @@ def rollup_sql(
         f"candidates AS ({_candidates(hierarchy, types, band)})",
     ]
     texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
+    shown = texts
+    if extra is not None:
+        numbers = _range(hierarchy.key_width)
+        cast = [f"CAST(t{i} AS VARCHAR) AS t{i}" for i in numbers]
+        shown = ", ".join([*cast, *(f"{sql} AS {name}" for name, sql in extra.items())])
     return (
-        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts} FROM candidates "
-        f"{_listed(hierarchy, only)}ORDER BY {hierarchy.order_by()}"
+        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {shown} FROM candidates "
+        f"{_listed(hierarchy, only)}"
+        + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
 
 

@@ -14,6 +14,8 @@ from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.sources.sketch_states import sketch_states
+from dpframe.sources.spark import is_spark
+from dpframe.sources.spark_counts import counted_by_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
@@ -38,6 +40,9 @@ def exact_counts(
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
+    if is_spark(source):
+        tree = tree_of(counted_by_spark(source, hierarchy, unit, band, listed=listed))
+        return tree if listed is None else listed_counts(tree, listed)
     text = only_text(source)
     beside = [column for column in (unit.user, unit.weight) if column is not None]
     with opened(source, [*hierarchy.source_columns, *beside]) as relation:

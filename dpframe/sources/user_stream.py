@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe._duck import Relation, together
+from dpframe.budget import PrivacyUnit
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
@@ -33,33 +34,40 @@ def user_states(
     statement = users_sql(
         hierarchy, unit, types=read, user_type=types[unit.user or ""], seed=random_seed()
     )
-    batches = shown(relation.batches(statement), progress)
-    count = _sets if plan.by_user_sets else _records
-    return count(batches, plan)
+    sketches = UserSketches(plan.height, plan.counters or 0, unit, by_sets=plan.by_user_sets)
+    sketches.update(shown(relation.batches(statement), progress))
+    return sketches.states()
 
 
-def _sets(batches: Iterator[pa.RecordBatch], plan: Plan) -> tuple[SketchState, ...]:
-    """A user at a time."""
-    counters, most = plan.counters or 0, plan.unit.max_contributions
-    sketches = [PrivacyAwareMisraGries(counters, most) for _ in range(plan.height)]
-    for batch in _whole_users(batches):
-        for sketch, column in zip(sketches, batch.columns[1:], strict=True):
-            known = column.is_valid()
-            sketch.update_users(batch.column(0).filter(known), column.filter(known))
-    return tuple(sketch._state() for sketch in sketches)
+class UserSketches:
+    """One sketch a level that takes users, numbered in ascending order. Raw data."""
 
+    def __init__(self, height: int, counters: int, unit: PrivacyUnit, *, by_sets: bool) -> None:
+        most, self._once = unit.max_contributions, unit.contribution == "items"
+        self._sets = [PrivacyAwareMisraGries(counters, most) for _ in range(height * by_sets)]
+        self._plain = [MisraGries(counters) for _ in range(height * (not by_sets))]
+        self._users = 0
 
-def _records(batches: Iterator[pa.RecordBatch], plan: Plan) -> tuple[SketchState, ...]:
-    """A record at a time, or an item of a user, once at every level."""
-    sketches = [MisraGries(plan.counters or 0) for _ in range(plan.height)]
-    once = plan.unit.contribution == "items"
-    for batch in _whole_users(batches):
-        for sketch, column in zip(sketches, batch.columns[1:], strict=True):
-            kept = column.is_valid()
-            if once:
-                kept = pc.and_(kept, _new(batch.column(0), column))
-            sketch.update(column.filter(kept))
-    return tuple(sketch._state() for sketch in sketches)
+    def update(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Count users and their keys, a column a level; users follow those of earlier calls."""
+        last = self._users
+        for batch in _whole_users(batches):
+            users = pc.add(batch.column(0).cast(pa.int64()), last)
+            self._users = users[-1].as_py()
+            for sets, column in zip(
+                self._sets, batch.columns[1:], strict=False
+            ):  # a user at a time
+                known = column.is_valid()
+                sets.update_users(users.filter(known), column.filter(known))
+            for plain, column in zip(self._plain, batch.columns[1:], strict=False):
+                kept = column.is_valid()
+                if self._once:  # an item of a user, once at every level
+                    kept = pc.and_(kept, _new(users, column))
+                plain.update(column.filter(kept))
+
+    def states(self) -> tuple[SketchState, ...]:
+        """What the sketches hold."""
+        return tuple(sketch._state() for sketch in (*self._sets, *self._plain))
 
 
 def _new(users: pa.Array, keys: pa.Array) -> pa.Array:

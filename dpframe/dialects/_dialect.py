@@ -1,0 +1,259 @@
+"""What a rollup asks of an engine, one method a difference. Pure text; no value is ever an error.
+
+Where a method is not overridden, its text is standard SQL that the engines share.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What DuckDB's trim takes off: Unicode's space separators, no tabs and no line ends."""
+
+CAPITALS, SMALL = "\u03a3\u0130", "\u03c3i"
+"""Letters that engines lower by what stands beside them, or into several, and DuckDB one by one."""
+
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+"""Integers of at most 64 bits, which stay integers."""
+
+REAL = ("DOUBLE", "FLOAT")
+ZONED = "TIMESTAMP WITH TIME ZONE"
+
+ALIASES = {
+    "VARCHAR": "text string varchar character char bpchar nvarchar citext name json enum uuid",
+    "BOOLEAN": "boolean bool",
+    "TINYINT": "tinyint byte byteint int1",
+    "SMALLINT": "smallint short int2 smallserial",
+    "INTEGER": "integer int int4 serial utinyint usmallint",
+    "BIGINT": "bigint long int8 int64 bigserial uinteger",
+    "FLOAT": "float4 real",
+    "DOUBLE": "double float8 float64",
+    "DECIMAL": "decimal numeric number bignumeric dec hugeint ubigint uhugeint",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp datetime timestamp_ntz timestampntz timestamp_s timestamp_ms",
+    ZONED: "timestamptz timestamp_ltz timestamp_tz timestampltz",
+}
+"""A type that statements know, and the names of engines for it, without their parameters."""
+
+TYPE_OF = {name: kind for kind, names in ALIASES.items() for name in names.split()}
+
+SPELLED = {
+    "character varying": "VARCHAR",
+    "double precision": "DOUBLE",
+    "timestamp with time zone": ZONED,
+    "timestamp with local time zone": ZONED,
+    "timestamp without time zone": "TIMESTAMP",
+}
+
+
+class Dialect(ABC):
+    """One engine's SQL."""
+
+    name: ClassVar[str]
+    text_type: ClassVar[str] = "VARCHAR"
+    real_type: ClassVar[str] = "DOUBLE"
+    own_types: ClassVar[dict[str, str]] = {}
+    """Names of types that mean something else here, without their parameters."""
+
+    def rows(self, query: str) -> str:
+        """A query inside FROM, whose columns are computed once."""
+        return f"({query}) AS step"
+
+    def with_levels(self, rows: str, depth: str, height: int) -> str:
+        """``rows`` in FROM, each once a column ``level`` from 0 to its ``depth``."""
+        levels = " UNION ALL ".join(f"SELECT {level} AS level" for level in range(height + 1))
+        return f"{rows} JOIN ({levels}) AS levels ON level <= {depth}"
+
+    # -- names and values ---------------------------------------------------------------------
+
+    def identifier(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    @abstractmethod
+    def literal(self, text: str) -> str:
+        """A string, whatever the settings of the session are."""
+
+    def real(self, value: float) -> str:
+        """A double that is finite."""
+        return f"CAST('{float(value)!r}' AS {self.real_type})"
+
+    def cast_text(self, value: str) -> str:
+        """Any value as text, compared by its bytes."""
+        return f"CAST({value} AS {self.text_type})"
+
+    def null_text(self) -> str:
+        return f"CAST(NULL AS {self.text_type})"
+
+    # -- texts ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def trim(self, text: str, characters: str) -> str:
+        """Without these characters at both ends."""
+
+    @abstractmethod
+    def lower(self, text: str) -> str:
+        """In lower case, letter by letter, beyond ASCII too."""
+
+    @abstractmethod
+    def matches(self, text: str, pattern: str) -> str:
+        """Whether a pattern fits a whole text.
+
+        Patterns keep to what regular expressions share: classes, groups, bounds, ``\\t\\n\\f\\r``.
+        No group is repeated without a bound: engines recurse there.
+        """
+
+    @abstractmethod
+    def extract(self, text: str, pattern: str) -> str:
+        """What the only group of a pattern holds that fits from the start; NULL or '' if none."""
+
+    @abstractmethod
+    def piece(self, text: str, separator: str, number: int) -> str:
+        """The piece between separators, from 1; NULL or '' if there are not as many."""
+
+    @abstractmethod
+    def parts(self, text: str, separator: str, most: int) -> str:
+        """The first parts that are not empty, joined again; '' if there are none."""
+
+    @abstractmethod
+    def first_parts(self, key: str, separator: str, number: int) -> str:
+        """The first parts of a text that has no empty ones."""
+
+    @abstractmethod
+    def last_parts(self, key: str, separator: str, number: int) -> str:
+        """The last parts of a text that has no empty ones."""
+
+    def part_count(self, key: str, separator: str) -> str:
+        removed = f"length({key}) - length({self.replace(key, separator, '')})"
+        if len(separator) > 1:
+            removed = self.quotient(f"({removed})", str(len(separator)))
+        return f"{removed} + 1"
+
+    def replace(self, text: str, old: str, new: str) -> str:
+        return f"replace({text}, {self.literal(old)}, {self.literal(new)})"
+
+    def without(self, text: str, characters: str) -> str:
+        """Without any of these characters."""
+        return f"translate({text}, {self.literal(characters)}, '')"
+
+    def joined(self, *texts: str) -> str:
+        """Texts one after the other; NULL if one is."""
+        return f"({' || '.join(texts)})"
+
+    def pad(self, text: str, width: int) -> str:
+        """With zeros on its left."""
+        return f"lpad({text}, {width}, '0')"
+
+    # -- numbers --------------------------------------------------------------------------------
+
+    def whole(self, value: str) -> str:
+        """A 64-bit integer from a number that is one, or from its digits."""
+        return f"CAST({value} AS BIGINT)"
+
+    def small(self, value: str) -> str:
+        """A position in a text."""
+        return f"CAST({value} AS INTEGER)"
+
+    @abstractmethod
+    def quotient(self, a: str, b: str) -> str:
+        """Of integers that are not negative, rounded down."""
+
+    def remainder(self, a: str, b: str) -> str:
+        return f"({a} % {b})"
+
+    @abstractmethod
+    def is_nan(self, value: str) -> str:
+        """Whether a double is NaN."""
+
+    @abstractmethod
+    def parsed_real(self, text: str) -> str:
+        """A double from text such as ``-1.5e3``; infinite, or 0, where it is out of range."""
+
+    @abstractmethod
+    def as_real(self, value: str, kind: str) -> str:
+        """A double from a number or boolean."""
+
+    # -- times ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def time_text(self, value: str, kind: str) -> str:
+        """A date or timestamp as text ``YYYY-MM-DD[ HH:MM:SS[.ffffff]]``, those with a zone in
+        UTC; NULL outside the years 1 to 9999."""
+
+    @abstractmethod
+    def add_days(self, date: str, days: str) -> str:
+        """``YYYY-MM-DD`` some days later; NULL outside the years 1 to 9999."""
+
+    # -- users -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def hashed(self, texts: list[str], seed: int) -> str:
+        """An integer from 0 to 2**63 - 1 that depends on texts and a secret seed only.
+
+        Texts have no separator inside or come first; none is NULL.
+        """
+
+    # -- columns -----------------------------------------------------------------------------------
+
+    def text(self, value: str, kind: str) -> str:
+        """SQL of a value as hierarchies read it, NULL for NaN, equal to what DuckDB writes but for
+        decimals and fractions of doubles, which columns read again on the driver."""
+        outer = kind.split("(")[0]
+        if outer in REAL:
+            least, most = self.real(-sys.float_info.max), self.real(sys.float_info.max)
+            return (
+                f"CASE WHEN {self.is_nan(value)} THEN NULL WHEN {value} > {most} THEN 'inf' "
+                f"WHEN {value} < {least} THEN '-inf' "
+                f"WHEN {self.is_whole(value)} "
+                f"THEN {self.cast_text(self.whole(value))} ELSE {self.cast_text(value)} END"
+            )
+        if outer in ("DATE", "TIMESTAMP", ZONED):
+            return self.time_text(value, outer)
+        return self.cast_text(value)
+
+    def declared(self, column: str, kind: str) -> str:
+        """A column as the type that it is said to have; where an engine would try to make one out
+        of another type, and fail at some values, those are NULL."""
+        return column
+
+    def identity(self, value: str, kind: str) -> str:
+        """A text of a value that is equal for equal values, and for no others."""
+        text = self.text(value, kind)
+        if kind in REAL:
+            return f"CASE WHEN {self.is_nan(value)} THEN 'nan' ELSE {text} END"
+        if kind.split("(")[0] in ("DATE", "TIMESTAMP", ZONED):
+            return f"coalesce({text}, {self.cast_text(value)})"
+        return text
+
+    def is_whole(self, value: str) -> str:
+        """Whether a double is a whole number that it holds exactly."""
+        return f"abs({value}) <= {self.real(2**53)} AND {self.is_integral(value)}"
+
+    def is_integral(self, value: str) -> str:
+        """Whether a finite double, however large, is a whole number."""
+        return f"{value} = floor({value})"
+
+    def canonical(self, name: str) -> str:
+        """The type that statements know by a type's name here; '' if there is none."""
+        plain = re.sub(r"\(.*?\)", "", name.lower()).strip()
+        plain = re.sub(r"\s+", " ", plain)
+        found = self.own_types.get(plain, canonical_type(plain))
+        digits = re.search(r"\(\s*([0-9]{1,2})\s*(?:,\s*([0-9]{1,2})\s*)?\)", name)
+        if found.startswith("DECIMAL") and digits:
+            return f"DECIMAL({digits[1]},{digits[2] or 0})"
+        return found
+
+
+def no_user(kind: str, engine: str) -> str:
+    """What is said of ids for which the engine has no text that tells all of them apart."""
+    return (
+        f"user: ids of type {kind} have no exact text in {engine}: cast the column to text, or to "
+        "whole numbers, in table= as a query in parentheses."
+    )
+
+
+def canonical_type(plain: str) -> str:
+    """The type that statements know by a lower-case name; '' if there is none."""
+    return SPELLED.get(plain) or TYPE_OF.get(plain, "")

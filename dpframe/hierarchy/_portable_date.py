@@ -1,0 +1,121 @@
+"""Dates without timestamps: keys are texts ``YYYY-MM-DD HH:00``, and text is read by its digits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpframe.hierarchy._date import FORMATS, WIDTHS, Date
+from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, Keys, Step
+
+YEAR, TWO = "0*[0-9]{1,5}", "[0-9]{1,2}"
+DAY = "(" + "|".join(f"{YEAR}{s}{TWO}{s}{TWO}" for s in ("-", "/", " ", r"\\")) + ")"
+BETWEEN = rf"(T{BLANK}*|{BLANK}+)"
+CLOCK = rf"0*{TWO}:({TWO}(:({TWO}([.][0-9]*)?)?)?)?"
+OFFSET = r"[+-][0-9]{2}(:?[0-9]{2}|:[0-9]{2}:[0-9]{2})?"
+TAIL = rf"(Z{BLANK}*|{OFFSET}{BLANK}*| [A-Za-z0-9_/:+-]*{BLANK}*)"
+"""Text that DuckDB reads as a timestamp; what stands in TAIL does not move it."""
+
+SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}"
+HAS_OFFSET = ANY + ":[0-9.]+ ?[+-][0-9][0-9:]*"
+LONGEST = 200
+"""Characters: longer text is invalid, though DuckDB would read zeros without end."""
+
+DAY_SECONDS = 86_400
+BACKSLASH = "\\"
+MIDNIGHT, DASH, EMPTY = "' 00:00'", "'-'", "''"
+
+EPOCH = f"{BLANK}*[eE][pP][oO][cC][hH]{BLANK}*"
+
+
+class DateKeys(Keys):
+    hierarchy: Date
+
+    @property
+    def reads_text(self) -> bool:
+        return self.types[0] == "VARCHAR"
+
+    def values(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return (self.dialect.text(columns[0], self.types[0]),)
+
+    def steps(self) -> tuple[Step, ...]:
+        d, width = self.dialect, WIDTHS[self.hierarchy.levels[-1]]
+        if self.types[0] != "VARCHAR":
+            hour = d.joined("left(c0, 13)", "':00'")
+            whole = f"CASE WHEN length(c0) = 10 THEN {d.joined('c0', MIDNIGHT)} ELSE {hour} END"
+            return ({"k1": f"left({whole}, {width})"},)
+        return (*self._read(), {"k1": f"left(moment, {width})"})
+
+    def _read(self) -> tuple[Step, ...]:
+        """``moment`` from text, step by step; every cast is of digits that a pattern has seen."""
+        d = self.dialect
+        plain = f"{BLANK}*{DAY}({BETWEEN}{CLOCK}{TAIL}?)?"
+        moved = d.matches("c0", SHIFTED)
+        sees = d.matches("c0", HAS_OFFSET)
+        given = r"[0-9]+[-/ \\][0-9]+[-/ \\][0-9]+"
+        day = d.extract("t", f"{BLANK}*({given})")
+        clock = d.extract("t", rf"{BLANK}*{given}[T{BLANKS}]+([0-9]+:[0-9:.]*)")
+        offset = d.extract("moved", r"[^:]*:[0-9:.]*([+-][0-9:]+)")
+        third = d.piece("clock", ":", 3)
+        digits = {
+            **{name: d.piece("day", "-", i) for i, name in enumerate(("y", "mo", "dd"), 1)},
+            **{name: d.piece("clock", ":", i) for i, name in enumerate(("hh", "mi"), 1)},
+            "ss": d.piece(third, ".", 1),
+            "frac": f"left({d.piece(third, '.', 2)}, 6)",
+            **{name: f"substr(offs, {i}, 2)" for i, name in ((2, "oh"), (4, "om"), (6, "os"))},
+        }
+        numbers = {
+            name: f"coalesce({d.whole(f'nullif({sql}, {EMPTY})')}, 0)"
+            for name, sql in digits.items()
+        }
+        four, hundred, cycle = (f"{d.remainder('y', n)} = 0" for n in ("4", "100", "400"))
+        longest = (
+            "CASE WHEN mo IN (4, 6, 9, 11) THEN 30 WHEN mo <> 2 THEN 31 "
+            f"WHEN {cycle} OR {four} AND NOT {hundred} THEN 29 ELSE 28 END"
+        )
+        valid = (
+            f"given <> '' AND y <= 10000 AND mo BETWEEN 1 AND 12 AND dd >= 1 AND dd <= {longest} "
+            "AND mi < 60 AND ss < 60 "
+            "AND (hh < 24 OR hh = 24 AND mi = 0 AND ss = 0 AND frac = 0)"
+        )
+        ahead = "CASE WHEN left(offs, 1) = '-' THEN -1 ELSE 1 END * (oh * 3600 + om * 60 + os)"
+        seconds = f"hh * 3600 + mi * 60 + ss - {ahead} + {10 * DAY_SECONDS}"
+        widths = {"y": 4, "mo": 2, "dd": 2, "hour": 2}
+        text = {name: d.pad(d.cast_text(name), width) for name, width in widths.items()}
+        return (
+            {
+                "t": f"CASE WHEN length(c0) > {LONGEST} THEN NULL WHEN {moved} THEN c0 "
+                f"WHEN {sees} THEN NULL WHEN {d.matches('c0', plain)} THEN c0 "
+                f"WHEN {d.matches('c0', EPOCH)} THEN '1970-01-01' END",
+                "moved": f"CASE WHEN length(c0) <= {LONGEST} AND {moved} AND {sees} THEN c0 END",
+            },
+            {"given": day, "clock": clock, "offs0": offset},
+            {
+                "day": f"translate(given, {d.literal('/ ' + BACKSLASH)}, '---')",
+                "offs": d.joined(d.replace("offs0", ":", ""), "'000000'"),
+            },
+            numbers,
+            {"seconds": f"CASE WHEN {valid} THEN {seconds} END"},
+            {
+                # an offset can bring the days around the first and the last year inside
+                "days": f"{d.quotient('seconds', str(DAY_SECONDS))} - 10 + CASE WHEN y = 0 "
+                "THEN dd - 32 WHEN y = 10000 THEN dd ELSE 0 END",
+                "hour": d.quotient(d.remainder("seconds", str(DAY_SECONDS)), "3600"),
+                "date": "CASE WHEN seconds IS NULL THEN NULL "
+                "WHEN y = 0 THEN CASE WHEN mo = 12 AND dd > 26 THEN '0001-01-01' END "
+                "WHEN y = 10000 THEN CASE WHEN mo = 1 AND dd < 6 THEN '9999-12-31' END "
+                f"ELSE {d.joined(text['y'], DASH, text['mo'], DASH, text['dd'])} END",
+            },
+            {"later": f"CASE WHEN days = 0 THEN date ELSE {d.add_days('date', 'days')} END"},
+            {"moment": d.joined("later", "' '", text["hour"], "':00'")},
+        )
+
+    def depth(self) -> str | None:
+        return self.hierarchy.depth(("k1",))
+
+    def coarser(self, level: int) -> str:
+        return f"left(k1, {WIDTHS[self.hierarchy.levels[level - 1]]})"
+
+    def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
+        form = FORMATS[self.hierarchy.levels[level - 1]]
+        time = f"try_strptime({texts[0]}, '{form}')"
+        return (f"CASE WHEN strftime({time}, '{form}') = {texts[0]} THEN {time} END",)

@@ -1,0 +1,101 @@
+"""The columns of a result that a client returned: names in any case, values in many types."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe import _duck
+from dpframe._sql import identifier
+from dpframe.errors import ColumnError, ParameterTypeError, SourceError
+from dpframe.sources.frames import arrow_table
+
+AGAIN = "Run the statement again, and pass all that it returns, as the client returns it."
+
+NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+"""Of Arrow's types, those that a client can return whole numbers in."""
+
+
+def candidate_columns(candidates: object, columns: tuple[str, ...]) -> pa.Table:
+    """The columns in their order; texts as such, whatever holds them."""
+    if isinstance(candidates, _duck.DuckDBPyRelation):
+        with _duck.GivenRelation(candidates) as relation:
+            chosen = ", ".join(map(identifier, _named(relation, columns)))
+            table = relation.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
+        return table.rename_columns(list(columns))
+    named = _named(candidates, columns)
+    try:
+        table = arrow_table(candidates, named)
+    except (pa.ArrowException, UnicodeError):
+        table = None
+    if table is None:  # outside of the handler: no traceback quotes a value
+        raise SourceError(f"candidates has values that cannot be read. {AGAIN}")
+    return table.rename_columns(list(columns))
+
+
+def _named(candidates: object, columns: tuple[str, ...]) -> list[str]:
+    """The names that the result has for the columns: warehouses can change their case."""
+    there = [
+        str(name) for name in getattr(candidates, "column_names", None) or _columns(candidates)
+    ]
+    found = {name.lower(): name for name in there}
+    for name in columns:
+        if sum(other.lower() == name for other in there) > 1:
+            raise ColumnError(f"candidates has column {name!r} more than once. {AGAIN}")
+    missing = [name for name in columns if name not in found]
+    if missing:
+        raise ColumnError(
+            f"candidates has no column {missing[0]!r}; it must have {', '.join(columns)}, as the "
+            f"statement returns them. {AGAIN}"
+        )
+    return [found[name] for name in columns]
+
+
+def _columns(candidates: object) -> list[object]:
+    names = getattr(candidates, "column_names", None)  # of Arrow
+    if names is not None:
+        return list(names)
+    if not hasattr(candidates, "columns"):
+        raise ParameterTypeError(
+            "candidates must be a pandas or Polars frame, an Arrow table or a DuckDB relation, as "
+            f"the statement returned it; got {type(candidates).__name__}."
+        )
+    return list(candidates.columns)
+
+
+def whole_numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
+    """Whole numbers, whatever type a client gave them."""
+    kind, numbers = column.type, None
+    written = _is_text(kind)  # of objects, such as decimal.Decimal
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.less_equal(pc.abs(column), 2.0**53), column, None)
+    if written or any(test(kind) for test in NUMBERS):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            plain = column.cast(pa.string()).cast(pa.decimal128(38, 4)) if written else column
+            numbers = plain.cast(pa.int64())
+    if numbers is None or numbers.null_count:
+        raise SourceError(f"candidates has no whole numbers in column {name!r}. {AGAIN}")
+    found: NDArray[np.int64] = numbers.to_numpy()
+    return found
+
+
+def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        if _is_text(kind):
+            chunks = [c.dictionary.cast(pa.string()).take(c.indices) for c in column.chunks]
+            column = pa.chunked_array(chunks, pa.string())
+    if pa.types.is_null(kind) or _is_text(kind):
+        return column.cast(pa.string())
+    raise SourceError(f"candidates has keys of type {column.type}, not text. {AGAIN}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )

@@ -1,0 +1,189 @@
+"""Candidates that another engine counted, as the rollup in DuckDB would have returned them.
+
+They come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder, and
+are checked for being counts of a tree: an accounting by paths would not hold for others.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpframe import _duck
+from dpframe._sql import identifier
+from dpframe.dialects import Dialect
+from dpframe.errors import SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.portable import Keys
+from dpframe.hierarchy.portable_kinds import returned_keys
+from dpframe.sources.candidate_columns import AGAIN, candidate_columns, texts, whole_numbers
+from dpframe.tree import CountTree
+
+WHAT = "the candidates"
+
+MOST = 2**61
+"""Of counts, so that their sums and noise fit 64 bits."""
+
+
+def in_preorder(
+    table: pa.Table,
+    hierarchy: Hierarchy,
+    dialect: Dialect | None,
+    types: tuple[str, ...],
+    *,
+    own: bool = False,
+) -> pa.Table:
+    """``level, n, t1, ...`` as ``rollup_sql`` in DuckDB returns them, from any order of rows.
+
+    ``dialect`` is None for rows of DuckDB's own statement. ``own`` says that dpframe ran it itself,
+    and that what ``CountTree.from_preorder`` checks is enough.
+
+    Raises SourceError where a row is no node of the hierarchy, a node repeats, or a node has no
+    parent or more than its parent.
+    """
+    keys = returned_keys(hierarchy, dialect, types)
+    with _duck.register(table, WHAT) as relation:
+        wrong = {} if own else relation.query(_wrong_sql(keys), False).to_pylist()[0]
+        for what, found in wrong.items():
+            if found:
+                raise SourceError(REFUSED[what])
+        return relation.query(_preorder_sql(keys), False)
+
+
+REFUSED = {
+    "keys": f"candidates has keys that are no nodes of the hierarchy. {AGAIN}",
+    "repeated": f"candidates has a node twice. {AGAIN}",
+    "parents": f"candidates has a node whose parent is missing or counts less. {AGAIN}",
+    "sums": f"candidates has a node that counts less than its children together. {AGAIN}",
+}
+"""What is said of rows that are no counts of a tree; no value of them is quoted."""
+
+
+def candidate_tree(
+    candidates: object,
+    hierarchy: Hierarchy,
+    dialect: Dialect | None,
+    types: tuple[str, ...],
+    *,
+    columns: tuple[str, ...],
+    band: int,
+    fingerprint: str,
+) -> CountTree:
+    """The tree of the result of a statement with a fingerprint. Private.
+
+    Raises ColumnError for missing columns, and SourceError for a result of another plan, for one
+    that lacks rows, and for rows that are no counts of a tree at or above the band.
+    """
+    table = candidate_columns(candidates, columns)
+    level, n, nodes = (whole_numbers(table[name], name) for name in ("level", "n", "nodes"))
+    if not table.num_rows:
+        raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
+    if pc.unique(table["plan"].cast(pa.string())).to_pylist() != [fingerprint]:
+        raise SourceError(
+            "candidates belongs to another plan: pass the plan that came with the statement, or "
+            "run the statement of this plan."
+        )
+    if (nodes != table.num_rows).any():
+        raise SourceError(
+            "candidates has not as many rows as the statement returned: it was cut, filtered or "
+            f"joined. {AGAIN}"
+        )
+    if (level < 0).any() or (level > hierarchy.height).any():
+        raise SourceError(f"candidates has levels outside 0 to {hierarchy.height}. {AGAIN}")
+    if (level == 0).sum() != 1:
+        raise SourceError(f"candidates has not exactly one row of level 0, the root. {AGAIN}")
+    if (n[level > 0] < band).any() or (n < 0).any():
+        raise SourceError(f"candidates has counts below the plan's band, {band}. {AGAIN}")
+    if (n > MOST).any():
+        raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
+    names = [name for name in columns if name not in ("level", "n", "plan", "nodes")]
+    given = {"level": level, "n": n, **{name: texts(table[name]) for name in names}}
+    rows = in_preorder(pa.table(given), hierarchy, dialect, types)
+    return CountTree.from_preorder(
+        level=rows["level"].cast(pa.int64()).to_numpy(),
+        count=rows["n"].cast(pa.int64()).to_numpy(),
+        keys=tuple(rows[name] for name in names),
+    )
+
+
+def _parsed(keys: Keys) -> str:
+    """CTEs: ``given`` with t1, t2, ... and ``nodes`` with DuckDB's keys k1, k2, ... beside them."""
+    names = [f"t{i}" for i in range(1, keys.width + 1)]
+    texts = tuple(f"CAST({name} AS VARCHAR)" for name in names)
+    levels = range(1, keys.hierarchy.height + 1)
+    by_level = [keys.key_of_text(level, texts) for level in levels]
+    keyed = []
+    for i in range(keys.width):
+        cases = " ".join(
+            f"WHEN {level} THEN {sql[i]}" for level, sql in zip(levels, by_level, strict=True)
+        )
+        keyed.append(f"CASE level {cases} END AS k{i + 1}")
+    return (
+        f"given AS (SELECT CAST(level AS BIGINT) AS level, CAST(n AS BIGINT) AS n, "
+        f"{', '.join(names)} FROM {identifier(_duck.VIEW)}), "
+        f"nodes AS (SELECT level, n, {', '.join(names)}, {', '.join(keyed)} FROM given)"
+    )
+
+
+def _preorder_sql(keys: Keys) -> str:
+    h = keys.hierarchy
+    names = tuple(f"k{i}" for i in range(1, keys.width + 1))
+    selects = []
+    for level in range(1, h.height + 1):
+        texts = h.texts(level, names, keys.types_of_keys)
+        columns = [f"{level} AS level", "n"]
+        columns += [f"{sql} AS s{i}" for i, sql in enumerate(h.preorder(level, names), 1)]
+        columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]
+        selects.append(f"SELECT {', '.join(columns)} FROM nodes WHERE level = {level}")
+    sorts = len(h.preorder(1, names))
+    nulls = [f"NULL AS s{i}" for i in range(1, sorts + 1)]
+    nulls += [f"NULL AS t{i}" for i in range(1, keys.width + 1)]
+    root = f"SELECT 0 AS level, n, {', '.join(nulls)} FROM nodes WHERE level = 0"
+    shown = ", ".join(f"t{i}" for i in range(1, keys.width + 1))
+    return (
+        f"WITH {_parsed(keys)} SELECT level, n, {shown} FROM "
+        f"({' UNION ALL '.join([*selects, root])}) ORDER BY {h.order_by()}"
+    )
+
+
+def _wrong_sql(keys: Keys) -> str:
+    """One row: how many rows break each rule."""
+    h = keys.hierarchy
+    names = tuple(f"k{i}" for i in range(1, keys.width + 1))
+    bad, parents = [], []
+    for level in range(1, h.height + 1):
+        own = names[: len(h.coarser(level, names))]
+        for i, name in enumerate(own, 1):
+            first = level == 1 or h.kind == "columns"
+            none = f"t{i} IS NOT NULL" if first else "true"
+            member = f"NOT coalesce({keys.level_of_key(level, name)}, false)"
+            bad.append(
+                f"level = {level} AND CASE WHEN {name} IS NULL THEN {none} ELSE {member} END"
+            )
+        bad += [f"level = {level} AND t{i} IS NOT NULL" for i in _beyond(own, names)]
+        above = h.coarser(level - 1, names) if level > 1 else ()
+        cast = [f"CAST({sql} AS VARCHAR) AS p{i}" for i, sql in enumerate(above, 1)]
+        cast += [f"CAST(NULL AS VARCHAR) AS p{i}" for i in _beyond(above, names)]
+        cast += [f"CAST({name} AS VARCHAR) AS q{i}" for i, name in enumerate(names, 1)]
+        parents.append(f"SELECT level, n, {', '.join(cast)} FROM nodes WHERE level = {level}")
+    bad += [f"level = 0 AND t{i} IS NOT NULL" for i in range(1, len(names) + 1)]
+    root = [f"CAST(NULL AS VARCHAR) AS {c}{i}" for c in "pq" for i in range(1, len(names) + 1)]
+    parents.append(f"SELECT level, n, {', '.join(root)} FROM nodes WHERE level = 0")
+    same = " AND ".join(f"a.p{i} IS NOT DISTINCT FROM b.q{i}" for i in range(1, len(names) + 1))
+    q, p = (", ".join(f"{c}{i}" for i in range(1, len(names) + 1)) for c in "qp")
+    return (
+        f"WITH {_parsed(keys)}, tree AS ({' UNION ALL '.join(parents)}), "
+        f"sums AS (SELECT level, {p}, sum(n) AS below FROM tree WHERE level > 0 "
+        f"GROUP BY level, {p}) "
+        f"SELECT (SELECT count(*) FROM nodes WHERE {' OR '.join(f'({b})' for b in bad)}) AS keys, "
+        f"(SELECT count(*) FROM (SELECT count(*) AS c FROM tree GROUP BY level, {q}) WHERE c > 1) "
+        "AS repeated, "
+        f"(SELECT count(*) FROM tree AS a LEFT JOIN tree AS b ON b.level = a.level - 1 AND {same} "
+        "WHERE a.level > 0 AND (b.n IS NULL OR a.n > b.n)) AS parents, "
+        f"(SELECT count(*) FROM sums AS a JOIN tree AS b ON b.level = a.level - 1 AND {same} "
+        "WHERE a.below > b.n) AS sums"
+    )
+
+
+def _beyond(some: tuple[str, ...], names: tuple[str, ...]) -> range:
+    return range(len(some) + 1, len(names) + 1)

@@ -1,0 +1,239 @@
+"""The rollup as one SQL statement in a dialect that is not DuckDB's: the same CTEs, the same nodes.
+
+Pure text, beside ``rollup_sql``. It returns ``level, n, t1, t2, ...`` in any order; the driver puts
+the rows into preorder (``sources.candidates``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from dpframe.budget import PrivacyUnit
+from dpframe.dialects import REAL, WHOLE, Dialect
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.portable import Keys
+from dpframe.hierarchy.portable_kinds import portable_keys
+from dpframe.sources.weights import most
+from dpframe.tree import ListedNodes
+
+
+def portable_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    dialect: Dialect,
+    *,
+    band: int,
+    types: tuple[str, ...],
+    seed: int,
+    user_type: str | None,
+    weight_type: str | None,
+    view: str,
+    only: ListedNodes | None = None,
+    extra: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> str:
+    """The statement; ``types`` are canonical names, ``extra`` more columns of the result, and
+    ``names`` what the view calls the columns, if not by their names.
+
+    Keys come as texts, so that no client reads them as floating-point numbers.
+    """
+    keys = portable_keys(hierarchy, dialect, types)
+    parts = [
+        _source(keys, unit, user_type, weight_type, view, names or {}),
+        *(_user_leaves(keys, unit, seed) if unit.user is not None else _plain_leaves(keys, unit)),
+        *_nodes(keys),
+    ]
+    own = [f"t{i}" for i in range(1, keys.width + 1)]
+    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in own)
+    more = "".join(f", {sql} AS {name}" for name, sql in (extra or {}).items())
+    return (
+        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts}{more} FROM candidates "
+        f"WHERE (n >= {band} OR level = 0){_listed(keys, own, only)}"
+    )
+
+
+LISTED = 2_000
+"""Listed nodes that a statement spells out."""
+
+
+def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
+    """A condition that keeps the listed nodes of a short list, to save the transport of others."""
+    if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
+        return ""
+    columns = [column.cast("string").to_pylist() for column in only.keys]
+    if any("\n" in (text or "") for column in columns for text in column):
+        return ""  # nodes are compared by their texts in lines
+    d, mark, none = keys.dialect, "'='", "'!'"
+    own = [f"coalesce({d.joined(mark, d.cast_text(name))}, {none})" for name in names]
+    listed = [
+        "\n".join([str(level), *("!" if t is None else f"={keys.wire(t)}" for t in texts)])
+        for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
+    ]
+    node = d.joined(d.cast_text("level"), *(p for sql in own for p in (d.literal("\n"), sql)))
+    return f" AND {node} IN ({', '.join(map(d.literal, listed))})"
+
+
+def _source(
+    keys: Keys,
+    unit: PrivacyUnit,
+    user_type: str | None,
+    weight_type: str | None,
+    view: str,
+    names: Mapping[str, str],
+) -> str:
+    d = keys.dialect
+
+    def read(column: str, kind: str) -> str:
+        return d.declared(d.identifier(names.get(column, column)), kind)
+
+    columns = list(map(read, keys.hierarchy.source_columns, keys.types))
+    chosen = [f"{sql} AS c{i}" for i, sql in enumerate(keys.values(columns))]
+    if unit.user is not None:
+        kind = user_type or "VARCHAR"
+        chosen.append(f"{_user(d, read(unit.user, kind), kind)} AS u")
+    if unit.weight is not None:
+        kind = weight_type or "VARCHAR"
+        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, most(unit))} AS w")
+    return f"source AS (SELECT {', '.join(chosen)} FROM {view})"
+
+
+def _user(d: Dialect, column: str, kind: str) -> str:
+    """A text for every user, with a mark before it; NULL ids are one user."""
+    return f"coalesce({d.joined(chr(39) + '=' + chr(39), f'({d.identity(column, kind)})')}, '!')"
+
+
+DIGITS = "[0-9]+([.]0*)?"
+"""Text of a whole number that is not negative."""
+
+
+def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
+    """Whole numbers from 1 to ``most``; larger ones are ``most``, what is none is 0."""
+    number, text = column, d.text(column, kind)
+    whole = f"{column} >= 1"
+    if kind == "VARCHAR":
+        number = d.parsed_real(f"CASE WHEN {d.matches(text, DIGITS)} THEN {text} END")
+        whole = f"{number} >= 1"
+    elif kind in REAL:
+        finite = f"NOT {d.is_nan(column)} AND {column} <= {d.real(sys.float_info.max)}"
+        whole = f"{finite} AND {whole} AND {d.is_integral(column)}"
+    elif kind not in WHOLE:  # a decimal, of which engines round what they compare
+        whole = f"{whole} AND {d.matches(d.cast_text(column), DIGITS)}"
+    return (
+        f"CASE WHEN {whole} THEN CASE WHEN {number} >= {most} THEN {d.whole(str(most))} "
+        f"ELSE {d.whole(number)} END ELSE {d.whole('0')} END"
+    )
+
+
+def _names(keys: Keys) -> list[str]:
+    return [f"k{i}" for i in range(1, keys.width + 1)]
+
+
+def _keyed(keys: Keys, rows: str, kept: str, where: str = "") -> str:
+    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
+    query, wanted = f"SELECT * FROM {rows}{where}", _names(keys)
+    for step in keys.steps():
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"SELECT step.*, {added} FROM {keys.dialect.rows(query)}"
+    dropped = ""
+    if keys.hierarchy.on_invalid == "drop":
+        dropped = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in wanted)
+    select = ", ".join([*wanted, kept] if kept else wanted)
+    return f"SELECT {select} FROM {keys.dialect.rows(query)}{dropped}"
+
+
+def _sum(keys: Keys, column: str) -> str:
+    return keys.dialect.whole(f"sum({column})")
+
+
+def _plain_leaves(keys: Keys, unit: PrivacyUnit) -> list[str]:
+    weighted = unit.weight is not None
+    where = " WHERE w > 0" if weighted else ""
+    names = ", ".join(_names(keys))
+    n = _sum(keys, "w") if weighted else "count(*)"
+    if keys.reads_text:  # equal texts first: each is read once
+        return [
+            f"texts AS (SELECT c0, {n} AS n FROM source{where} GROUP BY c0)",
+            f"keyed AS ({_keyed(keys, 'texts', 'n')})",
+            f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n FROM keyed GROUP BY {names})",
+        ]
+    return [
+        f"keyed AS ({_keyed(keys, 'source', 'w' if weighted else '', where)})",
+        f"leaves AS (SELECT {names}, {n} AS n FROM keyed GROUP BY {names})",
+    ]
+
+
+def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
+    """Counts in which one user weighs what the unit allows, whatever their number of rows."""
+    names = ", ".join(_names(keys))
+    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
+    return [
+        *bounded,
+        f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n FROM bounded GROUP BY {names})",
+    ]
+
+
+def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
+    """As in ``rollup_sql``: ``grid`` units a user, rounded with one random offset of their own."""
+    d, names = keys.dialect, ", ".join(_names(keys))
+    order = ", ".join(f"{name} ASC NULLS LAST" for name in _names(keys))
+    if keys.reads_text:
+        pairs = [
+            "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
+            f"keyed AS ({_keyed(keys, 'texts', 'u, m')})",
+            f"pairs AS (SELECT u, {names}, {_sum(keys, 'm')} AS m FROM keyed GROUP BY u, {names})",
+        ]
+    else:
+        pairs = [
+            f"keyed AS ({_keyed(keys, 'source', 'u')})",
+            f"pairs AS (SELECT u, {names}, count(*) AS m FROM keyed GROUP BY u, {names})",
+        ]
+    upto = d.whole(
+        f"sum(m) OVER (PARTITION BY u ORDER BY {order} "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    )
+    total = d.whole("sum(m) OVER (PARTITION BY u)")
+    units = [d.quotient(f"({grid} * {cut} + h)", "total") for cut in ("upto", "(upto - m)")]
+    offset = d.remainder(d.hashed(["u"], seed), "total")
+    return [
+        *pairs,
+        f"running AS (SELECT u, {names}, m, {upto} AS upto, {total} AS total FROM pairs)",
+        f"offsets AS (SELECT {names}, m, upto, total, {offset} AS h FROM running)",
+        f"bounded AS (SELECT {names}, {units[0]} - {units[1]} AS n FROM offsets)",
+    ]
+
+
+def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
+    """As in ``rollup_sql``: rows ranked by a hash of user, number among equals, key and seed."""
+    d, names = keys.dialect, ", ".join(_names(keys))
+    order = ", ".join(f"{name} ASC NULLS LAST" for name in _names(keys))
+    mark, none = "'='", "'!'"
+    marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in _names(keys)]
+    spaced = [part for text in marked for part in ("'\t'", text)]
+    h = d.hashed(["u", "'\t'", d.cast_text("i"), *spaced], seed)
+    return [
+        f"keyed AS ({_keyed(keys, 'source', 'u')})",
+        f"numbered AS (SELECT u, {names}, "
+        f"row_number() OVER (PARTITION BY u, {names} ORDER BY u) - 1 AS i FROM keyed)",
+        f"hashes AS (SELECT u, {names}, i, {h} AS h FROM numbered)",
+        f"ranked AS (SELECT {names}, "
+        f"row_number() OVER (PARTITION BY u ORDER BY h, {order}, i) AS place FROM hashes)",
+        f"bounded AS (SELECT {names}, 1 AS n FROM ranked WHERE place <= {unit.max_contributions})",
+    ]
+
+
+def _nodes(keys: Keys) -> list[str]:
+    """Every leaf at each of its levels, then counted: the leaves are computed once, and so is each
+    level, where engines would compute a chain of CTEs again and again."""
+    d, height = keys.dialect, keys.hierarchy.height
+    names, texts = ", ".join(_names(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
+    depth = keys.depth() or str(height)
+    shown = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.at_level(), texts, strict=True))
+    none = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.nothing(), texts, strict=True))
+    return [
+        f"deep AS (SELECT {names}, n, {d.small(depth)} AS d FROM leaves)",
+        f"nodes AS (SELECT level, {shown}, n FROM {d.with_levels('deep', 'd', height)}\n"
+        f"UNION ALL SELECT 0 AS level, {none}, {d.whole('0')} AS n)",
+        f"candidates AS (SELECT level, {', '.join(texts)}, {_sum(keys, 'n')} AS n "
+        f"FROM nodes GROUP BY level, {', '.join(texts)})",
+    ]

@@ -1,0 +1,239 @@
+"""Spark DataFrames, classic and Connect, as relations that statements of Spark SQL run on.
+
+The cluster counts. A statement reads the frame through a temporary view whose name nobody else
+uses, and only what it returns comes to the driver, as Arrow. What Spark says about a row never
+leaves this file. Nothing here loads pyspark: whoever has a frame has loaded it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from dpframe.errors import ColumnError, DpframeError, SourceError
+from dpframe.sources.columns import require
+
+PARTITIONS = 200
+"""Spark's own default for ``spark.sql.shuffle.partitions``, for sessions that hold no number."""
+
+TYPES = {
+    "StringType": "VARCHAR",
+    "VarcharType": "VARCHAR",
+    "CharType": "VARCHAR",
+    "BooleanType": "BOOLEAN",
+    "ByteType": "TINYINT",
+    "ShortType": "SMALLINT",
+    "IntegerType": "INTEGER",
+    "LongType": "BIGINT",
+    "FloatType": "FLOAT",
+    "DoubleType": "DOUBLE",
+    "DateType": "DATE",
+    "TimestampType": "TIMESTAMP WITH TIME ZONE",
+    "TimestampNTZType": "TIMESTAMP",
+    "NullType": "VARCHAR",
+}
+"""Spark's types under the names that hierarchies know them by; decimals carry their digits."""
+
+READ = "text, numbers, booleans, dates and timestamps"
+
+OTHER_VERSION = "the workers have another version of dpframe"
+
+T = TypeVar("T")
+
+
+def is_spark(source: object) -> bool:
+    """Whether this is a DataFrame of Spark, without loading pyspark."""
+    kind = type(source)
+    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
+
+
+class SparkFrame:
+    """A DataFrame under a temporary view; used in a ``with`` block, which drops the view.
+
+    ``columns`` are all names of the frame, ``types`` those of the wanted columns in their order,
+    as DuckDB would name them.
+    """
+
+    def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
+        self._frame, self.view = frame, f"dpframe_{uuid.uuid4().hex}"
+        check_running(frame)
+        if withheld(lambda: frame.isStreaming):
+            raise SourceError(
+                "a streaming DataFrame has no end and cannot be counted: write it to a table, or "
+                "count its batches in foreachBatch, each with a budget of its own."
+            )
+        fields = withheld(lambda: list(frame.schema.fields))
+        self.columns = tuple(str(field.name) for field in fields)
+        require(wanted, self.columns)
+        self._kinds = {field.name: field.dataType for field in fields if field.name in wanted}
+        self.types = {name: duckdb_type(name, self._kinds[name]) for name in wanted}
+        self.names = {name: f"x{i}" for i, name in enumerate(self.types)}
+
+    def __enter__(self) -> SparkFrame:
+        withheld(lambda: self.chosen().createOrReplaceTempView(self.view))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        catalog = self._frame.sparkSession.catalog
+        with suppress(SourceError):  # if the session is gone, so are its views
+            for name in (self.view, f"{self.view}_rows", f"{self.view}_listed"):
+                withheld(partial(catalog.dropTempView, name))
+
+    def chosen(self, user: str | None = None) -> Any:
+        """The wanted columns as ``names`` calls them, and a ``user`` once more as ``u``."""
+        columns = [self._column(name).alias(other) for name, other in self.names.items()]
+        users = [] if user is None else [self._identity(user).alias("u")]
+        return self._frame.select([*columns, *users])
+
+    def _column(self, name: str) -> Any:
+        """A column of the frame; texts as UTF-8 that is compared by its bytes."""
+        from pyspark.sql import functions as F
+
+        plain = F.col("`" + name.replace("`", "``") + "`")
+        if self.types[name] != "VARCHAR":
+            return plain
+        kind = self._kinds[name]
+        if type(kind).__name__ != "StringType":  # of declared length, or void
+            plain = plain.cast("string")
+        if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+            plain = F.collate(plain, "UTF8_BINARY")
+        return F.make_valid_utf8(plain)
+
+    def _identity(self, name: str) -> Any:
+        """The same ids, none of which DuckDB would take for another: it holds fewer times."""
+        from pyspark.sql import functions as F
+
+        column, kind = self._column(name), self.types[name]
+        if kind == "TIMESTAMP WITH TIME ZONE":
+            return F.unix_micros(column)
+        return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
+
+    def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:
+        """The rows of a statement of Spark SQL; with ``only`` those in a public table, where
+        NULL equals NULL and all columns but ``level`` are text."""
+        session = self._frame.sparkSession
+        if only is None:
+            return fetched(lambda: session.sql(statement))
+        same = " AND ".join(
+            f"CAST(r.{name} AS STRING) <=> l.{name}" for name in only.column_names[1:]
+        )
+        listed = (
+            f"SELECT r.* FROM {self.view}_rows r LEFT SEMI JOIN {self.view}_listed l "
+            f"ON r.level = l.level AND {same}"
+        )
+
+        def asked() -> Any:
+            session.createDataFrame(only).createOrReplaceTempView(f"{self.view}_listed")
+            session.sql(statement).createOrReplaceTempView(f"{self.view}_rows")
+            return session.sql(listed)
+
+        return fetched(asked)
+
+
+def fetched(ask: Callable[[], Any]) -> pa.Table:
+    """The rows of the frame that ``ask`` makes."""
+    with _quiet():
+        return withheld(lambda: ask().toArrow())
+
+
+def duckdb_type(column: str, kind: Any) -> str:
+    """DuckDB's name for a type of Spark; ColumnError for one that statements cannot read."""
+    name = type(kind).__name__
+    if name == "DecimalType":
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if name not in TYPES:
+        shown = name.removesuffix("Type").upper()
+        raise ColumnError(
+            f"column {column!r} has type {shown}; of a Spark DataFrame dpframe reads {READ}. "
+            "Cast the column, or take out of it what you want to count by."
+        )
+    return TYPES[name]
+
+
+def shuffle_partitions(frame: Any) -> int:
+    """How many partitions the session shuffles into: a setting, whatever the data are."""
+    text = ""
+    with suppress(SourceError):  # a stopped session: what is stored can still be replayed
+        text = withheld(lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    return int(text) if str(text).isdecimal() and int(text) > 0 else PARTITIONS
+
+
+def check_running(frame: Any) -> None:
+    """Raise SourceError for a frame of a session that has stopped."""
+    session = frame.sparkSession
+    if hasattr(session, "is_stopped"):
+        stopped = bool(session.is_stopped)
+    else:
+        stopped = session.sparkContext._jsc is None
+    if stopped:
+        raise SourceError(
+            "the Spark session of the DataFrame has stopped: start one "
+            "(SparkSession.builder.getOrCreate()) and make the DataFrame again."
+        )
+
+
+def withheld(call: Callable[[], T]) -> T:
+    """Run a call; Spark's errors become one that quotes nothing."""
+    try:
+        with _unlogged():
+            return call()
+    except DpframeError:
+        raise
+    except Exception as error:
+        failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+        if "No module named 'dpframe'" in str(error):
+            failed = (
+                "failed: the Python of Spark's workers has no dpframe. Install it there, or name "
+                "one that has it in PYSPARK_PYTHON before the session starts"
+            )
+        elif OTHER_VERSION in str(error):
+            failed = f"failed: {OTHER_VERSION} than the driver. Install the same one there"
+    # outside of every handler: no traceback or context holds the original
+    raise SourceError(f"reading the Spark DataFrame {failed}.")
+
+
+class _Others(logging.Filter):
+    """Lets pass what other threads log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread
+
+
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+"""In which pyspark, in this process, writes down what failed, with the value at which it did."""
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    from pyspark.logger import PySparkLogger
+
+    names = [name for name in LOGGERS if name in sys.modules or "." not in name]
+    loggers, others = [PySparkLogger.getLogger(name) for name in names], _Others()
+    for logger in loggers:
+        logger.addFilter(others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(others)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what pyspark says about versions of pandas, which is not used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield

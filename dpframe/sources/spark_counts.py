@@ -1,0 +1,74 @@
+"""The rollup counted by Spark: one statement there, the nodes at or above the band here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from dpframe.budget import PrivacyUnit
+from dpframe.dialects import SPARK
+from dpframe.hierarchy import Hierarchy
+from dpframe.noise import random_seed
+from dpframe.sources.candidates import in_preorder
+from dpframe.sources.keys import check_key_types
+from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.spark import SparkFrame
+from dpframe.sources.weights import check_weight_type
+from dpframe.tree import ListedNodes
+
+FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+def counted_by_spark(
+    frame: Any,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    listed: ListedNodes | None = None,
+) -> pa.Table:
+    """The rows that ``rollup_sql`` gives in DuckDB: level, n, keys, in preorder. Private."""
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    source = SparkFrame(frame, tuple(dict.fromkeys([*hierarchy.source_columns, *beside])))
+    read = tuple(source.types[column] for column in hierarchy.source_columns)
+    hierarchy.check_types(read)
+    if unit.weight is not None:
+        check_weight_type(unit.weight, source.types[unit.weight])
+    if listed is not None:
+        check_key_types(listed, hierarchy, read)
+    with source:
+        statement = rollup_sql(
+            hierarchy,
+            unit,
+            band=band,
+            types=read,
+            seed=random_seed(),
+            user_type=source.types[unit.user] if unit.user is not None else None,
+            weight_type=source.types[unit.weight] if unit.weight is not None else None,
+            view=source.view,
+            dialect=SPARK,
+            names=source.names,
+        )
+        table = source.query(statement, only=_listed(listed, hierarchy, read))
+    return in_preorder(table, hierarchy, SPARK, read, own=True)
+
+
+def _listed(
+    listed: ListedNodes | None, hierarchy: Hierarchy, types: tuple[str, ...]
+) -> pa.Table | None:
+    """Listed nodes as the statement writes them: level, t1, ...; None to let all nodes travel.
+
+    Fractions, which Spark writes in its own way, are not looked for there.
+    """
+    if listed is None or any(kind.split("(")[0] in FRACTIONS for kind in types):
+        return None
+    columns = [column.cast(pa.large_string()) for column in listed.keys]
+    if hierarchy.kind == "ip":
+        columns = [pa.array(map(_digits, column.to_pylist()), pa.string()) for column in columns]
+    names = [f"t{i}" for i in range(1, len(columns) + 1)]
+    return pa.table([pa.array(listed.level), *columns], names=["level", *names])
+
+
+def _digits(address: str | None) -> str | None:
+    return None if address is None else f"{int(address):032x}"

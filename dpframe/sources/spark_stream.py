@@ -1,0 +1,269 @@
+"""Streams on Spark: sketches of partitions, made by the workers and merged.
+
+Rows are shuffled by a hash of the record, or of the user, into as many partitions as the session
+shuffles into, sorted within each, and sketched by the Python of the workers, which needs dpframe.
+
+*Why neighbours stay neighbours.* The release of merged sketches protects a record that enters one
+sketch, where the order of the other records does not depend on it (``merged_streaming``).
+
+* Which partition: ``pmod(hash(record), partitions)``, a function of the record alone. Cutting by
+  position would move rows of every partition after the record.
+* Which order: a shuffle delivers rows as its tasks finish, and again otherwise when a task is
+  retried. So the rows of a partition are sorted, by a hash of the record and then by all its
+  columns: a total order on records, in which one more is put in somewhere and no two others change
+  places. Rows that compare as equal have equal keys. Users are sorted by their id, and a user's
+  rows are sampled and sorted by a function of that user and the seed, so one user more is
+  put in as a block.
+* Which sketch: a worker begins a new one wherever the number of the partition, a column, changes.
+  It does not matter how Spark deals partitions to tasks, as long as each goes to one.
+* Retries: what a worker returns is a function of its rows, and of the seed that the driver drew.
+  A source whose rows change when they are read again (``rand()``) is no table, and not protected.
+
+*What travels.* Of a sum, the workers' counters are added by Spark, and those at or above the band
+go to the driver: no noise lifts others over the threshold. Of a bounded merge, at most ``counters``
+for each level and partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe._duck import Relation, one_task, register, together
+from dpframe._version import __version__
+from dpframe.budget import PrivacyUnit
+from dpframe.errors import SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.noise import random_seed
+from dpframe.partition_plan import PartitionPlan
+from dpframe.sketches import MergedSketch, MisraGries, SketchState
+from dpframe.sketches._state import ordered
+from dpframe.sketches.merging import merged
+from dpframe.sources.frames import arrow_table
+from dpframe.sources.relations import canonical
+from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetched
+from dpframe.sources.stream import feed
+from dpframe.sources.stream_sql import users_sql
+from dpframe.sources.user_stream import UserSketches
+
+COUNTED = pa.schema(
+    {"part": pa.int32(), "level": pa.int32(), "key": pa.binary(), "value": pa.int64()}
+)
+COUNTED_SQL = "part int, level int, key binary, value long"
+"""What workers return: positive counters, with the number of their partition and level."""
+
+HELD_ROWS = 1_000_000
+HELD_BYTES = 2**28
+"""Rows that a worker holds at a time, about; of users at least one user's."""
+
+
+def partitioned_states(frame: Any, plan: PartitionPlan) -> tuple[SketchState, ...]:
+    """What the merged sketches of all levels hold after a DataFrame. Private."""
+    from pyspark.sql import functions as F
+
+    hierarchy, user = plan.hierarchy, plan.unit.user
+    wanted = tuple(dict.fromkeys([*hierarchy.source_columns, *([user] if user else [])]))
+    source = SparkFrame(frame, wanted)
+    hierarchy.check_types(tuple(source.types[c] for c in hierarchy.source_columns))
+    columns = [source.names[c] for c in hierarchy.source_columns]
+    unit = columns if user is None else ["u"]
+    read = columns if user is None else [*columns, "u"]
+    worker = Worker(
+        hierarchy=hierarchy,
+        unit=plan.unit,
+        counters=plan.counters,
+        by_sets=plan.by_user_sets,
+        seed=random_seed(),
+        version=__version__,
+    )
+
+    def asked() -> Any:
+        rows = source.chosen(user).repartition(plan.partitions, *unit)
+        part = F.expr(f"pmod(hash({', '.join(unit)}), {plan.partitions})").alias("part")
+        hashed = rows.select(part, F.xxhash64(*unit).alias("hashed"), *read)
+        first = ["part", "hashed", *unit] if user is None else ["part", *unit]
+        counted = hashed.sortWithinPartitions(*first).mapInArrow(worker, COUNTED_SQL)
+        if plan.method == "bounded":
+            return counted
+        added = counted.groupBy("level", "key").agg(F.sum("value").alias("value"))
+        return added.where(F.col("value") >= plan.band)
+
+    table = fetched(asked)
+    return _summed(table, plan) if plan.method == "sum" else _bounded(table, plan)
+
+
+def _summed(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
+    """The counters of a sum that reach the band, as its sketches would hold them."""
+    levels = [_level(table, level) for level in range(1, plan.hierarchy.height + 1)]
+    return tuple(
+        SketchState(
+            counters=plan.counters,
+            kind="text" if len(keys) else None,
+            keys=keys,
+            counts=counts,
+            lattice=plan.counters + 1,
+            decrements=0,  # not known, and not released
+            total=int(counts.sum()),
+        )
+        for keys, counts in levels
+    )
+
+
+def _bounded(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
+    """Sketches of users merged in the order of their partitions, which the data do not decide."""
+    different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
+    if different != table.num_rows:  # as where a session has a function "hash" of its own
+        raise SourceError("rows of one partition reached several workers.")
+    parts = np.asarray(table["part"].to_numpy())
+    of = {int(part): table.filter(pa.array(parts == part)) for part in np.unique(parts)}
+    return tuple(
+        merged(
+            _one(of.get(part, table[:0]), level, plan) for part in range(plan.partitions)
+        )._state()
+        for level in range(1, plan.hierarchy.height + 1)
+    )
+
+
+def _one(table: pa.Table, level: int, plan: PartitionPlan) -> MergedSketch:
+    keys, counts = _level(table, level)
+    state = SketchState(
+        counters=plan.counters,
+        kind="text" if len(keys) else None,
+        keys=keys,
+        counts=counts,
+        decrements=0,
+        total=int(counts.sum()),
+    )
+    return MergedSketch._made(
+        state, counters=plan.counters, sketches=1, method="bounded", unit="user"
+    )
+
+
+def _level(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
+    rows = table.filter(pa.array(table["level"].to_numpy() == level)).combine_chunks()
+    keys = rows["key"].cast(pa.large_string())
+    whole = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    return ordered(whole, rows["value"].to_numpy().astype(np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """What a worker does with the batches of a task: part, hash, columns of the hierarchy, user."""
+
+    hierarchy: Hierarchy
+    unit: PrivacyUnit
+    counters: int
+    by_sets: bool
+    seed: int
+    version: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.version != __version__:  # the receipt states facts of the driver's
+            raise SourceError(OTHER_VERSION)
+        with one_task():
+            yield from self._sketched(batches)
+
+    def _sketched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, sketches = -1, None
+        for rows in _held(batches, whole_users=self.unit.user is not None):
+            here = rows.column(0)[0].as_py()
+            if sketches is None or here != part:
+                if sketches is not None:
+                    yield self._counted(part, sketches)
+                part, sketches = here, self._new()
+            self._feed(sketches, pa.Table.from_batches([rows]).select(rows.schema.names[2:]))
+        if sketches is not None:
+            yield self._counted(part, sketches)
+
+    def _new(self) -> list[MisraGries] | UserSketches:
+        height = self.hierarchy.height
+        if self.unit.user is None:
+            return [MisraGries(self.counters) for _ in range(height)]
+        return UserSketches(height, self.counters, self.unit, by_sets=self.by_sets)
+
+    def _feed(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
+        names = [*self.hierarchy.source_columns, *([self._user()] if self.unit.user else [])]
+        table = arrow_table(rows.rename_columns(names), names)
+        with register(table, "a partition") as relation:
+            if isinstance(sketches, UserSketches):
+                sketches.update(relation.batches(self._users(relation)))
+            else:
+                feed(sketches, relation, self.hierarchy)
+
+    def _user(self) -> str:
+        """A name for the column of users, which can be one of the hierarchy's, too."""
+        name, taken = "u", {column.lower() for column in self.hierarchy.source_columns}
+        while name in taken:
+            name += "u"
+        return name
+
+    def _users(self, relation: Relation) -> str:
+        types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        return users_sql(
+            self.hierarchy,
+            replace(self.unit, user=self._user()),
+            types=tuple(types[c] for c in self.hierarchy.source_columns),
+            user_type=types[self._user()],
+            seed=self.seed,
+        )
+
+    def _counted(self, part: int, sketches: list[MisraGries] | UserSketches) -> pa.RecordBatch:
+        """The positive counters of all levels; of records after Algorithm 3."""
+        if isinstance(sketches, UserSketches):
+            states = sketches.states()
+        else:
+            states = tuple(sketch._state() for sketch in sketches)
+        levels, keys, values = [], [], []
+        for number, state in enumerate(states, 1):
+            held, counts = (state if self.by_sets else state.post_processed()).positive()
+            levels.append(np.full(len(counts), number, np.int32))
+            keys.append(held.cast(pa.large_string()))
+            values.append(counts)
+        level = np.concatenate(levels)
+        key = pa.concat_arrays(keys).cast(pa.large_binary()).cast(pa.binary())
+        value = np.concatenate(values)
+        parts = np.full(len(level), part, np.int32)
+        return pa.RecordBatch.from_arrays(
+            [pa.array(parts), pa.array(level), key, pa.array(value)], schema=COUNTED
+        )
+
+
+def _held(batches: Iterator[pa.RecordBatch], *, whole_users: bool) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger batches of one partition, which end with a user's last row."""
+    held: list[pa.RecordBatch] = []
+    number = size = 0
+    for batch in batches:
+        for rows in _of_one_part(batch):
+            if held and held[-1].column(0)[-1].as_py() != rows.column(0)[0].as_py():
+                yield together(held)
+                held, number, size = [], 0, 0
+            if number + rows.num_rows >= HELD_ROWS or size + rows.nbytes >= HELD_BYTES:
+                end = _last_user(rows) if whole_users else rows.num_rows
+                if end:
+                    yield together([*held, rows.slice(0, end)])
+                    held, number, size, rows = [], 0, 0, rows.slice(end)
+            if rows.num_rows:
+                held.append(rows)
+                number, size = number + rows.num_rows, size + rows.nbytes
+    if held:
+        yield together(held)
+
+
+def _of_one_part(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    ends = [*(np.flatnonzero(np.diff(batch.column(0).to_numpy())) + 1), batch.num_rows]
+    start = 0
+    for end in ends:
+        if end > start:
+            yield batch.slice(start, int(end) - start)
+        start = int(end)
+
+
+def _last_user(rows: pa.RecordBatch) -> int:
+    """Where the rows of the last user begin, or of the last few users of one hash."""
+    hashed = rows.column(1).to_numpy()
+    others = np.flatnonzero(hashed != hashed[-1])
+    return int(others[-1]) + 1 if len(others) else 0

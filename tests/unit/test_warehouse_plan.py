@@ -1,0 +1,412 @@
+"""Candidates of a statement: what is refused, before anything is charged, and what is not."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
+from dpframe.testing import seeded_noise
+from tests.doors import rows
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+FRAME = rows()
+SPECS = (
+    *("ip:ip", "path:path", "columns:year,zip", "domain:host", "code:zip?lengths=1,3,5"),
+    *("date:when", "number:amount?lower=0&upper=50"),
+)
+TYPES = {"year": "BIGINT", "amount": "DOUBLE", "when": "TIMESTAMP", "id": "BIGINT"}
+
+
+def answered(sql: str) -> pd.DataFrame:
+    with duckdb.connect() as con:
+        con.register("visits", FRAME)
+        return con.sql(sql).df()
+
+
+def made(spec: Any = "columns:year,zip", **more: Any) -> Any:
+    return dp.rollup_sql(spec, table="visits", dialect="duckdb", types=TYPES, **BUDGET, **more)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("user", [None, "who"])
+def test_a_statement_and_its_candidates_are_the_release(spec: str, user: str | None) -> None:
+    """With the same noise, the frame of the candidates is that of the rows."""
+    with seeded_noise(3):
+        statement = made(spec, user=user)
+        got = dp.hhh(candidates=answered(statement.sql), plan=statement.plan)
+    with seeded_noise(3):
+        want = dp.hhh(FRAME, spec, user=user, **BUDGET)
+    pd.testing.assert_frame_equal(got, want)
+    assert len(got) > 1
+
+
+def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sample(frac=1, random_state=2)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        shuffled,
+        lambda f: f.rename(columns=str.upper),
+        lambda f: f[f.columns[::-1]].assign(more=1),
+        lambda f: f.astype({"level": "int8", "n": "float64"}),
+        lambda f: f.astype({"n": object}),
+        lambda f: f.astype({"t1": "category"}),
+        lambda f: pa.Table.from_pandas(f),
+        lambda f: pa.table({**f, "t1": pa.array(f["t1"], pa.string_view())}),
+        lambda f: pa.table({**f, "t1": pa.array(f["t1"], pa.string_view()).dictionary_encode()}),
+        lambda f: f.assign(n=[Decimal(f"{n}.00") for n in f["n"]]),
+        lambda f: duckdb.from_df(f),
+        lambda f: f.astype({"t1": object, "t2": object}).where(f.notna(), None),
+    ],
+    ids=[
+        "rows",
+        "case",
+        "columns",
+        "numbers",
+        "objects",
+        "categories",
+        "arrow",
+        "views",
+        "dictionary",
+        "decimals",
+        "relation",
+        "none",
+    ],
+)
+def test_the_form_of_a_result_does_not_matter(form: Callable[[pd.DataFrame], Any]) -> None:
+    """Order of rows and columns, case of names, and types that clients choose."""
+    statement = made()
+    found = answered(statement.sql)
+    with seeded_noise(4):
+        want = dp.hhh(candidates=found, plan=statement.plan)
+    with seeded_noise(4):
+        got = dp.hhh(candidates=form(found), plan=statement.plan)
+    pd.testing.assert_frame_equal(got, want)
+
+
+def changed(column: str, value: object, level: int = 2) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """One row of a level with another value; a root for level 0."""
+
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        out = frame.astype({column: object})
+        out.loc[out["level"].astype(int) == level, column] = value
+        return out
+
+    return change
+
+
+def doubled(frame: pd.DataFrame) -> pd.DataFrame:
+    out = pd.concat([frame, frame[frame["level"] == 2].head(1)])
+    return out.assign(nodes=len(out))
+
+
+def without_parents(frame: pd.DataFrame) -> pd.DataFrame:
+    out = frame[frame["level"] != 1]
+    return out.assign(nodes=len(out))
+
+
+REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
+    (lambda f: f.head(len(f) - 1), "not as many rows as the statement returned"),
+    (lambda f: pd.concat([f, f]), "not as many rows as the statement returned"),
+    (lambda f: f.head(0), "empty"),
+    (lambda f: f.assign(plan="0" * 32), "another plan"),
+    (lambda f: f.assign(plan=None), "another plan"),
+    (changed("plan", "x"), "another plan"),
+    (changed("n", 1), "below the plan's band"),
+    (changed("n", -5, 0), "below the plan's band"),
+    (changed("n", 10**9), "parent is missing or counts less"),
+    (changed("n", 60, 1), "parent is missing or counts less"),
+    (changed("n", None), "no whole numbers in column 'n'"),
+    (changed("n", 60.5), "no whole numbers in column 'n'"),
+    (lambda f: f.assign(n=1e17), "no whole numbers in column 'n'"),
+    (lambda f: f.assign(n=pd.Timestamp(0)), "no whole numbers in column 'n'"),
+    (lambda f: f.assign(level=f["level"] > 0), "no whole numbers in column 'level'"),
+    (lambda f: f.assign(n=2**63 - 1), "counts beyond"),
+    (lambda f: f.assign(t1=b"\xff"), "parent|no nodes"),
+    (lambda f: f.assign(t1=3), "keys of type int64, not text"),
+    (changed("level", 3), "levels outside 0 to 2"),
+    (changed("level", 1, 0), "exactly one row of level 0"),
+    (changed("level", 0, 1), "exactly one row of level 0"),
+    (changed("t1", "1999", 1), "a node twice"),
+    (changed("n", 300), "less than its children together"),
+    (changed("t1", "x", 1), "no nodes of the hierarchy"),
+    (changed("t1", "2000", 0), "no nodes of the hierarchy"),
+    (changed("t2", "x", 1), "no nodes of the hierarchy"),
+    (doubled, "a node twice"),
+    (without_parents, "parent is missing or counts less"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), REFUSED, ids=range(len(REFUSED)))
+def test_what_the_plan_does_not_allow_is_refused(
+    change: Callable[[pd.DataFrame], Any], why: str, tmp_path: Path
+) -> None:
+    """In words without values of the data, and nothing is charged."""
+    statement = made(threshold=60)
+    found = answered(statement.sql)
+    assert set(found["level"]) == {0, 1, 2}
+    ledger = dp.Ledger(tmp_path / "spent.db", epsilon=3.0, delta=1e-4)
+    with pytest.raises(SourceError, match=why) as error:
+        dp.hhh(candidates=change(found), plan=statement.plan, ledger=ledger)
+    assert "90000" not in str(error.value)
+    assert ledger.spent.epsilon == 0
+    dp.hhh(candidates=found, plan=statement.plan, ledger=ledger, release="once")
+    assert ledger.spent.epsilon == 1.0
+    dp.hhh(candidates=found, plan=statement.plan, ledger=ledger, release="once")
+    assert ledger.spent.epsilon == 1.0
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_keys_of_another_kind_are_refused(spec: str) -> None:
+    """Keys that are no nodes, or nodes of another level, in every kind but columns of text."""
+    statement = made(spec)
+    found = answered(statement.sql).astype({"t1": object})
+    deep = found["level"] == found["level"].max()
+    for key in (None, "", "no/such/../key of.any kind \n", "-1", "9" * 40):
+        wrong = found.copy()
+        wrong.loc[deep, "t1"] = key
+        with pytest.raises(SourceError, match=r"no nodes|parent|twice"):
+            dp.hhh(candidates=wrong, plan=statement.plan)
+
+
+def test_a_missing_column_is_named() -> None:
+    statement = made()
+    found = answered(statement.sql)
+    with pytest.raises(ColumnError, match=r"candidates has no column 'nodes'"):
+        dp.hhh(candidates=found.drop(columns="nodes"), plan=statement.plan)
+    with pytest.raises(ColumnError, match="has column 'n' more than once"):
+        dp.hhh(candidates=found.assign(N=1), plan=statement.plan)
+    with pytest.raises(
+        ParameterTypeError, match="Polars frame, an Arrow table or a DuckDB relation"
+    ):
+        dp.hhh(candidates=[1], plan=statement.plan)
+
+
+def test_every_argument_of_the_plan_is_in_its_fingerprint() -> None:
+    """Equal arguments make equal plans, in any process; others do not."""
+    plan = made().plan
+    assert made().plan.fingerprint == plan.fingerprint
+    assert pickle.loads(pickle.dumps(plan)).fingerprint == plan.fingerprint
+    others: list[Any] = [
+        made("columns:zip,year").plan,
+        made(threshold=99).plan,
+        made(user="who").plan,
+        dp.rollup_sql("columns:year,zip", table="visits", dialect="duckdb", **BUDGET).plan,
+        dp.rollup_sql("columns:year,zip", table="v", dialect="duckdb", types=TYPES, **BUDGET).plan,
+        dp.rollup_sql(
+            "columns:year,zip", table="visits", dialect="spark", types=TYPES, **BUDGET
+        ).plan,
+    ]
+    assert len({plan.fingerprint, *(other.fingerprint for other in others)}) == 7
+
+
+def test_the_secret_seed_is_in_the_statement_and_not_in_the_plan() -> None:
+    """Two statements of a plan differ only with users."""
+    assert made().sql == made().sql
+    first, second = made(user="who"), made(user="who")
+    assert first.sql != second.sql
+    assert first.plan == second.plan
+
+
+def test_statements_of_counts_of_all_nodes() -> None:
+    """Keys listed, with only their nodes fetched, and weights."""
+    keys = ["90000", "90111", "12345"]
+    with seeded_noise(3):
+        statement = dp.tree_rollup_sql(
+            ["zip"], table="visits", dialect="duckdb", epsilon=1.0, keys=keys, weight="id"
+        )
+        found = answered(statement.sql)
+        got = dp.tree_counts(candidates=found, plan=statement.plan)
+    with seeded_noise(3):
+        want = dp.tree_counts(FRAME, ["zip"], epsilon=1.0, keys=keys, weight="id")
+    pd.testing.assert_frame_equal(got, want)
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: made(mechanism="streaming"), ParameterError, "keeps sketches"),
+        (
+            lambda: dp.rollup_sql(["a"], table="t", dialect="postgre", **BUDGET),
+            ParameterError,
+            "Did you mean 'postgres'",
+        ),
+        (
+            lambda: dp.rollup_sql(["a"], table="t; drop", dialect="spark", **BUDGET),
+            ParameterError,
+            "without a semicolon",
+        ),
+        (
+            lambda: dp.rollup_sql(["a"], table=3, dialect="spark", **BUDGET),  # type: ignore[arg-type]
+            ParameterTypeError,
+            "name of a table",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="spark", types={"a": "map<int,int>"}, **BUDGET
+            ),
+            ColumnError,
+            "which dpframe does not read in spark",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                "date:a", table="t", dialect="postgres", types={"a": "integer"}, **BUDGET
+            ),
+            ColumnError,
+            "reads dates",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="duckdb", types={"a": "INT) , evil("}, **BUDGET
+            ),
+            ColumnError,
+            "which dpframe does not read in duckdb",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="postgres", types={"A": "double"}, **BUDGET
+            ),
+            ColumnError,
+            "types has 'A', and not 'a'",
+        ),
+        (
+            lambda: dp.rollup_sql(["a"], table="t", dialect="spark", types={1: "int"}, **BUDGET),  # type: ignore[dict-item]
+            ParameterTypeError,
+            "names of columns, as text",
+        ),
+        (
+            lambda: dp.tree_rollup_sql(
+                *(["a"],),
+                table="t",
+                dialect="postgres",
+                types={"a": "numeric"},
+                keys=["1.5"],
+                **BUDGET,
+            ),
+            ColumnError,
+            "told by their digits",
+        ),
+        (
+            lambda: dp.rollup_sql(["a${b}"], table="t", dialect="spark", **BUDGET),
+            ColumnError,
+            "rename it",
+        ),
+        (
+            lambda: dp.rollup_sql(
+                ["a"], table="t", dialect="snowflake", user="u", types={"u": "float"}, **BUDGET
+            ),
+            ColumnError,
+            "ids of type DOUBLE have no exact text in Snowflake",
+        ),
+        (
+            lambda: dp.rollup_sql(["a"], table="t", dialect="spark", types=["a"], **BUDGET),  # type: ignore[arg-type]
+            ParameterTypeError,
+            "dict of column names",
+        ),
+        (lambda: dp.hhh(plan=made().plan), ParameterError, "candidates is missing"),
+        (lambda: dp.hhh(candidates=FRAME), ParameterError, "plan is missing"),
+        (
+            lambda: dp.hhh(candidates=FRAME, plan=made().plan, epsilon=1.0),
+            ParameterError,
+            "epsilon must be left out",
+        ),
+        (
+            lambda: dp.hhh(FRAME, candidates=FRAME, plan=made().plan),
+            ParameterError,
+            "source must be left out",
+        ),
+        (
+            lambda: dp.hhh(candidates=FRAME, plan=dp.explain(["a"], **BUDGET).plan),
+            ParameterTypeError,
+            "plan of dp.rollup_sql",
+        ),
+        (
+            lambda: dp.tree_counts(candidates=FRAME, plan=made().plan),
+            ParameterError,
+            "is one for dp.hhh",
+        ),
+        (
+            lambda: dp.hhh(
+                candidates=FRAME,
+                plan=dp.tree_rollup_sql(["a"], table="t", dialect="spark", **BUDGET).plan,
+            ),
+            ParameterError,
+            "is one for dp.tree_counts",
+        ),
+    ],
+)
+def test_arguments_are_checked(
+    call: Callable[[], object], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        call()
+
+
+def test_types_of_engines_are_known() -> None:
+    """The names that PostgreSQL and Spark print for their own types."""
+    kinds = {
+        "postgres": ["character varying(20)", "double precision", "timestamp with time zone"],
+        "spark": ["string", "decimal(10,2)", "timestamp_ntz"],
+        "snowflake": ["NUMBER(38,0)", "TIMESTAMP_LTZ(9)"],
+        "bigquery": ["STRING", "FLOAT64", "DATETIME"],
+    }
+    for dialect, names in kinds.items():
+        for name in names:
+            dp.rollup_sql(["a"], table="t", dialect=dialect, types={"a": name}, **BUDGET)
+
+
+def test_importing_dpframe_loads_no_engine() -> None:
+    code = "import sys, dpframe; print([m for m in ('pyspark', 'sqlglot') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_numbers_as_numpy_scalars() -> None:
+    """A result of numpy integers, as some drivers make it."""
+    statement = made()
+    found = answered(statement.sql)
+    found["n"] = [np.int64(n) for n in found["n"]]
+    assert len(dp.hhh(candidates=found, plan=statement.plan)) > 0
+
+
+def test_types_are_read_as_duckdb_names_them() -> None:
+    """Other names of a type change nothing but the fingerprint of the plan."""
+    for names in (["text", "string", "varchar"], ["float8", "DOUBLE"], ["int8", "BIGINT"]):
+        plans = [
+            dp.rollup_sql(["a"], table="t", dialect="duckdb", types={"a": name, "z": "?"}, **BUDGET)
+            for name in names
+        ]
+        assert len({made.plan.fingerprint for made in plans}) == 1
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+@pytest.mark.parametrize("types", [None, {"a": "text"}])
+def test_texts_that_compare_as_equal_stay_apart(rows: int, types: dict[str, str] | None) -> None:
+    """One record must not decide how the texts of others are shown: a column with a collation is
+    read by its bytes, and a session with one is refused whatever the rows are."""
+    statement = dp.rollup_sql("path:a", table="t", dialect="duckdb", types=types, **BUDGET)
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t (a VARCHAR COLLATE NOCASE)")
+        con.execute(f"INSERT INTO t SELECT 'ab/x' FROM range({rows})")
+        con.execute(f"INSERT INTO t SELECT 'AB/x' FROM range({rows})")
+        found = con.sql(statement.sql).fetchall()
+        assert sorted(n for level, n, *_ in found if level == 1) == [rows] * (2 * (rows > 0))
+        con.execute("SET default_collation = 'nocase'")
+        with pytest.raises(duckdb.Error, match="RESET default_collation"):
+            con.sql(statement.sql).fetchall()
