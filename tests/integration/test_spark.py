@@ -208,11 +208,19 @@ def test_hostile_values_are_the_same_nodes(session: Any, table: pa.Table, spec: 
     assert [k.to_pylist() for k in trees[0].keys] == [k.to_pylist() for k in trees[1].keys]
 
 
+STRICT = (
+    "spark.sql.ansi.enforceReservedKeywords",
+    "spark.sql.parser.quotedRegexColumnNames",
+)
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_neither_ansi_mode_nor_case_make_a_difference(session: Any, paths: Path, ansi: str) -> None:
     """Malformed values raise nothing; columns go by their exact names."""
     session.conf.set("spark.sql.ansi.enabled", ansi)
     session.conf.set("spark.sql.caseSensitive", ansi)
+    for setting in STRICT:
+        session.conf.set(setting, ansi)
     try:
         odd = session.read.parquet(str(paths)).selectExpr("path AS `a.b ``c`", "user AS other")
         with seeded_noise(3):
@@ -224,6 +232,8 @@ def test_neither_ansi_mode_nor_case_make_a_difference(session: Any, paths: Path,
     finally:
         session.conf.unset("spark.sql.ansi.enabled")
         session.conf.unset("spark.sql.caseSensitive")
+        for setting in STRICT:
+            session.conf.unset(setting)
 
 
 def test_users_weigh_what_they_may(session: Any, paths: Path) -> None:
