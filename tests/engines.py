@@ -78,19 +78,8 @@ def _columns(rows: list[tuple[Any, ...]], names: list[str]) -> list[list[Any]]:
 
 
 def _postgres_type(kind: pa.DataType) -> str:
-    if pa.types.is_floating(kind):
-        return "real" if kind.bit_width == 32 else "double precision"
-    if pa.types.is_integer(kind):
-        return "bigint" if kind.bit_width == 64 else "integer"
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_decimal(kind):
-        return f"numeric({kind.precision}, {kind.scale})"
-    if pa.types.is_date(kind):
-        return "date"
-    if pa.types.is_timestamp(kind):
-        return "timestamp with time zone" if kind.tz else "timestamp"
-    return "text"
+    named = _canonical(kind)
+    return {"FLOAT": "real", "DOUBLE": "double precision"}.get(named, named)
 
 
 def canonical_types(table: pa.Table) -> dict[str, str]:

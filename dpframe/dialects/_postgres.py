@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect
+from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, WHOLE, ZONED, Dialect
 
 LONGEST_TEXT = 1_000_000
 """Bytes of a text that is read: functions of texts fail where their result would have a gigabyte,
 and a text that compresses well reaches that."""
+
+INTEGERS = "'smallint', 'integer', 'bigint'"
 
 LONGEST = 10_000
 """Characters of a number that is read: a NUMERIC has at most 16383 digits after its point."""
@@ -38,6 +40,14 @@ class Postgres(Dialect):
         if kind != "VARCHAR":
             return text
         return f"CASE WHEN octet_length({text}) <= {LONGEST_TEXT} THEN {text} END"
+
+    def declared(self, column: str, kind: str) -> str:
+        kinds = {"BOOLEAN": "'boolean'", **dict.fromkeys(WHOLE, INTEGERS)}
+        kinds |= {**dict.fromkeys(REAL, "'real', 'double precision'")}
+        names = f"'numeric', {INTEGERS}" if kind.startswith("DECIMAL") else kinds.get(kind)
+        if names is None:  # texts hold all, and comparing others with times does not parse
+            return column
+        return f"CASE WHEN CAST(pg_typeof({column}) AS TEXT) IN ({names}) THEN {column} END"
 
     def identity(self, value: str, kind: str) -> str:
         outer = kind.split("(")[0]

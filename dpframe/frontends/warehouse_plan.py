@@ -204,9 +204,12 @@ def statement(plan: WarehousePlan) -> RollupSql:
     nodes = "count(*) OVER ()"
     if dialect is None:
         nodes = f"CASE WHEN {EXACT} THEN {nodes} ELSE error({literal(INEXACT)}) END"
-        texts = [identifier(c) for c, kind in plan.types if kind == TEXT and c != unit.weight]
-        cast = ", ".join(f"CAST({c} AS VARCHAR) AS {c}" for c in texts)
-        view = f"(SELECT * REPLACE ({cast}) FROM {view})" if cast else view
+        cast = [
+            f"TRY_CAST({identifier(c)} AS {kind}) AS {identifier(c)}"
+            for c, kind in plan.types
+            if kind != "ENUM" and (kind != TEXT or c != unit.weight)
+        ]
+        view = f"(SELECT * REPLACE ({', '.join(cast)}) FROM {view})" if cast else view
     sql = rollup_sql(
         inner.hierarchy,
         unit,

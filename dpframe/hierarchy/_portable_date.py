@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpframe.hierarchy._date import FORMATS, WIDTHS, Date
-from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, Keys, Step
+from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, OneKey, Step
 
 YEAR, TWO = "0*[0-9]{1,5}", "[0-9]{1,2}"
 DAY = "(" + "|".join(f"{YEAR}{s}{TWO}{s}{TWO}" for s in ("-", "/", " ", r"\\")) + ")"
@@ -27,7 +27,7 @@ MIDNIGHT, DASH, EMPTY = "' 00:00'", "'-'", "''"
 EPOCH = f"{BLANK}*[eE][pP][oO][cC][hH]{BLANK}*"
 
 
-class DateKeys(Keys):
+class DateKeys(OneKey):
     hierarchy: Date
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpframe.dialects import SPACES, Dialect
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy.portable import Keys, Step
+from dpframe.hierarchy.portable import OneKey, Step
 
 OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 DOTTED = rf"{OCTET}([.]{OCTET}){{3}}"
@@ -14,7 +14,7 @@ LONGEST = 60
 """Characters, more than any address has: longer text is not looked at."""
 
 
-class IpKeys(Keys):
+class IpKeys(OneKey):
     hierarchy: Ip
 
     def steps(self) -> tuple[Step, ...]:

@@ -8,6 +8,7 @@ lists or timestamps, these cut texts: they need no more of an engine than
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
@@ -21,8 +22,9 @@ from dpframe.hierarchy._path import Path
 Step = dict[str, str]
 
 
-class Keys:
-    """Base of the kinds: keys are parts of texts of the one column, ``c0``."""
+class Keys(ABC):
+    """Base of the kinds. Columns ``c0``, ``c1``, ... are read as texts, where a kind says nothing
+    else."""
 
     def __init__(self, hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> None:
         self.hierarchy, self.dialect, self.types = hierarchy, dialect, types
@@ -41,24 +43,17 @@ class Keys:
         pairs = zip(columns, self.types, strict=True)
         return tuple(self.dialect.text(column, kind) for column, kind in pairs)
 
+    @abstractmethod
     def steps(self) -> tuple[Step, ...]:
         """Named SQL from c0, c1, ...; the last step has the finest key: k1, k2, ..."""
-        raise NotImplementedError
 
+    @abstractmethod
     def depth(self) -> str | None:
         """Levels of a row with the key k1; None if every row has all of them."""
-        raise NotImplementedError
 
-    def coarser(self, level: int) -> str:
-        """The key at ``level`` from the finest one."""
-        raise NotImplementedError
-
+    @abstractmethod
     def at_level(self) -> tuple[str, ...]:
         """The key of the column ``level``, 1 to the depth of the row, from the finest one."""
-        above = range(1, self.hierarchy.height)
-        cases = " ".join(f"WHEN {level} THEN {self.coarser(level)}" for level in above)
-        finest = f"WHEN {self.hierarchy.height} THEN k1"
-        return (f"CASE level {cases} {finest} END",)
 
     def nothing(self) -> tuple[str, ...]:
         """NULLs of the types of the key, for the root."""
@@ -88,6 +83,20 @@ class Keys:
     def types_of_keys(self) -> tuple[str, ...]:
         """DuckDB's types that the hierarchy's own SQL reads the keys with."""
         return ("VARCHAR",) * len(self.types)
+
+
+class OneKey(Keys):
+    """Kinds whose key is a part of the one column, ``c0``, whatever the level."""
+
+    @abstractmethod
+    def coarser(self, level: int) -> str:
+        """The key at ``level`` from the finest one."""
+
+    def at_level(self) -> tuple[str, ...]:
+        above = range(1, self.hierarchy.height)
+        cases = " ".join(f"WHEN {level} THEN {self.coarser(level)}" for level in above)
+        finest = f"WHEN {self.hierarchy.height} THEN k1"
+        return (f"CASE level {cases} {finest} END",)
 
 
 class ColumnKeys(Keys):
@@ -145,7 +154,7 @@ def _as_typed(text: str, kind: str) -> str:
     return text
 
 
-class PathKeys(Keys):
+class PathKeys(OneKey):
     hierarchy: Path
 
     def steps(self) -> tuple[Step, ...]:
@@ -160,7 +169,7 @@ class PathKeys(Keys):
         return self.dialect.first_parts("k1", self.hierarchy.separator, level)
 
 
-class DomainKeys(Keys):
+class DomainKeys(OneKey):
     hierarchy: Domain
 
     def steps(self) -> tuple[Step, ...]:
@@ -187,7 +196,7 @@ class DomainKeys(Keys):
         return self.dialect.last_parts("k1", ".", level)
 
 
-class CodeKeys(Keys):
+class CodeKeys(OneKey):
     hierarchy: Code
 
     def steps(self) -> tuple[Step, ...]:
@@ -219,7 +228,7 @@ STRAY = f"{ANY}_([^0-9]{ANY})?"
 """Text that DuckDB reads as a number; an underscore stands between digits only."""
 
 
-class NumberKeys(Keys):
+class NumberKeys(OneKey):
     hierarchy: Number
 
     @property

@@ -39,9 +39,7 @@ def candidate_columns(candidates: object, columns: tuple[str, ...]) -> pa.Table:
 
 def _named(candidates: object, columns: tuple[str, ...]) -> list[str]:
     """The names that the result has for the columns: warehouses can change their case."""
-    there = [
-        str(name) for name in getattr(candidates, "column_names", None) or _columns(candidates)
-    ]
+    there = [str(name) for name in _columns(candidates)]
     found = {name.lower(): name for name in there}
     for name in columns:
         if sum(other.lower() == name for other in there) > 1:
@@ -83,7 +81,8 @@ def whole_numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
     return found
 
 
-def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Texts, whatever type a client gave them."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -92,7 +91,7 @@ def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
             column = pa.chunked_array(chunks, pa.string())
     if pa.types.is_null(kind) or _is_text(kind):
         return column.cast(pa.string())
-    raise SourceError(f"candidates has keys of type {column.type}, not text. {AGAIN}")
+    raise SourceError(f"candidates has no texts in column {name!r}, but {column.type}. {AGAIN}")
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -78,7 +78,7 @@ def candidate_tree(
     level, n, nodes = (whole_numbers(table[name], name) for name in ("level", "n", "nodes"))
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
-    if pc.unique(table["plan"].cast(pa.string())).to_pylist() != [fingerprint]:
+    if pc.unique(texts(table["plan"], "plan")).to_pylist() != [fingerprint]:
         raise SourceError(
             "candidates belongs to another plan: pass the plan that came with the statement, or "
             "run the statement of this plan."
@@ -97,7 +97,7 @@ def candidate_tree(
     if (n > MOST).any():
         raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
     names = [name for name in columns if name not in ("level", "n", "plan", "nodes")]
-    given = {"level": level, "n": n, **{name: texts(table[name]) for name in names}}
+    given = {"level": level, "n": n, **{name: texts(table[name], name) for name in names}}
     rows = in_preorder(pa.table(given), hierarchy, dialect, types)
     return CountTree.from_preorder(
         level=rows["level"].cast(pa.int64()).to_numpy(),

@@ -79,7 +79,9 @@ class SparkFrame:
         self.names = {name: f"x{i}" for i, name in enumerate(self.types)}
 
     def __enter__(self) -> SparkFrame:
-        withheld(lambda: self.chosen().createOrReplaceTempView(self.view))
+        pairs = self.names.items()
+        columns = [self._column(name).alias(other) for name, other in pairs]
+        withheld(lambda: self._frame.select(columns).createOrReplaceTempView(self.view))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -88,14 +90,20 @@ class SparkFrame:
             for name in (self.view, f"{self.view}_rows", f"{self.view}_listed"):
                 withheld(partial(catalog.dropTempView, name))
 
-    def chosen(self, user: str | None = None) -> Any:
-        """The wanted columns as ``names`` calls them, and a ``user`` once more as ``u``."""
-        columns = [self._column(name).alias(other) for name, other in self.names.items()]
+    def records(self, columns: Sequence[str], user: str | None) -> Any:
+        """Columns as ``names`` calls them, for Python: texts are UTF-8. A ``user`` is ``u``."""
+        from pyspark.sql import functions as F
+
+        chosen = []
+        for name in columns:
+            column = self._column(name)
+            valid = F.make_valid_utf8(column) if self.types[name] == "VARCHAR" else column
+            chosen.append(valid.alias(self.names[name]))
         users = [] if user is None else [self._identity(user).alias("u")]
-        return self._frame.select([*columns, *users])
+        return self._frame.select([*chosen, *users])
 
     def _column(self, name: str) -> Any:
-        """A column of the frame; texts as UTF-8 that is compared by its bytes."""
+        """A column of the frame; texts are compared by their bytes."""
         from pyspark.sql import functions as F
 
         plain = F.col("`" + name.replace("`", "``") + "`")
@@ -106,15 +114,19 @@ class SparkFrame:
             plain = plain.cast("string")
         if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
             plain = F.collate(plain, "UTF8_BINARY")
-        return F.make_valid_utf8(plain)
+        return plain
 
     def _identity(self, name: str) -> Any:
-        """The same ids, none of which DuckDB would take for another: it holds fewer times."""
+        """The same ids, none of which DuckDB would take for another: it holds fewer times, and no
+        text that is no UTF-8."""
         from pyspark.sql import functions as F
 
         column, kind = self._column(name), self.types[name]
         if kind == "TIMESTAMP WITH TIME ZONE":
             return F.unix_micros(column)
+        if kind == "VARCHAR":
+            written = F.concat(F.lit("!"), F.hex(column.cast("binary")))
+            return F.when(F.is_valid_utf8(column), F.concat(F.lit("="), column)).otherwise(written)
         return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
 
     def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:

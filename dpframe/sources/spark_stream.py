@@ -82,7 +82,7 @@ def partitioned_states(frame: Any, plan: PartitionPlan) -> tuple[SketchState, ..
     )
 
     def asked() -> Any:
-        rows = source.chosen(user).repartition(plan.partitions, *unit)
+        rows = source.records(hierarchy.source_columns, user).repartition(plan.partitions, *unit)
         part = F.expr(f"pmod(hash({', '.join(unit)}), {plan.partitions})").alias("part")
         hashed = rows.select(part, F.xxhash64(*unit).alias("hashed"), *read)
         first = ["part", "hashed", *unit] if user is None else ["part", *unit]

@@ -283,6 +283,8 @@ def test_users_of_one_partition_stay_apart(session: Any) -> None:
         plan = partition_plan(dp.explain(spec, **options).plan, 1)
         (state,) = partitioned_states(rows, plan)
         assert (plan.method, state.counts.sum()) == ("bounded", users)
+        tree = exact_counts(rows, as_hierarchy(spec), PrivacyUnit(user=user), 1)
+        assert tree.count[0] == 256 * users
 
 
 def test_the_band_of_a_stream_follows_the_threshold(session: Any, paths: Path) -> None:
