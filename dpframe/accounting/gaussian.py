@@ -59,7 +59,7 @@ def gaussian(
 
     scale = least_scale(scale_cost, base.left * (0.5 if both else 0.8), delta)
     widest = test_law(scale, None).highest if both else base.test.highest + 2
-    bound = least_bound(lambda b: cost(test_law(scale, b), True), widest, delta, 1)
+    bound = least_bound(lambda b: cost(test_law(scale, b), True), widest, delta)
     for _ in range(12):
         test = test_law(scale, bound)
         fewer, more = cost(test, False), cost(test, True)

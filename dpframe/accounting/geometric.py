@@ -30,6 +30,13 @@ LONGEST_TABLE = 5_000
 RELEASE_PART = 1 / 30
 """Part of delta left to the cut ends of the release noise; the test noise has the rest."""
 
+LEFT_PARTS = 64
+"""The left half is within one of so many parts of its start; the right half, which thresholds
+follow, is as short as it can be, to a quarter of a record."""
+
+ROUNDS = 24
+"""Each half is trimmed beside the other; so often at most does one give way."""
+
 LARGEST_TABLE = 8_000_000
 """Entries beyond which a table would not fit comfortably in memory."""
 
@@ -96,11 +103,11 @@ def geometric(
 
     if not exact and max(cost(right_bound, left_bound, m) for m in (False, True)) > delta:
         raise out_of_reach(epsilon, delta, height)  # the rounding of so long a table is too coarse
-    step = max(1, right_bound // 64) if not exact else 1
-    wide_step = max(step, left_bound // 64)
-    right_bound = least_bound(lambda b: cost(b, left_bound, True), right_bound, delta, step)
+    step, wide_step = max(1, grid // 4), max(1, left_bound // LEFT_PARTS)
+    widest = right_bound
+    right_bound = least_bound(lambda b: cost(b, left_bound, True), widest, delta, step)
     left_bound = least_bound(lambda b: cost(right_bound, b, False), left_bound, delta, wide_step)
-    for _ in range(12):
+    for _ in range(ROUNDS):
         fewer, more = (cost(right_bound, left_bound, more_first) for more_first in (False, True))
         if max(fewer, more) <= delta:
             return Laws(
@@ -113,6 +120,8 @@ def geometric(
                 release_scale=release_scale,
                 delta=max(fewer, more),
             )
-        right_bound += step if more > delta else 0
-        left_bound += wide_step if fewer > delta else 0
+        if more > delta:
+            right_bound = least_bound(lambda b: cost(b, left_bound, True), widest, delta, step)
+        else:
+            left_bound += wide_step
     raise out_of_reach(epsilon, delta, height)

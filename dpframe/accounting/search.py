@@ -11,9 +11,13 @@ SMALLEST_SCALE = 0.5
 """Below half a record a scale stops mattering: the law is nearly all mode."""
 
 
-def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int) -> int:
-    """Least bound, within ``step``, whose cost stays within delta (cost falls with the bound)."""
-    low, high = start // 2, start
+def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int = 1) -> int:
+    """Least bound from 1 on, within ``step``, whose cost stays within delta.
+
+    The cost falls with the bound. Grows beyond ``start`` where that is too short, up to four
+    times; callers check what comes out.
+    """
+    low, high = 0, start
     while cost(high) > delta and high < 4 * start:
         low, high = high, high + max(step, start // 16)
     while high - low > step:

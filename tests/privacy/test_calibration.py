@@ -160,6 +160,51 @@ def test_the_least_threshold_grows_only_slowly_with_height(
     assert plan.chance_at_threshold >= 0.25
 
 
+def slowly_least_right_half(laws: Laws, height: int, epsilon: float, delta: float) -> int:
+    """The shortest right half that any search could find beside the rest of the laws."""
+    for bound in itertools.count(1):
+        test = halves(
+            left=("geometric", laws.left, -laws.test.lowest),
+            right=("geometric", laws.right, bound),
+            recentre=False,
+        )
+        trial = replace(laws, test=test)
+        if offline_hhh.cost(trial, height=height, epsilon=epsilon, remainder=True) <= delta:
+            return bound
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("height", "epsilon", "delta"),
+    [(1, 1.0, 1e-6), (4, 1.0, 1e-6), (4, 0.1, 1e-2), (8, 0.05, 1e-3)],
+)
+def test_the_right_half_is_as_short_as_a_slow_search_finds(
+    height: int, epsilon: float, delta: float
+) -> None:
+    """Law: thresholds follow the right half, and trying every shorter one finds none within the
+    budget, at small epsilons too."""
+    laws = geometric(
+        height=height,
+        epsilon=epsilon,
+        delta=delta,
+        remainder=True,
+        release_share=default_release_share(height, True),
+        grid=1,
+    )
+    assert laws.test.highest == slowly_least_right_half(laws, height, epsilon, delta)
+
+
+@pytest.mark.parametrize(
+    ("height", "epsilon", "delta", "feasible"),
+    [(4, 0.01, 1e-4, 645), (1, 0.01, 1e-4, 529), (4, 0.001, 1e-6, 9861)],
+)
+def test_thresholds_at_small_epsilons_are_the_feasible_ones(
+    height: int, epsilon: float, delta: float, feasible: int
+) -> None:
+    """Law: a search that stops at half of its start gave 914, 857 and 12683."""
+    assert plan_of(height, epsilon, delta).threshold <= feasible
+
+
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 2.0])
 def test_the_released_count_costs_the_same_at_every_height_above_two(epsilon: float) -> None:
     """Law: the standard deviation of a released residual is 4.2 / epsilon, whatever the height."""
