@@ -12,6 +12,9 @@ PAPERS = {
     "gaussian": "Chadha et al. (2023), prefix tree with central Gaussian noise, a baseline",
 }
 
+MOST_SHOWN = 80
+"""Characters of an alphabet that a card shows."""
+
 COUNTS = "users who reported an item when it was found, each at most one item an iteration"
 
 
@@ -49,6 +52,7 @@ def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
         ),
         Quantity("mechanism", f"prefix tree, {asked.mechanism}", PAPERS[asked.mechanism]),
         Quantity("items", asked.hierarchy.spec, f"as bits: {search.encoding.spec}"),
+        Quantity("left out", left_out(plan), "by rule, never reported; a user's other items are"),
         Quantity("counts", COUNTS, "what the numbers count"),
         Quantity("devices", plan.devices, "users of the source, public"),
         Quantity("rounds", search.rounds, "each without what earlier ones found"),
@@ -85,6 +89,19 @@ def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
         Quantity("computed delta", rounded_up(plan.delta_spent), "upper bound"),
     ]
     return out
+
+
+def left_out(plan: PrefixPlan) -> str:
+    """Which items are never found, whoever holds them, and what is not read of others."""
+    encoding, length = plan.asked.search.encoding, plan.asked.search.segments.length
+    letters = encoding.alphabet
+    if len(letters) > MOST_SHOWN:
+        letters = f"{letters[:MOST_SHOWN]}\u2026 ({len(letters):,} in all)"
+    capitals = "capitals are read as small letters; " if encoding.folds else ""
+    return (
+        f"items with characters other than {letters!r}; {capitals}"
+        f"items of more than {length} bits are cut, and end in an ellipsis"
+    )
 
 
 def error_of(plan: PrefixPlan) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from dpframe.federated.encoding import ELLIPSIS, Encoding
+from dpframe.federated.encoding import Encoding
 
 Fleet = Sequence[Mapping[str, int]]
 """The items of every device, and how often each occurs."""
@@ -24,7 +24,8 @@ def heavy(
     Every device holds one item, so that nothing depends on which it chooses. An item is found when
     the end symbol is read, or at the full length; prefixes below the threshold are not followed.
     """
-    held = [encoding.encode(item, length) for items in fleet for item in items]
+    every = [item for items in fleet for item in items]
+    held = [encoding.encode(item, length) for item in every if encoding.reads(item, length)]
     found: dict[str, int] = {}
     prefixes, depth = [""], 0
     for bits in segments:
@@ -32,13 +33,11 @@ def heavy(
         holders = Counter(code[:depth] for code in held if code[: depth - bits] in prefixes)
         prefixes = []
         for prefix, n in sorted(holders.items()):
-            said = encoding.decode(prefix)
+            said = encoding.decode(prefix, length)
             if n < threshold:
                 continue
             if said.ended:
-                found[said.text] = n
-            elif depth == length:
-                found[said.text + ELLIPSIS + said.rest] = n
+                found[said.label] = n
             else:
                 prefixes.append(prefix)
     return found

@@ -35,7 +35,8 @@ def select_data(
     Parameters
     ----------
     items
-        The user's items, and how often each occurs.
+        The user's items, and how often each occurs. Those with characters outside of the alphabet
+        are left out.
     encoding
         Items as bits; see :class:`BinaryEncoding`.
     prefixes
@@ -66,10 +67,12 @@ def select_data(
     widest = max(map(len, encoding.codes.values()))
     ends = [widest * (len(encoding.folded(item)) + 1) for item in (*items, *known)]
     whole = max([length, *ends])  # nothing is cut: bits differ as items do
-    denied = {encoding.encode(item, whole) for item in known}
+    denied = {encoding.encode(item, whole) for item in known if encoding.reads(item, whole)}
     live = set(prefixes)
     coded: dict[str, int] = {}
     for item, times in items.items():
+        if not encoding.reads(item, whole):
+            continue
         bits = encoding.encode(item, whole)
         if bits not in denied and times > 0:
             coded[bits] = coded.get(bits, 0) + times

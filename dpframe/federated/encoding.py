@@ -1,10 +1,11 @@
 """Items as bits, so that their prefixes form a binary tree: fixed or Huffman codes of characters.
 
 An item is its characters, each by its code, and the end symbol. After that come zeros, up to a
-length r that is the same for all. An item whose end symbol does not fit into r bits is *cut*: it
-counts as its first r bits, and is shown with an ellipsis, then the bits of a character that is cut:
-different items look different. Characters outside of the alphabet are one symbol, shown as U+FFFD.
-Capitals count as small letters unless the alphabet has capitals.
+length r that is the same for all. An item that does not fit into r bits is *cut*: it counts as the
+characters that fit, then the code that says so, as far as it fits, and is shown with an ellipsis. An
+item with a character outside of the alphabet before that is *left out*: nobody reports it. So every
+prefix that a device reports can be read. Capitals count as small letters unless the alphabet has
+capitals.
 """
 
 from __future__ import annotations
@@ -23,29 +24,37 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError, ParameterTypeError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'-_."
-"""With the end and the unknown symbol 32: five bits each."""
+"""With the end and the cut 32: five bits each."""
 
-END, UNKNOWN, ELLIPSIS = "", "\ufffd", "\u2026"
+CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 -_.'/:@&+,!?#%=()*\"$;~|[]"
+"""What words, names, hosts and paths are made of. With the end and the cut 64: six bits each."""
+
+END, CUT, ELLIPSIS = "", "\ufffd", "\u2026"
 
 WORD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a prefix says: characters so far, bits of a character that is cut, whether the item ends
-    in it, whether any item can have it."""
+    """What a prefix says: characters so far, whether they are all that an item has or that fits of
+    it, whether any item can have it."""
 
     text: str
-    rest: str
     ended: bool
+    cut: bool
     possible: bool
+
+    @property
+    def label(self) -> str:
+        """How an item is shown."""
+        return self.text + ELLIPSIS if self.cut else self.text
 
 
 @dataclass(frozen=True)
 class Encoding:
     """A prefix-free code of characters. Public: it must not come from the data.
 
-    ``codes`` maps every character of the alphabet, "" (the end) and U+FFFD (any other character) to
+    ``codes`` maps every character of the alphabet, "" (the end) and U+FFFD (here an item is cut) to
     its bits, a text of "0" and "1".
     """
 
@@ -53,9 +62,7 @@ class Encoding:
     codes: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if not {END, UNKNOWN} < self.codes.keys() or any(
-            len(c) > 1 or c == "\0" for c in self.codes
-        ):
+        if not {END, CUT} < self.codes.keys() or any(len(c) > 1 or c == "\0" for c in self.codes):
             raise ParameterError("codes need single characters, '' for the end and U+FFFD, no NUL.")
         ordered = sorted(self.codes.values())
         wrong = [b for b in ordered if not b or set(b) - {"0", "1"} or len(b) > WORD - 1]
@@ -70,23 +77,47 @@ class Encoding:
 
     @property
     def alphabet(self) -> str:
-        return "".join(sorted(self.codes.keys() - {END, UNKNOWN}))
+        return "".join(sorted(self.codes.keys() - {END, CUT}))
 
     def folded(self, item: str) -> str:
         """The item as it is read: small letters if the alphabet has no capitals."""
-        return item.lower() if self._folds else item
+        return item.lower() if self.folds else item
 
     @cached_property
-    def _folds(self) -> bool:
+    def folds(self) -> bool:
+        """Whether capitals are read as small letters."""
         return self.alphabet == self.alphabet.lower()
 
-    def encode(self, item: str, length: int) -> str:
-        """The bits of one item, ``length`` of them."""
-        symbols = [self.codes.get(c or UNKNOWN, self.codes[UNKNOWN]) for c in self.folded(item)]
-        return ("".join(symbols) + self.codes[END])[:length].ljust(length, "0")
+    @cached_property
+    def _longest(self) -> int:
+        return max(len(code) for code in self.codes.values())
 
-    def decode(self, bits: str) -> Decoded:
-        """What a prefix of any length says."""
+    def reads(self, item: str, length: int) -> bool:
+        """Whether an item is one that can be reported: what fits of it is in the alphabet."""
+        return self._symbols(item, length) is not None
+
+    def encode(self, item: str, length: int) -> str:
+        """The bits of one item, ``length`` of them; ParameterError if it is left out."""
+        symbols = self._symbols(item, length)
+        if symbols is None:
+            raise ParameterError("the item has characters outside of the alphabet: ask reads().")
+        return "".join(self.codes[c] for c in symbols)[:length].ljust(length, "0")
+
+    def _symbols(self, item: str, length: int) -> list[str] | None:
+        """Characters that fit, then the end or the cut; None where one is not in the alphabet."""
+        symbols: list[str] = []
+        room = length
+        for c in (*self.folded(item), END):
+            if room and (c == CUT or c not in self.codes):
+                return None
+            if not room or len(self.codes[c]) > room:
+                return [*symbols, CUT]
+            symbols.append(c)
+            room -= len(self.codes[c])
+        return symbols
+
+    def decode(self, bits: str, length: int) -> Decoded:
+        """What a prefix of items of ``length`` bits says; that many bits say all."""
         known = {code: symbol for symbol, code in self.codes.items()}
         text: list[str] = []
         start = 0
@@ -94,49 +125,70 @@ class Encoding:
             symbol = known.get(bits[start:end])
             if symbol is None:
                 continue
+            if symbol in (END, CUT):
+                cut = symbol == CUT
+                possible = "1" not in bits[end:] and not (cut and length - start >= self._longest)
+                return Decoded("".join(text), ended=True, cut=cut, possible=possible)
             start = end
-            if symbol == END:
-                return Decoded("".join(text), "", True, "1" not in bits[end:])
             text.append(symbol)
-        rest = bits[start:]
-        possible = any(code.startswith(rest) for code in self.codes.values())
-        return Decoded("".join(text), rest, False, possible)
+        rest, whole = bits[start:], len(bits) == length
+        begun = [self.codes[CUT]] if whole else self.codes.values()
+        possible = any(code.startswith(rest) for code in begun)
+        return Decoded("".join(text), ended=whole, cut=whole, possible=possible)
 
-    def packed(self, items: Sequence[str], length: int) -> NDArray[np.uint64]:
-        """Bits of many items: uint64, shape (n, length // 64 + 2), the first bit highest."""
+    def shown(self, item: str, length: int) -> str | None:
+        """An item as it is shown where it is found; None if it is left out."""
+        if not self.reads(item, length):
+            return None
+        return self.decode(self.encode(item, length), length).label
+
+    def packed(
+        self, items: Sequence[str], length: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Bits of many items: uint64, shape (n, length // 64 + 2), the first bit highest; and bool,
+        shape (n,): which are not left out. The bits of others say nothing."""
         fit = length // min(map(len, self.codes.values())) + 1
-        cut = [self.folded(item)[:fit].replace("\0", UNKNOWN) for item in items]
-        most = max(1, *map(len, cut)) if cut else 1
-        characters = np.array(cut, dtype=f"<U{most}").view(np.uint32).reshape(len(cut), most)
-        used = np.array([len(item) for item in cut], dtype=np.int64)
-        order = sorted(self.codes.keys() - {END, UNKNOWN})
+        read = [self.folded(item)[:fit].replace("\0", CUT) for item in items]
+        most = max(1, *map(len, read)) if read else 1
+        characters = np.array(read, dtype=f"<U{most}").view(np.uint32).reshape(len(read), most)
+        used = np.array([len(item) for item in read], dtype=np.int64)
+        order = sorted(self.codes.keys() - {END, CUT})
         points = np.array([ord(c) for c in order], dtype=np.uint32)
-        codes = [self.codes[c] for c in (*order, UNKNOWN, END)]
+        codes = [self.codes[c] for c in (*order, END, CUT)]
+        other, end, cut = -1, len(order), len(order) + 1
         value = np.array([int(code, 2) for code in codes], dtype=np.uint64)
         width = np.array([len(code) for code in codes], dtype=np.int64)
-        out = np.zeros((len(cut), length // WORD + 3), dtype=np.uint64)
-        at = np.zeros(len(cut), dtype=np.int64)
+        out = np.zeros((len(read), length // WORD + 3), dtype=np.uint64)
+        at = np.zeros(len(read), dtype=np.int64)
+        readable, goes_on = np.ones((2, len(read)), dtype=np.bool_)
         for j in range(most + 1):
-            rows = np.flatnonzero((j <= used) & (at < length))
+            rows = np.flatnonzero(goes_on)
             if not len(rows):
                 break
-            symbol = np.full(len(rows), len(order) + 1)
+            symbol = np.full(len(rows), end)
             inside = used[rows] > j
             if j < most and inside.any():
-                symbol[inside] = _places(points, characters[rows[inside], j])
+                symbol[inside] = _places(points, characters[rows[inside], j], other)
+            symbol[at[rows] >= length] = cut
+            outside = symbol == other
+            readable[rows[outside]] = False
+            symbol[outside | (at[rows] + width[symbol] > length)] = cut
             _append(out, rows, at[rows], value[symbol], width[symbol])
             at[rows] += width[symbol]
+            goes_on[rows[symbol >= end]] = False
         out[:, length // WORD + 1 :] = 0
         rest = length % WORD
         out[:, length // WORD] &= np.uint64((2**rest - 1) << (WORD - rest) if rest else 0)
-        return out[:, :-1]
+        return out[:, :-1], readable
 
 
-def _places(points: NDArray[np.uint32], characters: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Numbers of characters in a sorted alphabet; its size for all others."""
+def _places(
+    points: NDArray[np.uint32], characters: NDArray[np.uint32], other: int
+) -> NDArray[np.int64]:
+    """Numbers of characters in a sorted alphabet; ``other`` for all others."""
     place = np.searchsorted(points, characters).clip(0, max(len(points) - 1, 0))
     found = points[place] == characters if len(points) else np.zeros(len(place), dtype=np.bool_)
-    return np.where(found, place, len(points))
+    return np.where(found, place, other)
 
 
 def _append(
@@ -166,7 +218,7 @@ def next_bits(packed: NDArray[np.uint64], start: int, length: int) -> NDArray[np
 
 
 class BinaryEncoding(Encoding):
-    """The same number of bits for every character: five for 30 letters, the end and the rest.
+    """The same number of bits for every character: six for 62 of them, the end and the cut.
 
     Parameters
     ----------
@@ -180,10 +232,10 @@ class BinaryEncoding(Encoding):
     '10010000'
     """
 
-    def __init__(self, alphabet: str = LETTERS) -> None:
+    def __init__(self, alphabet: str = CHARACTERS) -> None:
         characters = checked_alphabet(alphabet)
         bits = (len(characters) + 1).bit_length()
-        symbols = [END, *characters, UNKNOWN]
+        symbols = [END, *characters, CUT]
         super().__init__("binary", {c: format(i, f"0{bits}b") for i, c in enumerate(symbols)})
 
 
@@ -203,13 +255,13 @@ class HuffmanEncoding(Encoding):
     Huffman, "A Method for the Construction of Minimum-Redundancy Codes" (1952).
     """
 
-    def __init__(self, public: Iterable[str], alphabet: str = LETTERS) -> None:
+    def __init__(self, public: Iterable[str], alphabet: str = CHARACTERS) -> None:
         characters = checked_alphabet(alphabet)
         fold = alphabet == alphabet.lower()
-        counted = dict.fromkeys([END, *characters, UNKNOWN], 1)
+        counted = dict.fromkeys([END, *characters, CUT], 1)
         for item in checked_items("public", public):
             for c, n in Counter(item.lower() if fold else item).items():
-                counted[c if c in counted and c else UNKNOWN] += n
+                counted[c if c in counted and c else CUT] += n
             counted[END] += 1
         super().__init__("huffman", _huffman(counted))
 
@@ -234,7 +286,7 @@ def checked_alphabet(alphabet: object) -> str:
         raise ParameterTypeError(
             f"alphabet must be a text of characters; got {type(alphabet).__name__}."
         )
-    characters = "".join(dict.fromkeys(alphabet.replace(UNKNOWN, "").replace("\0", "")))
+    characters = "".join(dict.fromkeys(alphabet.replace(CUT, "").replace("\0", "")))
     if not 1 <= len(characters) <= 65_000:
         raise ParameterError("alphabet must hold 1 to 65,000 characters, for example 'abc'.")
     return characters

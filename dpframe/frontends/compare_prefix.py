@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.channels import SampledVotes
-from dpframe.federated.encoding import ELLIPSIS, Encoding
+from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen, whole
 from dpframe.frontends.prefix_arguments import prefix_asked
@@ -227,8 +227,8 @@ def item_texts(fleet: Population, encoding: Encoding, length: int) -> dict[str, 
     """Items as they are shown, and their numbers."""
     out = {}
     for number, row in enumerate(fleet.packed.tolist()):
-        said = encoding.decode("".join(f"{word:064b}" for word in row)[:length])
-        out[said.text if said.ended else said.text + ELLIPSIS] = number
+        bits = "".join(f"{word:064b}" for word in row)[:length]
+        out[encoding.decode(bits, length).label] = number
     return out
 
 

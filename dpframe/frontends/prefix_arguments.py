@@ -10,7 +10,7 @@ from dpframe.accounting.aggregate import FEWEST, Neighbours
 from dpframe.budget import Budget
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.encoding import (
-    LETTERS,
+    CHARACTERS,
     BinaryEncoding,
     Encoding,
     HuffmanEncoding,
@@ -105,7 +105,7 @@ def encoding_from(encoding: object, alphabet: object, public: object) -> Encodin
             )
         return encoding
     kind = chosen("encoding", encoding, ("binary", "huffman"))
-    letters: Any = LETTERS if alphabet is None else alphabet
+    letters: Any = CHARACTERS if alphabet is None else alphabet
     if kind == "huffman":
         if public is None:
             raise ParameterError(

@@ -100,7 +100,8 @@ def prefix_tree(
     rounds
         Searches one after the other, 1 to 20; later ones leave out what earlier ones found.
     length
-        r, bits of an item, 1 to 4096. Longer items are cut there, and shown with an ellipsis.
+        r, bits of an item, 1 to 4096: ten characters in 60. Longer items are cut after the last
+        character that fits, and shown with an ellipsis.
     limit
         P, cells of a question, 2 to 2^28: what a device sends and the server adds up.
     segments
@@ -114,9 +115,11 @@ def prefix_tree(
     conditioned
         True: among the items below the prefixes found. False: among all.
     encoding, alphabet, public
-        "binary" (five bits a character of the default alphabet), or "huffman", fitted on ``public``
-        items; ``alphabet`` are the characters that are told apart, by default small letters and
-        ``'-_.``. Or an object of :mod:`dpframe.federated`.
+        "binary" (six bits a character of the default alphabet), or "huffman", fitted on ``public``
+        items; ``alphabet`` are the characters that items are made of, by default small letters (which
+        stand for capitals, too), digits, space and the punctuation of words, hosts and paths. Items
+        with other characters are left out: nobody reports them, and no label stands for them. Or an
+        object of :mod:`dpframe.federated`.
     deny
         Items that are public already and that nobody shall report.
     participation

@@ -13,7 +13,7 @@ sends T reports a round, whatever it holds.
 that the others can finish, and follows no more prefixes than those bits allow (the paper cuts the
 list before the last iteration only; items that end are not cut). Thresholds are the limit of
 Algorithm 5 for small steps, with binomial tails (server.least_kept). Cells that no item can have
-(bits after the end symbol) are dropped. Sums are drawn cell by cell, from exactly the law of adding
+(bits after the end symbol, or of no character) are dropped. Sums are drawn cell by cell, from exactly the law of adding
 up the reports (channels.py).
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.federated.channels import Channel
-from dpframe.federated.encoding import ELLIPSIS, Encoding, next_bits
+from dpframe.federated.encoding import Encoding, next_bits
 from dpframe.federated.population import Population
 from dpframe.federated.segments import Segments
 from dpframe.federated.server import largest
@@ -86,7 +86,8 @@ def run(
     """Search the tree. The only noisy step."""
     random = device_choices()
     denied = _places(devices, search.encoding, search.segments.length, search.deny)
-    known = {search.encoding.folded(item) for item in search.deny}
+    shown = (search.encoding.shown(item, search.segments.length) for item in search.deny)
+    known = {label for label in shown if label is not None}
     found = _Findings()
     for number in range(1, search.rounds + 1):
         say(f"round {number} of {search.rounds}")
@@ -130,7 +131,7 @@ def _one_round(
         sums = channel.sums(cells, len(prefixes) << bits, here)
         least = channel.least(sums, here, search.false_positives)
         kept = np.flatnonzero(sums >= least)
-        texts, ended, followed = _read(prefixes, kept, bits, depth, search, known)
+        texts, ended, followed = _read(prefixes, kept, bits, search, known)
         followed = largest(followed, sums, search.segments.capacity(step, depth))
         if texts:
             seen = sums[ended].astype(np.int64)
@@ -152,23 +153,20 @@ def _read(
     prefixes: Sequence[str],
     kept: NDArray[np.int64],
     bits: int,
-    depth: int,
     search: Search,
     known: set[str],
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
     """Texts of items that end in kept cells; their cells, and cells to follow."""
     texts, ended, followed = [], [], []
-    last = depth == search.segments.length
+    length = search.segments.length
     for c in kept.tolist():
-        said = search.encoding.decode(prefixes[c >> bits] + _text(c, bits))
+        said = search.encoding.decode(prefixes[c >> bits] + _text(c, bits), length)
         if not said.possible:
             continue
-        if not (said.ended or last):
+        if not said.ended:
             followed.append(c)
-            continue
-        text = said.text if said.ended else said.text + ELLIPSIS + said.rest
-        if text not in known:
-            texts.append(text)
+        elif said.label not in known:
+            texts.append(said.label)
             ended.append(c)
     return texts, np.array(ended, dtype=np.int64), np.array(followed, dtype=np.int64)
 
@@ -191,7 +189,8 @@ def _places(
     devices: Population, encoding: Encoding, length: int, items: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Which items of the devices are among these."""
-    wanted = {row.tobytes() for row in encoding.packed(items, length)} if items else set()
+    packed, readable = encoding.packed(items, length)
+    wanted = {row.tobytes() for row in packed[readable]}
     return np.array([row.tobytes() in wanted for row in devices.packed], dtype=np.bool_)
 
 

@@ -77,11 +77,17 @@ def population_of(
     devices: int,
 ) -> Population:
     """Devices, out of one row for each device, text and how often it has it; ``item`` are numbers
-    of ``texts``. Texts with the same bits are one item."""
-    packed, code = encoding.packed(texts, length), np.zeros(0, dtype=np.int64)
-    if len(packed):
-        packed, code = np.unique(packed, axis=0, return_inverse=True)
-    key = device.astype(np.int64) * max(len(packed), 1) + code.ravel()[item]
+    of ``texts``. Texts with the same bits are one item; those that the encoding leaves out are
+    none."""
+    packed, readable = encoding.packed(texts, length)
+    held = readable[item]
+    device, item, times = device[held], item[held], times[held]
+    code = np.zeros(len(texts), dtype=np.int64)
+    if readable.any():
+        packed, code[readable] = np.unique(packed[readable], axis=0, return_inverse=True)
+    else:
+        packed = packed[:0]
+    key = device.astype(np.int64) * max(len(packed), 1) + code[item]
     order = np.argsort(key)
     key, times = key[order], times[order]
     del order

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from dpframe.accounting.aggregate import local_epsilon, silence
 from dpframe.accounting.shuffle import shuffle_local_epsilon
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
-from dpframe.federated.encoding import BinaryEncoding, Encoding, HuffmanEncoding
+from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.population import Population
 from dpframe.frontends.compare_prefix import _asked, compared
 from tests.benchmarks.speed import SHARED
@@ -114,7 +114,7 @@ def findings(repeats: int) -> None:
     """What the paper finds, with the shuffle bound that it prints and with the exact accountant."""
     one, many = drawn(1, mean=1), drawn(2, mean=100)
     public = words()[0][:2000]
-    codes = {"binary": BinaryEncoding(), "huffman": HuffmanEncoding(public)}
+    codes = {"binary": BinaryEncoding(LETTERS), "huffman": HuffmanEncoding(public, LETTERS)}
     fleets = {
         (n, c): fleet(d, codes[c], 60) for n, d in (("one", one), ("many", many)) for c in codes
     }
@@ -148,8 +148,8 @@ def findings(repeats: int) -> None:
 
 def baselines(repeats: int) -> None:
     """Figure 4: OptPrefixTree, central noise and sampling, the same code and segments for all."""
-    base: dict[str, Any] = {"user": "u", "epsilon": 1.0, "delta": DELTA}
-    many = fleet(drawn(2, mean=100), BinaryEncoding(), 60)
+    base: dict[str, Any] = {"user": "u", "epsilon": 1.0, "delta": DELTA, "alphabet": LETTERS}
+    many = fleet(drawn(2, mean=100), BinaryEncoding(LETTERS), 60)
     against = []
     for mechanism in ("gaussian", "laplace", "reports", "triehh", "triehh++"):
         for iterations, segments in ((12, "even"), (4, "adaptive")):

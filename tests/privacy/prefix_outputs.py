@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from dpframe.accounting.aggregate import silence
-from dpframe.federated import BinaryEncoding
+from dpframe.federated import Encoding
 from dpframe.federated.channels import ReportSums
 from dpframe.federated.population import Population
 from dpframe.federated.segments import Segments
@@ -34,8 +34,8 @@ Held = tuple[int, ...]
 Law = Callable[[int, int, float], NDArray[np.float64]]
 """The law of a cell's sum, 0 .. N, by holders, devices and local epsilon."""
 
-WIDE = BinaryEncoding("".join(map(chr, range(0x4E00, 0x4E00 + 1020))))
-"""Ten bits a character: no item ends within two bits, and all prefixes are possible."""
+WIDE = Encoding("wide", {"a": "00", "b": "01", "c": "10", "": "110", "\ufffd": "111"})
+"""Items of two bits: no item ends within them, and all prefixes are possible."""
 
 LOW = 10.0
 """False positives that are allowed: many, so that prefixes are kept and second iterations tell."""
