@@ -36,7 +36,7 @@ CHILD = """
 import resource, sys, time
 start = time.perf_counter()
 import dpframe as dp
-found = dp.prefix_tree(sys.argv[1], "w", user="u", epsilon=1.0, delta=1e-6)
+found = dp.prefix_tree(sys.argv[1], "w", user="u", epsilon=1.0, delta=1e-6, alphabet=sys.argv[2])
 seconds = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 print(f"{seconds:.1f} s, peak {peak:.2f} GB, {len(found)} items")
@@ -182,6 +182,7 @@ def real(repeats: int) -> None:
             methods=methods,
             repeats=repeats,
             top=100,
+            alphabet=LETTERS,
         )
         _show(f"6,817 users of git_words_rails, epsilon {epsilon:g}", seen.frame)
 
@@ -206,7 +207,7 @@ def speed() -> None:
         coded = pa.DictionaryArray.from_arrays(pa.array(word, pa.int32()), texts)
         pq.write_table(pa.table({"u": user, "w": coded}), path)
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, path], check=True, capture_output=True, text=True
+            [sys.executable, "-c", CHILD, path, LETTERS], check=True, capture_output=True, text=True
         )
     print(f"{len(user):,} rows of {USERS:,} users, P = 1e7, T = 4, r = 60: {done.stdout.strip()}")
 
