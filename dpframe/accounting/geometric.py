@@ -105,7 +105,11 @@ def geometric(
         raise out_of_reach(epsilon, delta, height)  # the rounding of so long a table is too coarse
     step, wide_step = max(1, grid // 4), max(1, left_bound // LEFT_PARTS)
     widest = right_bound
-    right_bound = least_bound(lambda b: cost(b, left_bound, True), widest, delta, step)
+
+    def least_right(left_bound: int) -> int:
+        return least_bound(lambda b: cost(b, left_bound, True), widest, delta, step)
+
+    right_bound = least_right(left_bound)
     left_bound = least_bound(lambda b: cost(right_bound, b, False), left_bound, delta, wide_step)
     for _ in range(ROUNDS):
         fewer, more = (cost(right_bound, left_bound, more_first) for more_first in (False, True))
@@ -121,7 +125,7 @@ def geometric(
                 delta=max(fewer, more),
             )
         if more > delta:
-            right_bound = least_bound(lambda b: cost(b, left_bound, True), widest, delta, step)
+            right_bound = least_right(left_bound)
         else:
             left_bound += wide_step
     raise out_of_reach(epsilon, delta, height)

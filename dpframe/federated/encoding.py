@@ -1,11 +1,11 @@
 """Items as bits, so that their prefixes form a binary tree: fixed or Huffman codes of characters.
 
 An item is its characters, each by its code, and the end symbol. After that come zeros, up to a
-length r that is the same for all. An item that does not fit into r bits is *cut*: it counts as the
-characters that fit, then the code that says so, as far as it fits, and is shown with an ellipsis. An
-item with a character outside of the alphabet before that is *left out*: nobody reports it. So every
-prefix that a device reports can be read. Capitals count as small letters unless the alphabet has
-capitals.
+length r that is the same for all. An item that does not fit into r bits is *cut*: it counts as
+the characters that fit, then the code that says so, as far as it fits, and is shown with an
+ellipsis. An item with a character outside of the alphabet before that is *left out*: nobody reports
+it. So every prefix that a device reports can be read. Capitals count as small letters unless the
+alphabet has capitals.
 """
 
 from __future__ import annotations

@@ -116,10 +116,10 @@ def prefix_tree(
         True: among the items below the prefixes found. False: among all.
     encoding, alphabet, public
         "binary" (six bits a character of the default alphabet), or "huffman", fitted on ``public``
-        items; ``alphabet`` are the characters that items are made of, by default small letters (which
-        stand for capitals, too), digits, space and the punctuation of words, hosts and paths. Items
-        with other characters are left out: nobody reports them, and no label stands for them. Or an
-        object of :mod:`dpframe.federated`.
+        items; ``alphabet`` are the characters that items are made of, by default small letters
+        (which stand for capitals, too), digits, space and the punctuation of words, hosts and
+        paths. Items with other characters are left out: nobody reports them, and no label stands
+        for them. Or an object of :mod:`dpframe.federated`.
     deny
         Items that are public already and that nobody shall report.
     participation

@@ -61,8 +61,8 @@ def bits_of(packed: np.ndarray, length: int) -> list[str]:
 @anywhere
 @given(st.sampled_from(ENCODINGS), texts, lengths)
 def test_what_is_encoded_is_what_comes_back(encoding: Encoding, item: str, length: int) -> None:
-    """Law: an item that fits comes back whole; one that is cut, as the characters that fit; one that
-    cannot be written in the alphabet has no bits."""
+    """Law: an item that fits comes back whole; one that is cut, as the characters that fit; one
+    that cannot be written in the alphabet has no bits."""
     expected = slowly(encoding, item, length)
     assert encoding.shown(item, length) == expected
     assert encoding.reads(item, length) == (expected is not None)
@@ -169,8 +169,8 @@ def test_prefixes_that_no_item_has_are_recognised(item: str, length: int, flip: 
 
 
 def test_the_default_alphabet_covers_what_people_write() -> None:
-    """Law: words, numbers, hosts, paths and addresses are read as they are, in six bits a character;
-    other scripts are left out by rule, and never shown as something else."""
+    """Law: words, numbers, hosts, paths and addresses are read as they are, in six bits a
+    character; other scripts are left out by rule, and never shown as something else."""
     default = BinaryEncoding()
     for item in ("covid-19", "10.0.0.1", "a/b_c.txt", "who@example.org", "50% off!", "2026"):
         assert default.shown(item, 600) == item
