@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
@@ -77,33 +75,88 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("module", sorted(_modules()))
-def test_imports_point_downward(module: str) -> None:
+Imports = dict[str, set[str]]
+"""What every module imports of the package."""
+
+
+def _all_imports() -> Imports:
+    return {name: _imports(path) for name, path in _modules().items()}
+
+
+def _upward(imports: Imports) -> list[tuple[str, str]]:
+    """Imports of a module that lies above or beside the one that imports it."""
+    out = []
+    for module, targets in imports.items():
+        here = _layer(module)
+        for target in targets:
+            same_package = target.split(".")[0] == module.split(".")[0] and here == _layer(target)
+            if not (_layer(target) < here or same_package):
+                out.append((module, target))
+    return out
+
+
+def _reached(imports: Imports, module: str) -> set[str]:
+    """What a module imports, directly or not."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(imports.get(name, ()))
+    return seen
+
+
+def _data(modules: set[str]) -> set[str]:
+    """Modules that read data, or open what does."""
+    return {m for m in modules if m.split(".")[0] in ("sources", "release", "frontends", "_duck")}
+
+
+def _plans() -> list[str]:
+    """Modules that decide what a release does. A warehouse's is the statement to one of them."""
+    return sorted(m for m in _modules() if m.endswith("plan") and "." not in m)
+
+
+def picture() -> str:
+    """The layers as ``docs/how_it_works.md`` shows them, highest first."""
+    lines = []
+    for names in reversed(LAYERS):
+        shown = [name.replace(".", "/") for name in sorted(names)]
+        for start in range(0, len(shown), 4):
+            lines.append("  " + "    ".join(shown[start : start + 4]))
+    return "\n".join(lines)
+
+
+def test_the_picture_in_the_documents_is_what_is_checked() -> None:
+    """The picture is ``python -m tests.test_architecture``, and every layer in it has modules."""
+    text = (PACKAGE.parent / "docs" / "how_it_works.md").read_text("utf-8")
+    assert f"```\n{picture()}\n```" in text
+    modules = {"postprocess", *_modules()}
+    assert all(name in modules for names in LAYERS for name in names)
+
+
+def test_imports_point_downward() -> None:
     """A module imports only what lies below it or beside it in its own package."""
-    here = _layer(module)
-    for target in _imports(_modules()[module]):
-        same_package = target.split(".")[0] == module.split(".")[0] and here == _layer(target)
-        assert _layer(target) < here or same_package, f"{module} must not import {target}"
+    assert _upward(_all_imports()) == []
 
 
 def test_the_import_rule_can_fail() -> None:
-    """The rule rejects a plan that reaches for a source (a planted violation)."""
-    assert _layer("sources.tables") > _layer("plan")
-    assert _layer("plan") > _layer("accounting.path")
+    """A plan that reaches for a source is found, also by a detour that points downward."""
+    direct = _all_imports()
+    direct["tree_plan"] |= {"sources.tables"}
+    assert _upward(direct) == [("tree_plan", "sources.tables")]
+    detour = _all_imports()
+    detour["accounting.path"] |= {"_duck.relations"}
+    assert _upward(detour) == []
+    assert "_duck.relations" in _data(_reached(detour, "plan"))
 
 
 def test_a_plan_cannot_reach_data() -> None:
-    """Nothing that ``plan`` imports, directly or not, is a source, DuckDB, or a frame reader."""
-    modules = _modules()
-    seen: set[str] = set()
-    waiting = ["plan"]
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in modules:
-            continue
-        seen.add(name)
-        waiting.extend(_imports(modules[name]))
-    assert not {m for m in seen if m.startswith(("sources", "release", "frontends", "_duck"))}
+    """Nothing that any plan imports, directly or not, is a source, DuckDB, or a frame reader."""
+    imports, plans = _all_imports(), _plans()
+    assert len(plans) >= 6
+    for plan in plans:
+        assert not _data(_reached(imports, plan)), plan
 
 
 def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
@@ -118,6 +171,11 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
             random.add(name)
     assert {name.split(".")[0] for name in duck} == {"_duck"}
     assert random == {"noise"}
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    """The marker of PEP 561 ships, as ``Typing :: Typed`` claims."""
+    assert (PACKAGE / "py.typed").exists()
 
 
 def test_files_fit_a_few_screens() -> None:
@@ -136,3 +194,7 @@ def test_public_names_are_documented() -> None:
             assert getattr(dpframe, name).__doc__, name
     for word in ("Parameters", "Returns", "Raises", "Privacy", "References", "Examples"):
         assert word in (dpframe.hhh.__doc__ or "")
+
+
+if __name__ == "__main__":
+    print(picture())
