@@ -1,0 +1,1 @@
+"""What users have stored: requests and receipts in ledgers, and the frames that a seed gives."""
