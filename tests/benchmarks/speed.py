@@ -32,7 +32,8 @@ IP_LEVELS = """
 def workload(rows: int, file: Path) -> None:
     import duckdb
 
-    query = Path(__file__).with_name("peers_workload.sql").read_text("utf-8").replace("$rows", str(rows))
+    text = Path(__file__).with_name("peers_workload.sql").read_text("utf-8")
+    query = text.replace("$rows", str(rows))
     duckdb.sql(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
 
 
