@@ -5,7 +5,7 @@ The counting is that of :mod:`dpframe.sketches`; here it gets a private way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
@@ -252,7 +252,8 @@ def merge_sketches(
     Raises
     ------
     ParameterError, ParameterTypeError
-        If there is no sketch, or one occurs twice, or they do not fit together.
+        If there is no sketch, or a stream occurs twice (a sketch, its copy, its file, a merge that
+        holds it), or they do not fit together.
 
     Privacy
     -------
@@ -291,10 +292,11 @@ def merge_sketches(
 
 def _peeked(sketches: Any) -> tuple[object, Any]:
     """The first, and all of them; what is generated is not held together."""
-    if not isinstance(sketches, Iterator):
-        return (sketches[0] if sketches and isinstance(sketches, list | tuple) else None), sketches
-    first = next(sketches, None)
-    return first, () if first is None else chain([first], sketches)
+    if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
+        return None, sketches
+    rest = iter(sketches)
+    first = next(rest, None)
+    return first, () if first is None else chain([first], rest)
 
 
 def _method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:

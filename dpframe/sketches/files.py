@@ -187,6 +187,7 @@ def _split(content: bytes, path: str) -> tuple[dict[str, Any], bytes]:
         facts = json.loads(content[PREFIX : PREFIX + size])
     if not isinstance(facts, dict) or facts.get("bytes") != end - PREFIX - size:
         raise _damaged(path)
+    facts.setdefault("streams", [content[end:].hex()])  # files of before had none
     return facts, content[PREFIX + size : end]
 
 
