@@ -159,7 +159,7 @@ def _owner(path: Path) -> str | None:
             mark = (pq.read_schema(stream).metadata or {}).get(LEDGER_KEY)
     except (OSError, pa.ArrowException):
         return None
-    return None if mark is None else str(mark, "utf-8")
+    return None if mark is None else str(mark, "utf-8", "replace")
 
 
 def _not_ours(target: Target, path: Path, why: object = "") -> ParameterError:

@@ -209,7 +209,6 @@ class MisraGries(Sketch):
         ):
             raise ValueError("no sketch has these counters")
         if state.kind is not None:
-            sketch._table = Table(state.kind, k)
-            sketch._table.restore(state.keys, counts, state.decrements)
+            sketch._table = Table.of(state.kind, k, state.keys, counts, state.decrements)
         sketch._total = state.total
         return sketch

@@ -234,8 +234,8 @@ class PrivacyAwareMisraGries(Sketch):
         if len(counts) > k or counts.min(initial=1) < 1 or lost > state.total:
             raise ValueError("no sketch has these counters")
         if state.kind is not None:
-            sketch._table = Table(state.kind, k + sketch._max_items)
-            sketch._table.restore(state.keys, counts, state.decrements)
+            room = k + sketch._max_items
+            sketch._table = Table.of(state.kind, room, state.keys, counts, state.decrements)
         sketch._total = state.total
         if (kind := facts["user_kind"]) is not None:
             last = bytes.fromhex(facts["last_user"]) if kind == "bytes" else facts["last_user"]

@@ -212,7 +212,7 @@ class StreamingHHH:
 
     @classmethod
     def _restored(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:
-        new = cls(facts["hierarchy"], facts["counters"])
+        new = cls(str(facts["hierarchy"]), facts["counters"])
         totals = [state.total for state in states]
         if len(states) != new._hierarchy.height or totals != sorted(totals, reverse=True):
             raise ValueError("no stream has these sketches")
