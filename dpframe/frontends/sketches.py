@@ -20,6 +20,7 @@ from dpframe.sketch_frame import sketch_frame, unpublished_at_most
 from dpframe.sketch_receipt import measured, sketch_receipt
 from dpframe.sketches._sketch import Sketch
 from dpframe.sketches.merging import combined
+from dpframe.sources.stream import in_order
 from dpframe.sources.streaming import merged_streams
 
 if TYPE_CHECKING:
@@ -195,6 +196,11 @@ class MisraGries(_Releasable, raw.MisraGries):
     __slots__ = ()
     __doc__ = _documented(raw.MisraGries)
 
+    def update(self, batch: object) -> None:
+        super().update(in_order(batch))
+
+    update.__doc__ = raw.MisraGries.update.__doc__
+
     def merge(self, other: Sketch) -> MergedSketch:
         """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
         return merge_sketches([self, other])
@@ -203,6 +209,11 @@ class MisraGries(_Releasable, raw.MisraGries):
 class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     __slots__ = ()
     __doc__ = _documented(raw.PrivacyAwareMisraGries)
+
+    def update_users(self, users: object, items: object) -> None:
+        super().update_users(in_order(users), in_order(items))
+
+    update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
         """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
