@@ -136,10 +136,12 @@ class Sketch:
         Parameters
         ----------
         path
-            Where to.
+            Where to: a file of this machine. ``~`` is the home of the user.
 
         Raises
         ------
+        ParameterError, ParameterTypeError
+            If the path is an address such as ``s3://...``, or no text or ``pathlib.Path``.
         SourceError
             If the file cannot be written.
         """
@@ -154,7 +156,7 @@ class Sketch:
         Parameters
         ----------
         path
-            Where from.
+            Where from: a file of this machine, as in ``save``.
 
         Raises
         ------

@@ -23,6 +23,7 @@ from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
 from dpframe.sources.frames import unicode
 from dpframe.sources.relations import canonical, opened
+from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
 
 IN_ORDER = (
@@ -63,8 +64,13 @@ def fed(
 
 
 def _check_eager(source: object) -> None:
-    """Raise SourceError for a frame of Polars that is still to be computed."""
+    """Raise SourceError for a frame of Polars that is still to be computed, and for one of Spark."""
     kind = type(source)
+    if is_spark(source):
+        raise SourceError(
+            "a sketch needs rows in an order of their own, and a Spark DataFrame has none: use "
+            "dp.hhh(frame, ..., mechanism='streaming'), which sorts and counts in Spark."
+        )
     if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
         raise SourceError(
             "a sketch needs rows in an order of their own, and a lazy frame has none before it is "

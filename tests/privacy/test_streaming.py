@@ -656,6 +656,8 @@ def test_sources_that_can_reorder_records_are_refused(
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     with pytest.raises(SourceError, match="order in which they are stored"):
         dp.hhh(tables.sql(REFUSED[name]), "path:p", ledger=ledger, **OPTIONS)
+    with pytest.raises(SourceError, match="order in which they are stored"):
+        dp.heavy_hitters(tables.sql(REFUSED[name]), "p", ledger=ledger, **OPTIONS)
     dp.register(tables, ledger=ledger)
     call = "FROM dp_hhh(query := $q, hierarchy := 'path:p', mechanism := 'streaming', "
     with pytest.raises(duckdb.Error, match="order in which they are stored"):

@@ -13,6 +13,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.frontends import generator_files
+from dpframe.frontends.cli import main
+from dpframe.frontends.cli_output import check_not_ledger
 from dpframe.release import receipt_of
 from tests.fuzzed_files import unsealed
 
@@ -114,3 +116,31 @@ def test_metadata_that_is_no_receipt_is_refused() -> None:
     for text in (b"", b"{", b"[1]", b"null", b"\xff", b"[" * 10**5):
         with pytest.raises(dp.SourceError, match="no receipt"):
             receipt_of({b"dpframe": text})
+
+
+def test_the_home_folder_is_the_same_at_every_door(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: ``~`` names one place for sources, ledgers, results, reports and the command line."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pd.DataFrame({"x": ["a"] * 900}).to_csv(tmp_path / "rows.csv", index=False)
+    ledger = dp.Ledger("~/budget.db", epsilon=10.0, delta=1e-3)
+    asked = {"epsilon": 1.0, "delta": 1e-6, "release": "r", "ledger": ledger}
+    result = dp.hhh("~/rows.csv", ["x"], **asked)
+    assert dp.hhh(tmp_path / "rows.csv", ["x"], **asked).equals(result)  # replayed: one source
+    result.dp.report("~/page.html")
+    dp.publish(ledger, "~/results.duckdb")
+    command = [
+        "hhh",
+        "~/rows.csv",
+        "columns:x",
+        "--epsilon=1",
+        "--delta=1e-6",
+        "--ledger=~/budget.db",
+    ]
+    assert main([*command, "--quiet", "--output=~/out.parquet"]) == 0
+    made = {"budget.db", "out.parquet", "page.html", "results.duckdb", "results_parquet"}
+    assert made <= {file.name for file in tmp_path.iterdir()}
+    assert len(ledger.releases()) == 2
+    with pytest.raises(dp.ParameterError, match="is the ledger"):
+        check_not_ledger("~/budget.db", str(tmp_path / "budget.db"))
