@@ -64,7 +64,7 @@ def fed(
 
 
 def _check_eager(source: object) -> None:
-    """Raise SourceError for a frame of Polars that is still to be computed, and for one of Spark."""
+    """Raise SourceError for a frame that is still to be computed, by Polars or Spark."""
     kind = type(source)
     if is_spark(source):
         raise SourceError(
