@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = """
 import duckdb, dpframe
 con = duckdb.connect()
+con.execute("SET enable_progress_bar = false")  # on a busy machine it prints
 con.execute("CREATE TABLE visits AS SELECT '10.0.0.1' AS src FROM range(500)")
 dpframe.register(con)
 call = "dp_hhh('visits', 'ip:src', epsilon := 1.0, delta := 1e-6)"
