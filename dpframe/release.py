@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from dpframe.accounting.compose import Profile
 from dpframe.budget import Budget
-from dpframe.errors import ParameterError
+from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.population import Population
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.mechanisms.hot_partition import Partition
@@ -248,6 +249,15 @@ def replayed(stored: Stored) -> Release:
 
 
 def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:
-    """The receipt in Arrow or Parquet schema metadata, if any."""
-    text = (metadata or {}).get(b"dpframe")
-    return Receipt(json.loads(text)) if text is not None else None
+    """The receipt in Arrow or Parquet schema metadata, if any; SourceError if it is damaged."""
+    text, facts = (metadata or {}).get(b"dpframe"), None
+    if text is None:
+        return None
+    with suppress(ValueError, RecursionError):
+        facts = json.loads(text)
+    if not isinstance(facts, dict):
+        raise SourceError(
+            "what the schema metadata holds under 'dpframe' is no receipt: the file is damaged, or "
+            "another program wrote it."
+        )
+    return Receipt(facts)

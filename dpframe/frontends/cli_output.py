@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpframe._files import local_path
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import chosen_ledger, release_name
 from dpframe.plan import Plan
@@ -71,8 +72,12 @@ def run_drawn(
 def check_not_ledger(ledger: str | None, *paths: str | None) -> None:
     """Raise ParameterError if a file would be written over the ledger."""
     for path in paths:
-        if path and ledger and os.path.realpath(path) == os.path.realpath(ledger):
+        if path and ledger and _real(path) == _real(ledger):
             raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(os.path.expanduser(path))
 
 
 def check_output(
@@ -83,7 +88,7 @@ def check_output(
         return
     if not path.lower().endswith(endings):
         raise ParameterError(f"{name} ({path!r}) must end in {' or '.join(endings)}.")
-    if not Path(path).absolute().parent.is_dir():
+    if not local_path(path, name).absolute().parent.is_dir():
         raise ParameterError(f"{name} ({path!r}) is in a folder that does not exist.")
 
 
@@ -104,6 +109,7 @@ def table_text(frame: pd.DataFrame) -> str:
 
 
 def write(result: Release, path: str) -> None:
+    path = str(local_path(path, "output"))
     ending = path.lower().rsplit(".", 1)[-1]
     if ending == "parquet":
         import pyarrow.parquet as pq

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe.domains import ListedAxis
-from dpframe.errors import SourceError
 from dpframe.frontends.arguments import whole
-from dpframe.frontends.synthetic_arguments import Asked, check_sample, read_schema, written
+from dpframe.frontends.generator_files import Content, read_generator, write_generator
+from dpframe.frontends.synthetic_arguments import Asked, check_sample
 from dpframe.mechanisms.hot_partition import Partition, sample_leaves
 from dpframe.noise import public_generator
 from dpframe.receipt import Receipt
@@ -136,35 +135,22 @@ class Generator:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the generator to a Parquet file, which is public: it holds released counts."""
-        import pyarrow.parquet as pq
+        """Write the generator to a Parquet file, which is public: it holds released counts.
 
-        facts = {"asked": self._asked.to_dict(), "schema": written(self._schema)}
-        table = self._release.to_arrow()
-        metadata = {
-            **(table.schema.metadata or {}),
-            b"dpframe_generator": json.dumps({**facts, "dtypes": self._dtypes}).encode(),
-        }
-        try:
-            pq.write_table(table.replace_schema_metadata(metadata), str(path))
-        except OSError as error:
-            raise SourceError(f"{str(path)!r} cannot be written ({error.strerror}).") from None
+        The file appears as a whole or not at all, and replaces one of that name. ``path`` is a file
+        of this machine; ``~`` is the home of the user. SourceError if it cannot be written.
+        """
+        content = Content(self._release, self._asked, self._schema, self._dtypes)
+        write_generator(path, content)
 
     @classmethod
     def load(cls, path: str | Path) -> Generator:
-        """Read a generator that ``save`` wrote."""
-        import pyarrow.parquet as pq
+        """Read a generator that ``save`` wrote, from a file of this machine.
 
-        try:
-            table = pq.read_table(str(path))
-            facts = json.loads((table.schema.metadata or {})[b"dpframe_generator"])
-            receipt = Receipt(json.loads(table.schema.metadata[b"dpframe"]))
-            wanted, schema = Asked.from_dict(facts["asked"]), read_schema(facts["schema"])
-        except (OSError, KeyError, ValueError, pa.ArrowException):
-            raise SourceError(
-                f"{str(path)!r} is no generator: pass a file that Generator.save wrote."
-            ) from None
-        return cls(Release(table.to_pandas(), receipt), wanted, schema, facts["dtypes"])
+        SourceError if there is no such file, or it is truncated, damaged or something else.
+        """
+        found = read_generator(path)
+        return cls(found.release, found.asked, found.schema, found.dtypes)
 
 
 def arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:

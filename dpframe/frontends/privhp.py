@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +23,7 @@ from dpframe.frontends.synthetic_arguments import (
     written,
 )
 from dpframe.release import released
-from dpframe.sketches import files
+from dpframe.sketches import files, streams
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from dpframe.sources.codes import counted_codes, schema_of
 
@@ -83,7 +82,7 @@ class PrivHP:
         self._schema: pa.Schema | None = None
         self._dtypes: dict[str, str] = {}
         self._released = self._resumed = 0
-        self._streams = frozenset({uuid.uuid4().hex})
+        self._streams = streams.begun()
 
     def __repr__(self) -> str:
         s = self._state.shape
@@ -136,11 +135,7 @@ class PrivHP:
         other._check_open("merge")
         if other._asked.digest != self._asked.digest:
             raise ParameterError("these count different domains: make both with the same columns.")
-        if self._streams & other._streams:
-            raise ParameterError(
-                "a stream occurs twice, as itself, a copy or in an earlier merge: its rows would "
-                "count twice. Merge each stream once."
-            )
+        seen = streams.joined(self._streams, other._streams)
         types = [s._schema.types for s in (self, other) if s._schema is not None]
         if len(types) == 2 and types[0] != types[1]:
             raise ParameterTypeError("the columns have other types in the other stream: cast them.")
@@ -149,7 +144,7 @@ class PrivHP:
         both._schema = other._schema if self._schema is None else self._schema
         both._dtypes = self._dtypes or other._dtypes
         both._released = both._resumed = 0
-        both._streams = self._streams | other._streams
+        both._streams = seen
         return both
 
     def finish(
@@ -195,7 +190,7 @@ class PrivHP:
             "dtypes": self._dtypes,
             "released": self._released,
             "resumed": self._resumed,
-            "streams": sorted(self._streams),
+            **streams.written(self._streams),
         }
         files.write_counts(path, facts, [self._state.cells, self._state.tables])
 
@@ -212,7 +207,7 @@ class PrivHP:
         stream._schema = None if facts["schema"] is None else read_schema(facts["schema"])
         stream._dtypes = {str(k): str(v) for k, v in facts["dtypes"].items()}
         stream._released, stream._resumed = int(facts["released"]), int(facts["resumed"])
-        stream._streams = frozenset(map(str, facts["streams"]))
+        stream._streams = streams.read(facts)
         if stream._asked.domain.depth != stream._state.shape.depth:
             raise ValueError("depths do not match")
         return stream

@@ -49,7 +49,7 @@ def target_of(to: object, ledger: Ledger) -> Target:
     """The files that ``to`` stands for, checked without opening any."""
     if not isinstance(to, str | Path):
         raise ParameterTypeError(f"to must be a file name; got {type(to).__name__}.")
-    file = Path(to).resolve()  # a link stays a link, to the new file
+    file = Path(os.path.expanduser(to)).resolve()  # a link stays a link, to the new file
     if not file.name.lower().endswith(ENDINGS):
         raise ParameterError(
             f"to ({str(to)!r}) must end in one of {', '.join(ENDINGS)}: for example results.duckdb."
@@ -159,7 +159,7 @@ def _owner(path: Path) -> str | None:
             mark = (pq.read_schema(stream).metadata or {}).get(LEDGER_KEY)
     except (OSError, pa.ArrowException):
         return None
-    return None if mark is None else str(mark, "utf-8")
+    return None if mark is None else str(mark, "utf-8", "replace")
 
 
 def _not_ours(target: Target, path: Path, why: object = "") -> ParameterError:

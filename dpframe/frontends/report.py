@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from dpframe._files import local_path
 from dpframe.errors import ParameterError
 from dpframe.frontends.report_parts import (
     asset,
@@ -80,11 +81,11 @@ def write_report(
     frame: pd.DataFrame, receipt: Receipt, path: str | Path, *, title: str | None = None
 ) -> None:
     """Write :func:`page` to a file."""
-    folder = Path(path).absolute().parent
-    if not folder.is_dir():
-        raise ParameterError(f"report ({str(path)!r}) is in a folder that does not exist.")
+    file = local_path(path, "report")
+    if not file.absolute().parent.is_dir():
+        raise ParameterError(f"report ({str(file)!r}) is in a folder that does not exist.")
     text = page(frame, receipt, title=title)
-    Path(path).write_text(text, encoding="utf-8", newline="\n")
+    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 # -- data ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ The counting is that of :mod:`dpframe.sketches`; here it gets a private way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
@@ -20,6 +20,7 @@ from dpframe.sketch_frame import sketch_frame, unpublished_at_most
 from dpframe.sketch_receipt import measured, sketch_receipt
 from dpframe.sketches._sketch import Sketch
 from dpframe.sketches.merging import combined
+from dpframe.sources.stream import in_order
 from dpframe.sources.streaming import merged_streams
 
 if TYPE_CHECKING:
@@ -195,6 +196,11 @@ class MisraGries(_Releasable, raw.MisraGries):
     __slots__ = ()
     __doc__ = _documented(raw.MisraGries)
 
+    def update(self, batch: object) -> None:
+        super().update(in_order(batch))
+
+    update.__doc__ = raw.MisraGries.update.__doc__
+
     def merge(self, other: Sketch) -> MergedSketch:
         """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
         return merge_sketches([self, other])
@@ -203,6 +209,11 @@ class MisraGries(_Releasable, raw.MisraGries):
 class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     __slots__ = ()
     __doc__ = _documented(raw.PrivacyAwareMisraGries)
+
+    def update_users(self, users: object, items: object) -> None:
+        super().update_users(in_order(users), in_order(items))
+
+    update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
         """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
@@ -252,7 +263,8 @@ def merge_sketches(
     Raises
     ------
     ParameterError, ParameterTypeError
-        If there is no sketch, or one occurs twice, or they do not fit together.
+        If there is no sketch, or a stream occurs twice (a sketch, its copy, its file, a merge that
+        holds it), or they do not fit together.
 
     Privacy
     -------
@@ -291,10 +303,11 @@ def merge_sketches(
 
 def _peeked(sketches: Any) -> tuple[object, Any]:
     """The first, and all of them; what is generated is not held together."""
-    if not isinstance(sketches, Iterator):
-        return (sketches[0] if sketches and isinstance(sketches, list | tuple) else None), sketches
-    first = next(sketches, None)
-    return first, () if first is None else chain([first], sketches)
+    if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
+        return None, sketches
+    rest = iter(sketches)
+    first = next(rest, None)
+    return first, () if first is None else chain([first], rest)
 
 
 def _method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:

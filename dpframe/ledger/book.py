@@ -120,7 +120,8 @@ class Ledger:
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
         try:
-            self._path = Path(os.path.realpath(path))  # one lock, whatever links lead here
+            real = os.path.realpath(os.path.expanduser(path))
+            self._path = Path(real)  # one lock, whatever links lead here
         except (OSError, ValueError) as error:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
         if accountant not in (None, "sum", "pld"):

@@ -7,6 +7,7 @@ the rule and quotes no key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AnySet
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes"]
 T = TypeVar("T")
@@ -77,6 +78,26 @@ class Column:
         if isinstance(self.values, np.ndarray):
             return pa.array(self.values.view(self.kind))
         return self.values
+
+
+def check_order(batch: object) -> None:
+    """Raise ParameterTypeError for what has no order of its own, or may have none."""
+    if isinstance(batch, AnySet):
+        raise ParameterTypeError(
+            "a set has no order that is independent of its content, so its sketch could not be "
+            "released: pass a list in an order of your own."
+        )
+    module, name = type(batch).__module__.split(".")[0], type(batch).__name__
+    if module in ("duckdb", "_duckdb"):
+        raise ParameterTypeError(
+            "whether a DuckDB relation has an order of its own is checked by the sketches of "
+            "dpframe: pass it to one of these, or its rows as an Arrow table."
+        )
+    if module == "pyspark":
+        raise ParameterTypeError(
+            f"a {name} of Spark has no order of its own, one record could change that of others: "
+            "use dp.hhh(frame, ..., mechanism='streaming'), or pass keys from a table or a file."
+        )
 
 
 def columns(batch: object, kind: Kind | None) -> Iterator[Column]:
@@ -185,6 +206,8 @@ def _withheld(name: str, call: Callable[[], T]) -> T:
     """What is said about a failing row could quote it, so only the kind of error is told."""
     try:
         return call()
+    except DpframeError:
+        raise  # ours quotes nothing
     except Exception as error:
         failed = type(error).__name__
     raise SourceError(

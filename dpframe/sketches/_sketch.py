@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.sketches import files
+from dpframe.sketches import files, streams
 from dpframe.sketches._batches import Kind, whole
 from dpframe.sketches._state import SketchState
 
@@ -24,7 +24,7 @@ LARGEST = 10_000_000
 class Sketch:
     """Counters of keys. What its methods return is raw data and must not be published."""
 
-    __slots__ = ("_counters", "_released", "_resumed", "_unit")
+    __slots__ = ("_counters", "_released", "_resumed", "_streams", "_unit")
 
     _NAME: ClassVar[str]
     _counters: int
@@ -34,10 +34,13 @@ class Sketch:
     """Private releases of what is in the sketch."""
     _resumed: int
     """Releases after which the caller has asked to go on counting."""
+    _streams: streams.Streams
+    """Of which records are in the sketch."""
 
     def _new(self, counters: int, unit: str) -> None:
         self._counters, self._unit = counters, unit
         self._released = self._resumed = 0
+        self._streams = streams.begun()
 
     def _takes_records(self) -> None:
         if self._released > self._resumed:
@@ -133,15 +136,18 @@ class Sketch:
         Parameters
         ----------
         path
-            Where to.
+            Where to: a file of this machine. ``~`` is the home of the user.
 
         Raises
         ------
+        ParameterError, ParameterTypeError
+            If the path is an address such as ``s3://...``, or no text or ``pathlib.Path``.
         SourceError
             If the file cannot be written.
         """
-        releases = {"released": self._released, "resumed": self._resumed}
-        files.write(path, {"sketch": self._NAME, **self._facts(), **releases}, self._state())
+        kept = {"released": self._released, "resumed": self._resumed}
+        kept |= streams.written(self._streams)
+        files.write(path, {"sketch": self._NAME, **self._facts(), **kept}, self._state())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -150,7 +156,7 @@ class Sketch:
         Parameters
         ----------
         path
-            Where from.
+            Where from: a file of this machine, as in ``save``.
 
         Raises
         ------
@@ -166,6 +172,7 @@ class Sketch:
         # files of before releases were counted hold sketches that had none
         sketch._released = checked("released", facts.get("released", 0), 0)
         sketch._resumed = checked("resumed", facts.get("resumed", 0), 0, sketch._released)
+        sketch._streams = streams.read(facts)
         return sketch
 
 

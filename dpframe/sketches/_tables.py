@@ -70,18 +70,42 @@ def _check_utf8(array: pa.Array) -> None:
     raise ParameterError(NOT_UTF8)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Held:
+    """What a table will hold: room, keys, zeros included, counters above the decrements."""
+
+    room: int
+    keys: pa.Array
+    counts: NDArray[np.int64]
+    decrements: int
+
+
 class Table:
     """Counters of keys of one kind; ``_kernels`` says how."""
 
-    __slots__ = ("arena", "kind", "listed", "meta", "over", "words")
+    __slots__ = ("arena", "held", "kind", "listed", "meta", "over", "words")
 
     def __init__(self, kind: Kind, room: int) -> None:
         """``room`` is the largest number of positive counters at any time."""
+        self.kind: Kind = kind
+        self.held: Held | None = None
+        self._make(room)
+
+    @classmethod
+    def of(
+        cls, kind: Kind, room: int, keys: pa.Array, counts: NDArray[np.int64], decrements: int
+    ) -> Table:
+        """A table with the entries of a file. Until it is updated it takes the memory of these,
+        whatever room the file says that there is to be."""
+        table = object.__new__(cls)
+        table.kind, table.held = kind, Held(room, keys, counts, decrements)
+        return table
+
+    def _make(self, room: int) -> None:
         buckets = 4
         while buckets < 2 * room:  # a quarter full: zeros that nothing replaced yet count too
             buckets *= 2
-        self.kind: Kind = kind
-        self.words = np.zeros((buckets, 2 if kind in ("int64", "uint64") else 4, 4), np.int64)
+        self.words = np.zeros((buckets, 2 if self.kind in ("int64", "uint64") else 4, 4), np.int64)
         self.words[:, 0] = -1
         self.over = np.zeros(buckets, np.uint8)
         self.listed = np.zeros(2 * room + 1, np.int32)
@@ -93,19 +117,23 @@ class Table:
 
     def __copy__(self) -> Table:
         twin = object.__new__(Table)
-        twin.kind = self.kind
+        twin.kind, twin.held = self.kind, self.held
+        if self.held is not None:
+            return twin
         for name in ("words", "over", "listed", "meta", "arena"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
     @property
     def nbytes(self) -> int:
+        if self.held is not None:
+            return int(self.held.keys.nbytes + self.held.counts.nbytes)
         arrays = (self.words, self.over, self.listed, self.meta, self.arena)
         return sum(array.nbytes for array in arrays)
 
     @property
     def decrements(self) -> int:
-        return int(self.meta[0])
+        return int(self.meta[0]) if self.held is None else self.held.decrements
 
     @property
     def _arrays(self) -> tuple[Any, Any, Any, Any]:
@@ -114,6 +142,7 @@ class Table:
     def update(self, keys: Keys, counters: int) -> None:
         from dpframe.sketches import _kernels
 
+        self._open()
         step = len(keys) // (1 + len(keys.long) // ROOM) + 1
         for start in range(0, len(keys), step):
             words, places = keys.words[start : start + step], keys.places[start : start + step + 1]
@@ -124,6 +153,7 @@ class Table:
     def update_users(self, keys: Keys, room: int, ends: NDArray[np.int64], counters: int) -> None:
         from dpframe.sketches import _kernels
 
+        self._open()
         text = (keys.places, keys.long, self._arena(room))
         _kernels.update_users(*self._arrays, keys.words, text, ends, counters)
 
@@ -143,6 +173,8 @@ class Table:
 
     def entries(self) -> tuple[pa.Array, NDArray[np.int64]]:
         """Keys with their counters, zeros included, in no order."""
+        if self.held is not None:
+            return self.held.keys, self.held.counts
         rows = self.words[:, 0] >= self.meta[0]
         counts = self.words[:, 0][rows] - self.meta[0]
         first = self.words[:, 1][rows]
@@ -162,14 +194,21 @@ class Table:
             texts.append(words.tobytes()[:size])
         return pa.array(texts, type=pa.large_binary())
 
-    def restore(self, keys: pa.Array, counts: NDArray[np.int64], decrements: int) -> None:
-        """Put entries into an empty table."""
+    def _open(self) -> None:
+        """Make room for what is counted from here on."""
+        if self.held is None:
+            return
         from dpframe.sketches import _kernels
 
-        content = encoded(Column.of(self.kind, keys))
+        held = self.held
+        self._make(held.room)
+        content = encoded(Column.of(self.kind, held.keys))
         self.arena = content.long
-        self.meta[:] = decrements, int((counts > 0).sum()), 0, 0, len(self.arena)
-        _kernels.fill(*self._arrays, counts + decrements, content.words, content.places)
+        positive = int((held.counts > 0).sum())
+        self.meta[:] = held.decrements, positive, 0, 0, len(self.arena)
+        counts = held.counts + held.decrements
+        _kernels.fill(*self._arrays, counts, content.words, content.places)
+        self.held = None
 
 
 def _short_texts(first: NDArray[np.int64], second: NDArray[np.int64]) -> pa.Array:

@@ -22,15 +22,14 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._files import content_of, local_path, put
 from dpframe.errors import SourceError
 from dpframe.sketches._batches import TYPES
 from dpframe.sketches._state import SketchState, in_order
@@ -80,25 +79,11 @@ def _section(state: SketchState) -> tuple[dict[str, Any], bytes]:
 
 
 def _put(path: str | os.PathLike[str], facts: dict[str, Any], body: bytes) -> None:
-    target = Path(path)
     header = json.dumps(facts).encode()
     start = MAGIC + FORMAT.to_bytes(4, "little") + len(header).to_bytes(4, "little")
     content = start + header + body
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content + hashlib.sha256(content).digest())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise SourceError(
-            f"the sketch was not written to {str(target)!r}: {error.strerror or error}."
-        ) from error
+    content += hashlib.sha256(content).digest()
+    put(local_path(path), content, "sketch", private=True)
 
 
 def read(
@@ -119,7 +104,7 @@ def read_levels(
 ) -> T:
     """Read one sketch a level, as ``read`` does."""
 
-    def levels(facts: dict[str, Any], body: bytes) -> T:
+    def levels(facts: dict[str, Any], body: memoryview) -> T:
         states = []
         for own in facts["levels"]:
             size = _whole(own["bytes"])
@@ -139,7 +124,7 @@ def read_counts(
 ) -> T:
     """Read counters, all in one array, as ``read`` does."""
 
-    def whole(facts: dict[str, Any], body: bytes) -> T:
+    def whole(facts: dict[str, Any], body: memoryview) -> T:
         return restored(facts, np.frombuffer(body, "<i8").astype(np.int64))
 
     return _read(path, name, class_name, whole)
@@ -149,29 +134,41 @@ def _read(
     path: str | os.PathLike[str],
     name: str,
     class_name: str,
-    made: Callable[[dict[str, Any], bytes], T],
+    made: Callable[[dict[str, Any], memoryview], T],
 ) -> T:
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise SourceError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
-    facts, body = _split(content, str(path))
-    if facts.get("sketch") != name:
+    file = local_path(path)
+    facts, body = _split(content_of(file, MAGIC, "sketch"), str(file))
+    found = facts.get("sketch")
+    if not isinstance(found, str) or found not in CLASSES:
+        raise _damaged(str(file))
+    if found != name:
         raise SourceError(
-            f"{str(path)!r} holds a sketch of another class ({facts.get('sketch')}): it is not "
-            f"read by {class_name}.load."
+            f"{str(file)!r} holds a sketch of another class than {class_name}: read it with "
+            f"{CLASSES[found]}.load."
         )
+    why = _damaged(str(file))
     try:
         return made(facts, body)
-    except (KeyError, TypeError, ValueError, OverflowError, pa.ArrowException):
+    except MemoryError:
+        why = SourceError(f"{str(file)!r} needs more memory than there is.")
+    except Exception:  # whatever the content leads to; its text could quote a key
         pass
-    raise _damaged(str(path))
+    raise why
 
 
-def _split(content: bytes, path: str) -> tuple[dict[str, Any], bytes]:
+CLASSES = {
+    "misra-gries": "MisraGries",
+    "privacy-aware-misra-gries": "PrivacyAwareMisraGries",
+    "merged": "MergedSketch",
+    "hot-partition": "HotPartition",
+    "streaming-hhh": "StreamingHHH",
+    "privhp": "PrivHP",
+}
+"""Which class reads what a header names."""
+
+
+def _split(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
     """Header and body; everything that can be wrong with a file as such is found here."""
-    if content[: len(MAGIC)] != MAGIC[: len(content)] or not content:
-        raise SourceError(f"{path!r} is no sketch of dpframe: choose a file that save() wrote.")
     version = int.from_bytes(content[len(MAGIC) : len(MAGIC) + 4], "little")
     if len(content) >= PREFIX and version > FORMAT:
         raise SourceError(
@@ -180,14 +177,16 @@ def _split(content: bytes, path: str) -> tuple[dict[str, Any], bytes]:
         )
     end = len(content) - CHECKSUM
     size = int.from_bytes(content[len(MAGIC) + 4 : PREFIX], "little")
-    if end < PREFIX + size or hashlib.sha256(content[:end]).digest() != content[end:]:
+    view = memoryview(content)
+    if end < PREFIX + size or hashlib.sha256(view[:end]).digest() != content[end:]:
         raise _damaged(path)
     facts: Any = None
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         facts = json.loads(content[PREFIX : PREFIX + size])
     if not isinstance(facts, dict) or facts.get("bytes") != end - PREFIX - size:
         raise _damaged(path)
-    return facts, content[PREFIX + size : end]
+    facts.setdefault("streams", [content[end:].hex()])  # files of before had none
+    return facts, view[PREFIX + size : end]
 
 
 def _damaged(path: str) -> SourceError:
@@ -196,7 +195,7 @@ def _damaged(path: str) -> SourceError:
     )
 
 
-def _state(facts: dict[str, Any], body: bytes) -> SketchState:
+def _state(facts: dict[str, Any], body: memoryview) -> SketchState:
     n, kind = _whole(facts["entries"]), facts["kind"]
     counts = np.frombuffer(body, "<i8", n).astype(np.int64)
     keys = _to_keys(body[8 * n :], n, kind)
@@ -229,7 +228,7 @@ def _from_keys(keys: pa.Array) -> bytes:
     return bytes(offsets.astype("<i8")) + b"".join(texts)
 
 
-def _to_keys(body: bytes, n: int, kind: Any) -> pa.Array:
+def _to_keys(body: memoryview, n: int, kind: Any) -> pa.Array:
     if kind in ("int64", "uint64"):
         _exactly(len(body), 8 * n)
         return pa.array(np.frombuffer(body, f"<{kind[0]}8").astype(kind))
@@ -237,7 +236,7 @@ def _to_keys(body: bytes, n: int, kind: Any) -> pa.Array:
         _exactly(len(body) + n, 0)
         return pa.array([], type=TYPES[None])
     offsets: NDArray[np.int64] = np.frombuffer(body, "<i8", n + 1).astype(np.int64)
-    texts = body[8 * (n + 1) :]
+    texts = bytes(body[8 * (n + 1) :])
     if offsets[0] != 0 or (np.diff(offsets) < 0).any():
         raise ValueError("offsets out of order")
     _exactly(len(texts), int(offsets[-1]))

@@ -28,6 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.sketches import streams
 from dpframe.sketches._batches import Kind
 from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, nothing, ordered
@@ -157,7 +158,8 @@ def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSket
     Raises
     ------
     ParameterError, ParameterTypeError
-        If there is no sketch, or one occurs twice, or they do not fit together.
+        If there is no sketch, or a stream occurs twice (a sketch, its copy, its file, a merge that
+        holds it), or they do not fit together.
 
     Privacy
     -------
@@ -187,16 +189,16 @@ def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
         raise ParameterError(f"method ({method!r}) must be one of {', '.join(METHODS)}.")
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
         raise ParameterTypeError("sketches must be several sketches, in a list.")
-    if isinstance(sketches, (list, tuple)) and len({id(s) for s in sketches}) < len(sketches):
-        raise ParameterError("a sketch occurs twice: each record may count once.")
     chosen = cast(Method, method)
     total = _Bounded() if method == "bounded" else _Sum()
     first: Sketch | None = None
     kind: Kind | None = None
     count = released = 0
+    seen: streams.Streams = frozenset()
     for sketch in sketches:
         _check(sketch, first or sketch, chosen)
         first = first or sketch
+        seen = streams.joined(seen, sketch._streams)
         state = sketch._state()
         if kind and state.kind and kind != state.kind:
             raise ParameterError(
@@ -213,7 +215,7 @@ def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
     new = made._made(
         content, counters=first._counters, sketches=count, method=chosen, unit=first._unit
     )
-    new._released = released
+    new._released, new._streams = released, seen
     return new
 
 

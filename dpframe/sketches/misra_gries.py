@@ -23,7 +23,6 @@ grouped before they are counted.
 from __future__ import annotations
 
 import copy
-from collections.abc import Set as AnySet
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterTypeError
-from dpframe.sketches._batches import Kind, columns
+from dpframe.sketches._batches import Kind, check_order, columns
 from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, nothing, ordered
 from dpframe.sketches._tables import Table, encoded
@@ -134,18 +133,16 @@ class MisraGries(Sketch):
         ParameterError, ParameterTypeError
             If a key is missing (NULL, None, NaN), a floating-point number, out of range, or of
             another kind than the rest; if the batch is a set, whose order would depend on its
-            content; or if the sketch was released and not resumed.
+            content, or a frame of Spark; or if the sketch was released and not resumed.
         SourceError
-            If a reader or a relation fails.
+            If a reader or a relation fails, or a relation joins, groups, samples or sorts, or its
+            connection does not keep the order of rows: one record could then change the order of
+            others.
 
         After an error the sketch is as it was before the call.
         """
         self._takes_records()
-        if isinstance(batch, AnySet):
-            raise ParameterTypeError(
-                "a set has no order that is independent of its content, so its sketch could not be "
-                "released: pass a list in an order of your own."
-            )
+        check_order(batch)
         table, added = self._table, 0
         parts = columns(batch, None if table is None else table.kind)
         following = next(parts, None)
@@ -209,7 +206,6 @@ class MisraGries(Sketch):
         ):
             raise ValueError("no sketch has these counters")
         if state.kind is not None:
-            sketch._table = Table(state.kind, k)
-            sketch._table.restore(state.keys, counts, state.decrements)
+            sketch._table = Table.of(state.kind, k, state.keys, counts, state.decrements)
         sketch._total = state.total
         return sketch

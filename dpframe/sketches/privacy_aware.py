@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.sketches._batches import PIECE, TYPES, Column, Kind, whole
+from dpframe.sketches._batches import PIECE, TYPES, Column, Kind, check_order, whole
 from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, in_order, nothing, ordered
 from dpframe.sketches._tables import Table, encoded
@@ -144,9 +144,14 @@ class PrivacyAwareMisraGries(Sketch):
         ParameterError
             If users are not in ascending order, or there are not as many users as items.
         ParameterError, ParameterTypeError, SourceError
-            As ``MisraGries.update`` does, also for users. The sketch is then as it was before.
+            As ``MisraGries.update`` does, also for users: who has which item would change with the
+            order of either. The rows of a sorting statement are one table, and its columns go in:
+            ``t = con.sql(...).to_arrow_table()``, ``update_users(t["user"], t["item"])``. The
+            sketch is then as it was before.
         """
         self._takes_records()
+        check_order(users)
+        check_order(items)
         kind, before = self._last or (None, None)
         who, what = whole(users, kind), whole(items, self._kind)
         if (0 if who is None else len(who)) != (0 if what is None else len(what)):
@@ -234,8 +239,8 @@ class PrivacyAwareMisraGries(Sketch):
         if len(counts) > k or counts.min(initial=1) < 1 or lost > state.total:
             raise ValueError("no sketch has these counters")
         if state.kind is not None:
-            sketch._table = Table(state.kind, k + sketch._max_items)
-            sketch._table.restore(state.keys, counts, state.decrements)
+            room = k + sketch._max_items
+            sketch._table = Table.of(state.kind, room, state.keys, counts, state.decrements)
         sketch._total = state.total
         if (kind := facts["user_kind"]) is not None:
             last = bytes.fromhex(facts["last_user"]) if kind == "bytes" else facts["last_user"]

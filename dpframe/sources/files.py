@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,8 @@ LENIENT = (
 
 
 def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
-    """A relation over the file or files (``*`` and ``?`` match) of a path."""
+    """A relation over the file or files (``*`` and ``?`` match) of a path; ``~`` is the home."""
+    path = os.path.expanduser(path)
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
     if ending is None:
         raise SourceError(

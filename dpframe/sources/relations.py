@@ -42,7 +42,7 @@ def only_text(source: object) -> bool:
 def describe(source: object) -> str:
     """What a source is, publicly: the path of a file, otherwise the kind of object."""
     if isinstance(source, str | Path):
-        return f"file {os.path.abspath(source)}"
+        return f"file {os.path.abspath(os.path.expanduser(source))}"
     if isinstance(source, _duck.DuckDBPyRelation):
         return "DuckDB relation"
     return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"

@@ -222,12 +222,13 @@ def _shares(keys: str, grid: int, seed: int) -> list[str]:
     """``grid`` units of each user over their rows: cumulated and rounded with one random offset.
 
     Every user gets exactly ``grid`` units, a key its exact share in expectation; the offset of
-    a user depends on that user and the seed only.
+    a user depends on that user and the seed only. It is one for all rows of the user: ids that are
+    equal can have different hashes (numbers in a VARIANT, text without case in a STRUCT).
     """
     return [
         f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {keys} "
         "ROWS UNBOUNDED PRECEDING)::BIGINT AS upto, sum(m) OVER (PARTITION BY u)::BIGINT AS total, "
-        f"hash(u, {seed}::UBIGINT) AS h FROM pairs)",
+        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
         f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::BIGINT) // total "
         f"- ({grid} * (upto - m) + (h % total)::BIGINT) // total AS n FROM running)",
     ]

@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe._duck import Relation, register
+from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
 from dpframe.sources.frames import unicode
 from dpframe.sources.relations import canonical, opened
+from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
 
 IN_ORDER = (
@@ -63,8 +64,13 @@ def fed(
 
 
 def _check_eager(source: object) -> None:
-    """Raise SourceError for a frame of Polars that is still to be computed."""
+    """Raise SourceError for a frame that is still to be computed, by Polars or Spark."""
     kind = type(source)
+    if is_spark(source):
+        raise SourceError(
+            "a sketch needs rows in an order of their own, and a Spark DataFrame has none: use "
+            "dp.hhh(frame, ..., mechanism='streaming'), which sorts and counts in Spark."
+        )
     if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
         raise SourceError(
             "a sketch needs rows in an order of their own, and a lazy frame has none before it is "
@@ -85,6 +91,14 @@ def feed(
     hierarchy.check_types(read)
     again = hierarchy.reads_text and read == ("VARCHAR",)
     statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
+    _check_operators(relation, statement)
+    keys = _TextKeys(hierarchy) if again else _as_read
+    for batch in shown(relation.batches(statement), progress):
+        for sketch, column in zip(sketches, keys(batch), strict=True):
+            sketch.update(column.drop_null() if column.null_count else column)
+
+
+def _check_operators(relation: Relation, statement: str) -> None:
     moving = sorted(relation.operators(statement).difference(IN_ORDER))
     if moving:
         raise SourceError(
@@ -92,10 +106,16 @@ def feed(
             f"than read them ({', '.join(moving)}): one record could change the order of others. "
             "Pass a table, a frame or files, or use mechanism='offline'."
         )
-    keys = _TextKeys(hierarchy) if again else _as_read
-    for batch in shown(relation.batches(statement), progress):
-        for sketch, column in zip(sketches, keys(batch), strict=True):
-            sketch.update(column.drop_null() if column.null_count else column)
+
+
+def in_order(keys: object) -> object:
+    """Keys as they are; a DuckDB relation as a reader of its rows, whose order must be its own."""
+    if not isinstance(keys, DuckDBPyRelation):
+        return keys
+    relation, statement = GivenRelation(keys), f"SELECT * FROM {VIEW}"
+    _check_operators(relation, statement)
+    schema = relation.query(f"{statement} LIMIT 0", False).schema
+    return pa.RecordBatchReader.from_batches(schema, relation.batches(statement))
 
 
 def _as_read(batch: pa.RecordBatch) -> list[pa.Array]:

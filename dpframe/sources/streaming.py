@@ -10,7 +10,7 @@ from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy.stream_keys import texts_of
 from dpframe.plan import DEFAULT_COUNTERS
-from dpframe.sketches import LARGEST, MergedSketch, MisraGries, SketchState, files
+from dpframe.sketches import LARGEST, MergedSketch, MisraGries, SketchState, files, streams
 from dpframe.sketches._sketch import checked
 from dpframe.sketches.merging import Method, combined
 from dpframe.sources.stream import fed
@@ -22,7 +22,10 @@ NAME = "streaming-hhh"
 class StreamingHHH:
     """One Misra-Gries sketch a level of a hierarchy, of one stream or merged. Raw data."""
 
-    __slots__ = ("_counters", "_hierarchy", "_levels", "_method", "_released", "_resumed")
+    __slots__ = (
+        *("_counters", "_hierarchy", "_levels", "_method", "_released", "_resumed"),
+        "_streams",
+    )
 
     def __init__(
         self, hierarchy: str | Sequence[str] | Hierarchy, counters: int = DEFAULT_COUNTERS
@@ -33,6 +36,7 @@ class StreamingHHH:
         self._levels: list[MisraGries] | list[MergedSketch] = [MisraGries(counters) for _ in levels]
         self._method: Method | None = None
         self._released = self._resumed = 0
+        self._streams = streams.begun()
 
     def __repr__(self) -> str:
         how = f", sketches={self.sketches}, method={self._method!r}" if self._method else ""
@@ -193,6 +197,7 @@ class StreamingHHH:
             "sketches": self.sketches,
             "released": self._released,
             "resumed": self._resumed,
+            **streams.written(self._streams),
         }
         files.write_levels(path, facts, self._states())
 
@@ -207,7 +212,7 @@ class StreamingHHH:
 
     @classmethod
     def _restored(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:
-        new = cls(facts["hierarchy"], facts["counters"])
+        new = cls(str(facts["hierarchy"]), facts["counters"])
         totals = [state.total for state in states]
         if len(states) != new._hierarchy.height or totals != sorted(totals, reverse=True):
             raise ValueError("no stream has these sketches")
@@ -219,6 +224,7 @@ class StreamingHHH:
         new._method = facts["method"]
         new._released = checked("released", facts["released"], 0)
         new._resumed = checked("resumed", facts["resumed"], 0, new._released)
+        new._streams = streams.read(facts)
         return new
 
     def _states(self) -> tuple[SketchState, ...]:
@@ -228,10 +234,11 @@ class StreamingHHH:
 Made = TypeVar("Made", bound=StreamingHHH)
 
 
-def merged_streams(streams: Iterable[object], method: str, made: type[Made]) -> Made:
+def merged_streams(given: Iterable[object], method: str, made: type[Made]) -> Made:
     """Streams of one hierarchy and one k, merged level by level in their order."""
     chosen: list[StreamingHHH] = []
-    for stream in streams:
+    seen: streams.Streams = frozenset()
+    for stream in given:
         if not isinstance(stream, StreamingHHH):
             raise ParameterTypeError(
                 "sketches of streams merge with each other only; got a StreamingHHH and "
@@ -242,13 +249,15 @@ def merged_streams(streams: Iterable[object], method: str, made: type[Made]) -> 
                 f"hierarchies of the streams differ ({chosen[0].hierarchy.spec!r} and "
                 f"{stream.hierarchy.spec!r}): their levels hold different nodes."
             )
+        seen = streams.joined(seen, stream._streams)
         chosen.append(stream)
     first = chosen[0]
     merged = [
-        combined([stream._levels[level] for stream in chosen], method, MergedSketch)
+        combined((stream._levels[level] for stream in chosen), method, MergedSketch)
         for level in range(first.hierarchy.height)
     ]
     new = made(first.hierarchy, first.counters)
     new._levels, new._method = merged, cast(Method, method)
     new._released = max(stream._released for stream in chosen)  # a record is in one of them
+    new._streams = seen
     return new

@@ -32,7 +32,8 @@ IP_LEVELS = """
 def workload(rows: int, file: Path) -> None:
     import duckdb
 
-    query = (ROOT / "sql" / "peers_workload.sql").read_text("utf-8").replace("$rows", str(rows))
+    text = Path(__file__).with_name("peers_workload.sql").read_text("utf-8")
+    query = text.replace("$rows", str(rows))
     duckdb.sql(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
 
 
@@ -61,7 +62,7 @@ def measure_rollup(file: str, hierarchy: str, threshold: int | None, tiny: str) 
 
     def query(path: str) -> str:
         if hierarchy == "columns":
-            text = (ROOT / "sql" / "exact_rollup.sql").read_text("utf-8")
+            text = Path(__file__).with_name("exact_rollup.sql").read_text("utf-8")
             return text.replace("$file", f"'{path}'").replace("$threshold", str(threshold or 1))
         return (
             f"SELECT a, b, c, d, count(*) AS n FROM ({IP_LEVELS.format(file=path)}) "

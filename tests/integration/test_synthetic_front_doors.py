@@ -555,10 +555,10 @@ def test_only_a_generator_is_loaded(world: World, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no")
     dp.PrivHP({"f64": (0, 20)}).save(tmp_path / "stream")
     for file in (world.parquet, tmp_path / "none", tmp_path / "text", tmp_path / "stream"):
-        with pytest.raises(dp.SourceError, match="is no generator"):
+        with pytest.raises(dp.SourceError, match=r"is no generator|cannot be read"):
             dp.Generator.load(file)
     generator = dp.synthesize(world.table, {"f64": (0, 20)}, epsilon=1.0)
-    with pytest.raises(dp.SourceError, match="cannot be written"):
+    with pytest.raises(dp.SourceError, match="not written"):
         generator.save(tmp_path / "no" / "g.parquet")
 
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = """
 import duckdb, dpframe
 con = duckdb.connect()
+con.execute("SET enable_progress_bar = false")  # on a busy machine it prints
 con.execute("CREATE TABLE visits AS SELECT '10.0.0.1' AS src FROM range(500)")
 dpframe.register(con)
 call = "dp_hhh('visits', 'ip:src', epsilon := 1.0, delta := 1e-6)"
@@ -37,19 +38,31 @@ def test_the_checkout_finds_its_macros() -> None:
         assert (ROOT / "sql" / name).read_text("utf-8") in text
 
 
+def shipped() -> set[str]:
+    """What a user needs: modules, the files that they read, and the macros. No benchmark."""
+    package = ROOT / "dpframe"
+    kinds = ("*.py", "py.typed", "data/*", "frontends/report_assets/*")
+    found = [path for kind in kinds for path in package.rglob(kind) if path.is_file()]
+    names = {path.relative_to(ROOT).as_posix() for path in found}
+    return names | {f"dpframe/sql/{name}" for name in (*MACRO_FILES, "README.md")}
+
+
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("build", "hatchling")),
     reason="needs build and hatchling in this environment",
 )
 def test_the_wheel_finds_its_macros(tmp_path: Path) -> None:
-    """Law: unpacked elsewhere, away from the checkout, the wheel registers and releases."""
+    """Law: unpacked elsewhere, away from the checkout, the wheel registers and releases, and it
+    holds what users need and nothing else."""
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path)]
     done = subprocess.run([*build, str(ROOT)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
         archive.extractall(site)
+    assert names == shipped()
     environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.run(
         [sys.executable, "-c", RELEASE],

@@ -656,6 +656,8 @@ def test_sources_that_can_reorder_records_are_refused(
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     with pytest.raises(SourceError, match="order in which they are stored"):
         dp.hhh(tables.sql(REFUSED[name]), "path:p", ledger=ledger, **OPTIONS)
+    with pytest.raises(SourceError, match="order in which they are stored"):
+        dp.heavy_hitters(tables.sql(REFUSED[name]), "p", ledger=ledger, **OPTIONS)
     dp.register(tables, ledger=ledger)
     call = "FROM dp_hhh(query := $q, hierarchy := 'path:p', mechanism := 'streaming', "
     with pytest.raises(duckdb.Error, match="order in which they are stored"):
@@ -777,3 +779,41 @@ def test_settings_of_the_connection_change_nothing(setting: str) -> None:
     con.execute("CREATE TABLE t AS SELECT 'a/b' AS c FROM range(500)")
     for hierarchy in ("path:c", ["c"]):
         assert len(dp.hhh(con.table("t"), hierarchy, mechanism="streaming", **BUDGET))
+
+
+@pytest.mark.parametrize("name", [*REFUSED, "any order", *TAKEN])
+def test_sketches_of_keys_take_the_relations_that_streams_take(
+    name: str, tables: duckdb.DuckDBPyConnection
+) -> None:
+    """Law: one rule for every sketch that reads an order: who has which item, for users too."""
+    if name == "any order":
+        tables.execute("SET preserve_insertion_order = false")
+    query = {**REFUSED, **TAKEN}.get(name, "FROM t")
+    rows = tables.sql(f"SELECT p FROM ({query}) WHERE p IS NOT NULL")
+    keys, users = dp.MisraGries(20), dp.PrivacyAwareMisraGries(20, 5)
+    if name in TAKEN:
+        keys.update(rows)
+        keys.update(["a/x"])
+        assert keys.total > 1000
+        with pytest.raises(TypeError, match="order of its own"):
+            MisraGries(20).update(rows)
+        return
+    rule = "preserve_insertion_order" if name == "any order" else "order in which they are stored"
+    for update in (
+        lambda: keys.update(rows),
+        lambda: users.update_users(rows, ["a"]),
+        lambda: users.update_users(["a"], rows),
+    ):
+        with pytest.raises(SourceError, match=rule):
+            update()
+    assert keys.total == users.total == 0
+    users.update(rows)  # all items of one user: a set
+    assert users.total > 0
+
+
+def test_sets_pair_no_users_with_items() -> None:
+    """Law: what is refused as a stream is refused as users and as their items."""
+    users = dp.PrivacyAwareMisraGries(4, 2)
+    for batch in (({1, 2}, ["a", "b"]), ([1, 2], {"a", "b"})):
+        with pytest.raises(TypeError, match="a set has no order"):
+            users.update_users(*batch)

@@ -20,9 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpframe import MisraGries
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.sketches import MisraGries, merged
 from dpframe.sketches import _compiled as compiled_module
+from dpframe.sketches import merged
 from tests import naive
 
 PACKAGE = Path(compiled_module.__file__).parent.parent
@@ -370,6 +371,7 @@ def test_a_refused_batch_leaves_the_sketch_as_it_was_and_quotes_nothing(bad: str
         ([2**70], "64-bit"),
         ([1.0], "floating-point"),
         ({1, 2}, "a set has no order"),
+        (type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(), "of Spark"),
     ],
 )
 def test_refusals_name_the_rule(bad: Any, rule: str) -> None:

@@ -238,6 +238,11 @@ def test_sources_without_an_order_of_their_own_are_refused() -> None:
         ("table.xlsx", SourceError, "no known ending"),
         ([1, 2], ParameterTypeError, "got list"),
         (None, ParameterTypeError, "got NoneType"),
+        (
+            type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(),
+            SourceError,
+            "a Spark DataFrame has none",
+        ),
     ],
 )
 def test_bad_sources_are_named_and_change_nothing(source: Any, kind: Any, text: str) -> None:
