@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.frontends.arguments import chosen, number, whole
+from dpframe.frontends.known_arguments import check_known
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.relative_error import alpha_rmse

@@ -12,6 +12,7 @@ from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
 from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
@@ -46,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
 """Of the arguments that have one; every front door takes them from here."""
 
 
+@known_arguments
 def prefix_tree(
     source: object,
     column: str,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.frontends.warehouse_plan import finished
 from dpframe.receipt import Explanation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 
+@known_arguments
 def tree_counts(
     source: object = None,
     hierarchy: str | Sequence[str] | Hierarchy | None = None,
@@ -164,6 +166,7 @@ def tree_counts(
     ).to_frame()
 
 
+@known_arguments
 def explain_tree_counts(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,

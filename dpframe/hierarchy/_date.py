@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column, refuse_type
+from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column
 
 FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
 """Levels, coarse to fine, and how people read them."""
@@ -75,11 +75,6 @@ class Date(Hierarchy):
     @property
     def reads_text(self) -> bool:
         return False
-
-    def check_types(self, types: tuple[str, ...]) -> None:
-        readable = ("VARCHAR", "ENUM", "DATE", '"NULL"')
-        if types[0] not in readable and not types[0].startswith("TIMESTAMP"):
-            refuse_type("date", self.column, types[0], "dates, timestamps and ISO 8601 text")
 
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]

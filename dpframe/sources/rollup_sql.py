@@ -35,7 +35,7 @@ def rollup_sql(
     user_type: str | None = None,
     view: str = VIEW,
     only: ListedNodes | None = None,
-    text_weights: bool = False,
+    valid: str = "true",
     dialect: Dialect | None = None,
     weight_type: str | None = None,
     extra: Mapping[str, str] | None = None,
@@ -43,6 +43,7 @@ def rollup_sql(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
+    ``valid`` is a condition on the types of the columns, which every result fails or none.
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
     some can remain. In a ``dialect`` other than DuckDB's, types are those of
     :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
@@ -64,9 +65,7 @@ def rollup_sql(
             extra=extra,
             names=names,
         )
-    source, types = source_sql(
-        hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights
-    )
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
     parts = [
         source,
         *(
@@ -85,7 +84,7 @@ def rollup_sql(
         shown = ", ".join([*cast, *(f"{sql} AS {name}" for name, sql in extra.items())])
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {shown} FROM candidates "
-        f"{_listed(hierarchy, only)}"
+        f"{_listed(hierarchy, only)}WHERE {valid} "
         + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
 
@@ -113,7 +112,6 @@ def source_sql(
     types: tuple[str, ...],
     user_type: str | None,
     view: str,
-    text_weights: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """``source``, and the types of its columns."""
     named = list(zip(hierarchy.source_columns, types, strict=True))
@@ -123,8 +121,7 @@ def source_sql(
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:
-        value = identifier(unit.weight)
-        weight = [f"{weight_sql(value, unit.weight, most(unit), text=text_weights)} AS w"]
+        weight = [f"{weight_sql(identifier(unit.weight), most(unit))} AS w"]
     return f"source AS (SELECT {', '.join(chosen + user + weight)} FROM {view})", types
 
 
@@ -132,7 +129,7 @@ ONE_TEXT = (
     *("VARCHAR", "ENUM", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "FLOAT", "DOUBLE"),
     *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "UUID"),
-    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "PANDAS"),
 )
 """Types whose equal values have equal texts, so that they can be grouped before they are read; of
 others, such as INTERVAL and lists, one record could choose the text for all."""

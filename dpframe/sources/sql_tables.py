@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import in_utc
+from dpframe.hierarchy._types import KNOWN, named
 from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.relations import canonical
@@ -35,12 +37,6 @@ TYPED = (
     *("TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "UUID"),
 )
 """DuckDB's types, without parameters, that are read faster as they are than as text."""
-
-TYPES = (
-    *(*TYPED, "FLOAT", "DOUBLE", "VARCHAR", "ENUM", "JSON", "BLOB", "BIT", "TIME", "TIME_NS"),
-    *("TIME WITH TIME ZONE", "INTERVAL", "STRUCT", "MAP", "UNION", "BIGNUM", "VARIANT", '"NULL"'),
-)
-"""DuckDB's types, without parameters, for asking a hierarchy which ones it reads."""
 
 ELSEWHERE = (
     "It was looked up as other connections see it: write temp.NAME for a temporary table, and "
@@ -111,10 +107,11 @@ def statement(
     seen = {} if columns is None else _seen(wanted, hierarchy, columns, ELSEWHERE, unit.weight)
     if seen and only is not None:
         check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
+    valid = valid_sql(source, hierarchy, unit)
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     if unit.weight is not None:  # under a name of its own: it can be a level, too
-        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.weight, most(unit))
+        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", most(unit))
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_sql(
@@ -126,6 +123,7 @@ def statement(
         seed=seed,
         view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
         only=only,
+        valid=valid,
     )
 
 
@@ -181,8 +179,6 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
     if seen is not None and seen.split("(")[0] in TYPED:
         return _still(column, name, seen), seen
     text = f"CASE WHEN {_is_zoned(name)} THEN {_zoned_as_text(name)} ELSE {_as_text(name)} END"
-    if in_hierarchy:
-        text = _unless_refused(name, text, hierarchy)
     return text, "VARCHAR"
 
 
@@ -198,33 +194,53 @@ def _still(column: str, name: str, duckdb_type: str) -> str:
     )
 
 
-def _unless_refused(name: str, text: str, hierarchy: Hierarchy) -> str:
-    """``text``, or the hierarchy's own words about a type that it does not read."""
-    width = len(hierarchy.source_columns)
-    try:
-        hierarchy.check_types((UNKNOWN,) * width)
-    except ColumnError as error:
-        before, after = (literal(part) for part in str(error).split(UNKNOWN, 1))
-    else:
-        return text
-    outer = f"split_part(typeof({name}), '(', 1)"
-    read = ", ".join(literal(t) for t in TYPES if _reads(hierarchy, (t,) * width))
-    return (
-        f"CASE WHEN {outer} IN ({read}) AND NOT ends_with(typeof({name}), ']') THEN {text} "
-        f"ELSE error({before} || {outer} || {after}) END"
+def valid_sql(source: SqlSource, hierarchy: Hierarchy, unit: PrivacyUnit) -> str:
+    """A condition that is an error, in the words of every door, where the type of a column cannot
+    be read. No row is: a table without rows is refused like every other."""
+    several = len(hierarchy.source_columns) > 1  # columns, which read every type
+    checks = {} if several else {hierarchy.source_columns[0]: lambda t: hierarchy.check_types((t,))}
+    parts = [_refusals(source, column, check) for column, check in checks.items()]
+    if unit.weight is not None:
+        parts.append(_refusals(source, unit.weight, partial(check_weight_type, unit.weight)))
+    return " AND ".join(part for part in parts if part) or "true"
+
+
+FRACTIONS = "DECIMAL(18,3)"
+
+EXAMPLES = {"DECIMAL": "DECIMAL(18,0)", "LIST": "LIST[]"}
+"""Types in full, where their name is not what a check looks at."""
+
+ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
+"""Types that a check is asked about; the last stands for those that nobody knows."""
+
+
+def _refusals(source: SqlSource, column: str, check: Callable[[str], None]) -> str:
+    """SQL that is true or the error of ``check`` for the type of a column; '' if none is one."""
+    words: dict[tuple[str, str], list[str]] = {}
+    for name in ASKED:
+        example = EXAMPLES.get(name, name)
+        try:
+            check(example)
+        except ColumnError as error:
+            before, _, after = str(error).partition(f" has type {named(example)};")
+            words.setdefault((f"{before} has type ", f";{after}"), []).append(name)
+    if not words:
+        return ""
+    kind, name = "typeof(value)", "split_part(typeof(value), '(', 1)"
+    family = (
+        f"CASE WHEN ends_with({kind}, ']') THEN 'LIST' WHEN {name} = 'DECIMAL' "
+        f"AND NOT ends_with({kind}, ',0)') THEN {literal(FRACTIONS)} "
+        f"WHEN {name} NOT IN ({', '.join(map(literal, KNOWN))}) THEN {literal(UNKNOWN)} "
+        f"ELSE {name} END"
     )
-
-
-UNKNOWN = "\ufffc"
-"""Stands for a type that no hierarchy knows."""
-
-
-def _reads(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
-    try:
-        hierarchy.check_types(types)
-    except ColumnError:
-        return False
-    return True
+    cases = " ".join(
+        f"WHEN {family} IN ({', '.join(map(literal, names))}) "
+        f"THEN error({literal(before)} || {name} || {literal(after)})"
+        for (before, after), names in words.items()
+    )
+    value = f"{SOURCE}.{identifier(column)}"
+    typed = f"SELECT any_value({value}) AS value FROM {source.relation} AS {SOURCE} WHERE false"
+    return f"(SELECT CASE {cases} ELSE true END FROM ({typed}))"
 
 
 def _as_text(name: str) -> str:

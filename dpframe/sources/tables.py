@@ -61,7 +61,6 @@ def exact_counts(
             user_type=types[unit.user] if unit.user is not None else None,
             seed=random_seed(),
             only=listed,
-            text_weights=text,
         )
         table = relation.query(statement, progress)
     tree = tree_of(table)
