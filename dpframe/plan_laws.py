@@ -46,8 +46,8 @@ def check_goes(name: str, value: object, mechanism: str) -> None:
     if mechanism not in known:
         named = " or ".join(f"mechanism={other!r}" for other in known)
         raise ParameterError(
-            f"{name} ({value!r}) {what}: it goes with {named}, and mechanism={mechanism!r} does not "
-            "take it. Leave it out."
+            f"{name} ({value!r}) {what}: it goes with {named}, and mechanism={mechanism!r} does "
+            "not take it. Leave it out."
         )
 
 

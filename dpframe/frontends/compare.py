@@ -106,9 +106,7 @@ def compare(
     for name in mechanisms:
         chosen("mechanisms", name, TREE_MECHANISMS)
     given = {**DEFAULTS, **arguments, "epsilon": epsilon, "delta": delta}
-    unknown = sorted(set(given) - set(DEFAULTS) - {"epsilon", "delta"})
-    if unknown:
-        raise ParameterError(f"compare has no argument {unknown[0]!r}; see tree_counts.")
+    check_known("compare", arguments, ("epsilon", "delta", *DEFAULTS))
     frames, truth = [], None
     for name in mechanisms:
         relative = {"alpha": scale, "largest": largest} if name == "relative" else {}

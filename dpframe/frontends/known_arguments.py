@@ -36,5 +36,5 @@ def check_known(function: str, given: Iterable[str], known: Sequence[str]) -> No
 def meant(name: str, known: Sequence[str]) -> str:
     """The name that was probably meant, or else all names."""
     names = [other for other in known if other != "self"]
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(names)}."

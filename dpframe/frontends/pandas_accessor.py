@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from dpframe.errors import ParameterError
+from dpframe.frontends.known_arguments import known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,6 +138,7 @@ class DpAccessor:
         check_columns(self._frame, wanted)
         return explanation
 
+    @known_arguments
     def report(self, path: str | Path, *, title: str | None = None) -> None:
         """Write a result as one HTML page that works offline: hierarchy, table, privacy card.
 
@@ -147,6 +149,7 @@ class DpAccessor:
 
         write_report(self._frame, self.receipt, path, title=title)
 
+    @known_arguments
     def plot(self, *, kind: Literal["icicle", "treemap"] = "icicle") -> Any:
         """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
         from dpframe.frontends.plot import plot

@@ -39,6 +39,7 @@ class _Releasable(Sketch):
 
     __slots__ = ()
 
+    @known_arguments
     def release(
         self,
         *,

@@ -121,7 +121,7 @@ def read_result(db: sqlite3.Connection, name: str) -> Stored | None:
 
 
 IGNORED = {"release_share": ("laplace", "gaussian", "paper")}
-"""Arguments that mechanisms took and ignored before they were refused; stored requests hold them."""
+"""Arguments that were taken and ignored before they were refused; stored requests hold them."""
 
 
 def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import portable_keys
-from dpframe.sources.weights import most
 from dpframe.tree import ListedNodes
 
 
@@ -93,7 +92,7 @@ def _source(
         chosen.append(f"{_user(d, read(unit.user, kind), kind)} AS u")
     if unit.weight is not None:
         kind = weight_type or "VARCHAR"
-        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, most(unit))} AS w")
+        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, unit.most)} AS w")
     return f"source AS (SELECT {', '.join(chosen)} FROM {view})"
 
 

@@ -21,7 +21,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.portable_sql import portable_sql
-from dpframe.sources.weights import most, weight_sql
+from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
 
 
@@ -121,7 +121,7 @@ def source_sql(
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:
-        weight = [f"{weight_sql(identifier(unit.weight), most(unit))} AS w"]
+        weight = [f"{weight_sql(identifier(unit.weight), unit.most)} AS w"]
     return f"source AS (SELECT {', '.join(chosen + user + weight)} FROM {view})", types
 
 

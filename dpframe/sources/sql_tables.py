@@ -23,7 +23,7 @@ from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.weights import check_weight_type, most, weight_sql
+from dpframe.sources.weights import check_weight_type, weight_sql
 from dpframe.tree import ListedNodes
 
 PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
@@ -111,7 +111,7 @@ def statement(
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     if unit.weight is not None:  # under a name of its own: it can be a level, too
-        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", most(unit))
+        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.most)
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_sql(

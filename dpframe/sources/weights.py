@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
-
-LARGEST = 10**9
-"""Records that a row stands for at most: sums of as many rows as there are fit 64 bits."""
 
 READ = (*WHOLE, '"NULL"')
 """DuckDB's types, without parameters, that hold weights; decimals without digits after the point
@@ -25,11 +21,6 @@ ADVICE: dict[tuple[str, ...], Advice] = {
 }
 
 OTHERWISE = "Cast the column to whole numbers (BIGINT), or name another one."
-
-
-def most(unit: PrivacyUnit) -> int:
-    """Records that a row of a unit with weights stands for at most."""
-    return LARGEST if unit.max_weight is None else min(unit.max_weight, LARGEST)
 
 
 def check_weight_type(column: str, duckdb_type: str, *, text: bool = False) -> None:

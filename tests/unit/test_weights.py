@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe import _duck
-from dpframe.budget import PrivacyUnit
+from dpframe.budget import LARGEST_WEIGHT, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources.tables import exact_counts, tree_of
-from dpframe.sources.weights import LARGEST
 from tests.naive import Path as NodePath
 from tests.naive import leaf_paths
 from tests.rollups import tree_paths
@@ -104,7 +103,7 @@ def test_weights_of_every_type_are_python_s(kind: str, unit: PrivacyUnit) -> Non
     rows = [(f"{'abc'[i % 3]}/{i}",) for i in range(len(weights))]
     for spec in ("columns:x", "path:x"):
         hierarchy = as_hierarchy(spec)
-        expected = weighted(hierarchy, rows, weights, unit.max_weight or LARGEST)
+        expected = weighted(hierarchy, rows, weights, unit.max_weight or LARGEST_WEIGHT)
         assert counted(con.table("t"), hierarchy, unit) == expected
         for columns in (None, sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())):
             assert by_sql(con, "t", hierarchy, unit, columns) == expected
@@ -140,7 +139,7 @@ def test_every_kind_adds_up_weights(rows: list[Any], spec: str, unit: PrivacyUni
     values = [
         (x, w)[: len(hierarchy.source_columns)] for (x, _), w in zip(rows, weights, strict=True)
     ]
-    expected = weighted(hierarchy, values, weights, unit.max_weight or LARGEST)
+    expected = weighted(hierarchy, values, weights, unit.max_weight or LARGEST_WEIGHT)
     assert counted(frame, hierarchy, unit) == expected
 
 
