@@ -175,15 +175,12 @@ HOLDS = {
 
 def _invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     """Columns of which more than half of what was counted is <invalid>, by the released numbers."""
-    shown = [f"{name}" for name in hierarchy.label_columns] or ["prefix"]
-    level, count = frame["level"], frame["count"]
-    total = count[level == 0].sum() if (level == 0).any() else count[level == 1].sum()
+    level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
     found = []
-    for depth, (name, column) in enumerate(
-        zip(shown, hierarchy.source_columns, strict=True), start=1
-    ):
-        invalid = count[(level == depth) & (frame[name] == INVALID)].sum()
-        if 2 * invalid > max(total, 0):
+    shown = hierarchy.label_columns or ("prefix",)
+    for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
+        invalid = share[(level >= depth) & (frame[name] == INVALID)].sum()
+        if 2 * invalid > max(share.sum(), 0):
             found.append(column)
     return found
 

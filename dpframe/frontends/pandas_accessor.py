@@ -77,7 +77,7 @@ class DpAccessor:
     def explain_tree_counts(
         self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
     ) -> Explanation:
-        """What :meth:`tree_counts` with these arguments would do; reads column names, no data."""
+        """What :meth:`tree_counts` with these arguments would do; reads column names and types."""
         from dpframe.frontends.tree_counts import explain_tree_counts
 
         return self._checked(explain_tree_counts(hierarchy, **arguments))
@@ -123,17 +123,21 @@ class DpAccessor:
         return self._checked(explain_prefix_tree(column, **arguments))
 
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
-        """What :meth:`hhh` with these arguments would do; reads column names, no data."""
+        """What :meth:`hhh` with these arguments would do; reads column names and types."""
         from dpframe.frontends.functions import explain
 
         return self._checked(explain(hierarchy, **arguments))
 
     def _checked(self, explanation: Explanation) -> Explanation:
-        """A plan whose columns this frame has."""
+        """A plan whose columns this frame has, of types that can be read."""
         from dpframe.sources.relations import check_columns
+        from dpframe.sources.tables import check_readable
 
         unit, plan = explanation.plan.unit, explanation.plan
-        wanted = [*(plan.columns if hasattr(plan, "columns") else plan.hierarchy.source_columns)]
+        if not hasattr(plan, "columns"):
+            check_readable(self._frame.iloc[:0], plan.hierarchy, unit)
+            return explanation
+        wanted = [*plan.columns]
         wanted += [name for name in (unit.user, unit.weight) if name is not None]
         check_columns(self._frame, wanted)
         return explanation

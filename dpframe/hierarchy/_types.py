@@ -140,7 +140,7 @@ def _middles(df: str, _: str) -> str:
 
 
 def _joined(df: str, sql: str) -> str:
-    text = f"in pandas {df}.str.join('/'), in SQL array_to_string({sql}, '/')"
+    text = f"in pandas {df}.map('/'.join), in SQL array_to_string({sql}, '/')"
     return f"Join its parts to one text, {text}."
 
 

@@ -252,8 +252,8 @@ def test_users_weigh_what_they_may(session: Any, paths: Path) -> None:
 
 def test_weights_are_read_there(session: Any) -> None:
     """By the front door: whole numbers up to the bound, and no value is an error."""
-    table = pa.table({"a": ["x", "y", "z", "v"], "w": [3.0, 1e19, float("nan"), 2.5]})
-    for kind in (pa.float64(), pa.float32()):
+    table = pa.table({"a": ["x", "y", "z", "v"], "w": [3, 10**15, None, -2]})
+    for kind in (pa.int64(), pa.decimal128(20, 0)):
         rows = table.set_column(1, "w", table["w"].cast(kind))
         found, expected = (
             exact_counts(source, as_hierarchy(["a"]), PrivacyUnit(weight="w", max_weight=5), 1)
