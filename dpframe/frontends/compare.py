@@ -106,7 +106,8 @@ def compare(
     for name in mechanisms:
         chosen("mechanisms", name, TREE_MECHANISMS)
     given = {**DEFAULTS, **arguments, "epsilon": epsilon, "delta": delta}
-    check_known("compare", arguments, ("epsilon", "delta", *DEFAULTS))
+    own = ("hierarchy", "public", "epsilon", "delta", "mechanisms", "repeats", "at_least")
+    check_known("compare", arguments, (*own, *DEFAULTS))
     frames, truth = [], None
     for name in mechanisms:
         relative = {"alpha": scale, "largest": largest} if name == "relative" else {}
