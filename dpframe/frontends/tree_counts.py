@@ -69,8 +69,10 @@ def tree_counts(
     user, contribution, max_contributions
         As for :func:`hhh` ("share" or "records").
     weight
-        Column of whole numbers: a row stands for so many records. Missing, negative and fractional
-        values count 0. Without ``max_weight`` one of these records is protected, at most 1e9 a row.
+        Column of whole numbers: a row stands for so many records. Floating-point numbers are
+        refused: round them to whole units first. Missing and negative ones count 0, and so does
+        text of a CSV file that is no whole number. Without ``max_weight`` one of these records is
+        protected, at most 1e9 a row.
     max_weight
         A row stands for at most so many records (1 to 1e9; larger weights are cut), and whole rows
         are protected.

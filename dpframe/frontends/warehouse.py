@@ -58,7 +58,7 @@ def rollup_sql(
     types
         Types of columns by name, as the warehouse or DuckDB calls them. Columns without one are
         read as text: right for texts and whole numbers. Give those of floating-point numbers,
-        decimals, dates and timestamps.
+        decimals, dates and timestamps, and always that of a weight.
 
     Returns
     -------

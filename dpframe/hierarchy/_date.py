@@ -28,7 +28,8 @@ class Date(Hierarchy):
     """Year > month > day > hour, or some of them, coarse to fine.
 
     Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in UTC.
-    Infinite and unreadable times are invalid.
+    Infinite and unreadable times are invalid. Whole numbers are no times, whose unit would be
+    guessed, and neither are periods that name no single day.
     """
 
     column: str
