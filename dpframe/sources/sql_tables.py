@@ -9,7 +9,7 @@ more slowly. A type that is known is checked when the statement is bound on the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -107,9 +107,10 @@ def statement(
     seen = {} if columns is None else _seen(wanted, hierarchy, columns, ELSEWHERE, unit.weight)
     if seen and only is not None:
         check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
-    valid = valid_sql(source, hierarchy, unit)
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
+    typed = {c: kind for c, (_, kind) in read.items() if _is_typed(kind) and kind == seen.get(c)}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
+    given = unit
     if unit.weight is not None:  # under a name of its own: it can be a level, too
         weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.most)
         unit = replace(unit, weight=_free("w", wanted))
@@ -123,7 +124,7 @@ def statement(
         seed=seed,
         view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
         only=only,
-        valid=valid,
+        valid=valid_sql(source, hierarchy, given, typed),
     )
 
 
@@ -176,33 +177,50 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
         return f"TRY_CAST({name} AS DOUBLE)", "DOUBLE"
     if in_hierarchy and hierarchy.reads_text:
         return _as_text(name), "VARCHAR"
-    if seen is not None and seen.split("(")[0] in TYPED:
-        return _still(column, name, seen), seen
+    if seen is not None and _is_typed(seen):
+        return f"TRY_CAST({name} AS {seen})", seen
     text = f"CASE WHEN {_is_zoned(name)} THEN {_zoned_as_text(name)} ELSE {_as_text(name)} END"
     return text, "VARCHAR"
 
 
-def _still(column: str, name: str, duckdb_type: str) -> str:
-    """The column, if it has the type that was seen; decided when the statement is bound."""
+def _is_typed(kind: str) -> bool:
+    return kind.split("(")[0] in TYPED
+
+
+def valid_sql(
+    source: SqlSource, hierarchy: Hierarchy, unit: PrivacyUnit, typed: Mapping[str, str]
+) -> str:
+    """A condition that is an error, in the words of every door, where a column cannot be read by
+    its type, or has not that which it is read as. Whether there are rows, which is private, makes
+    no difference."""
+    parts: list[tuple[str, str]] = []
+    if len(hierarchy.source_columns) == 1:  # several are columns, which read every type
+        (column,) = hierarchy.source_columns
+        parts.append((column, _refusals(lambda kind: hierarchy.check_types((kind,)))))
+    if unit.weight is not None:
+        parts.append((unit.weight, _refusals(partial(check_weight_type, unit.weight))))
+    parts += [(column, _differs(column, kind)) for column, kind in typed.items()]
+    asked = [(column, cases) for column, cases in parts if cases]
+    if not asked:
+        return "true"
+    values, conditions = [], []
+    for i, (column, cases) in enumerate(asked):
+        values.append(f"any_value({SOURCE}.{identifier(column)}) AS {VALUE}{i}")
+        conditions.append(f"CASE {cases} ELSE true END".replace(f"({VALUE})", f"({VALUE}{i})"))
+    typed_only = f"SELECT {', '.join(values)} FROM {source.relation} AS {SOURCE} WHERE false"
+    return f"(SELECT {' AND '.join(conditions)} FROM ({typed_only}))"
+
+
+VALUE = "dpframe_value"
+"""Stands for a column of which the type is asked."""
+
+
+def _differs(column: str, kind: str) -> str:
     other = literal(
-        f"column {column!r} is {duckdb_type} for other connections and has another type here: "
+        f"column {column!r} is {kind} for other connections and has another type here: "
         "commit changes to the table first, or name the table in full, such as temp.NAME."
     )
-    return (
-        f"CASE WHEN typeof({name}) = {literal(duckdb_type)} "
-        f"THEN TRY_CAST({name} AS {duckdb_type}) ELSE error({other}) END"
-    )
-
-
-def valid_sql(source: SqlSource, hierarchy: Hierarchy, unit: PrivacyUnit) -> str:
-    """A condition that is an error, in the words of every door, where the type of a column cannot
-    be read. No row is: a table without rows is refused like every other."""
-    several = len(hierarchy.source_columns) > 1  # columns, which read every type
-    checks = {} if several else {hierarchy.source_columns[0]: lambda t: hierarchy.check_types((t,))}
-    parts = [_refusals(source, column, check) for column, check in checks.items()]
-    if unit.weight is not None:
-        parts.append(_refusals(source, unit.weight, partial(check_weight_type, unit.weight)))
-    return " AND ".join(part for part in parts if part) or "true"
+    return f"WHEN typeof({VALUE}) <> {literal(kind)} THEN error({other})"
 
 
 FRACTIONS = "DECIMAL(18,3)"
@@ -214,8 +232,8 @@ ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
 """Types that a check is asked about; the last stands for those that nobody knows."""
 
 
-def _refusals(source: SqlSource, column: str, check: Callable[[str], None]) -> str:
-    """SQL that is true or the error of ``check`` for the type of a column; '' if none is one."""
+def _refusals(check: Callable[[str], None]) -> str:
+    """Cases of SQL that are the error of ``check`` for the type of VALUE."""
     words: dict[tuple[str, str], list[str]] = {}
     for name in ASKED:
         example = EXAMPLES.get(name, name)
@@ -224,23 +242,19 @@ def _refusals(source: SqlSource, column: str, check: Callable[[str], None]) -> s
         except ColumnError as error:
             before, _, after = str(error).partition(f" has type {named(example)};")
             words.setdefault((f"{before} has type ", f";{after}"), []).append(name)
-    if not words:
-        return ""
-    kind, name = "typeof(value)", "split_part(typeof(value), '(', 1)"
+    kind = f"typeof({VALUE})"
+    name = f"split_part({kind}, '(', 1)"
     family = (
         f"CASE WHEN ends_with({kind}, ']') THEN 'LIST' WHEN {name} = 'DECIMAL' "
         f"AND NOT ends_with({kind}, ',0)') THEN {literal(FRACTIONS)} "
         f"WHEN {name} NOT IN ({', '.join(map(literal, KNOWN))}) THEN {literal(UNKNOWN)} "
         f"ELSE {name} END"
     )
-    cases = " ".join(
+    return " ".join(
         f"WHEN {family} IN ({', '.join(map(literal, names))}) "
         f"THEN error({literal(before)} || {name} || {literal(after)})"
         for (before, after), names in words.items()
     )
-    value = f"{SOURCE}.{identifier(column)}"
-    typed = f"SELECT any_value({value}) AS value FROM {source.relation} AS {SOURCE} WHERE false"
-    return f"(SELECT CASE {cases} ELSE true END FROM ({typed}))"
 
 
 def _as_text(name: str) -> str:
