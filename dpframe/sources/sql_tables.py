@@ -193,20 +193,21 @@ def valid_sql(
     """A condition that is an error, in the words of every door, where a column cannot be read by
     its type, or has not that which it is read as. Whether there are rows, which is private, makes
     no difference."""
-    parts: list[tuple[str, str]] = []
+    cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
     if len(hierarchy.source_columns) == 1:  # several are columns, which read every type
         (column,) = hierarchy.source_columns
-        parts.append((column, _refusals(lambda kind: hierarchy.check_types((kind,)))))
+        check = _refusals(lambda kind: hierarchy.check_types((kind,)))
+        cases.setdefault(column, []).append(check)
     if unit.weight is not None:
-        parts.append((unit.weight, _refusals(partial(check_weight_type, unit.weight))))
-    parts += [(column, _differs(column, kind)) for column, kind in typed.items()]
-    asked = [(column, cases) for column, cases in parts if cases]
+        check = _refusals(partial(check_weight_type, unit.weight))
+        cases.setdefault(unit.weight, []).append(check)
+    asked = [(column, " ".join(parts)) for column, parts in cases.items() if any(parts)]
     if not asked:
         return "true"
     values, conditions = [], []
-    for i, (column, cases) in enumerate(asked):
+    for i, (column, when) in enumerate(asked):
         values.append(f"any_value({SOURCE}.{identifier(column)}) AS {VALUE}{i}")
-        conditions.append(f"CASE {cases} ELSE true END".replace(f"({VALUE})", f"({VALUE}{i})"))
+        conditions.append(f"CASE {when} ELSE true END".replace(f"({VALUE})", f"({VALUE}{i})"))
     typed_only = f"SELECT {', '.join(values)} FROM {source.relation} AS {SOURCE} WHERE false"
     return f"(SELECT {' AND '.join(conditions)} FROM ({typed_only}))"
 
