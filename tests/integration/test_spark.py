@@ -482,6 +482,13 @@ def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
         dp.hhh(rows, "path:txt", ledger=ledger, **BUDGET)
     with pytest.raises(ColumnError, match="date reads dates"):
         dp.hhh(rows, "date:n", ledger=ledger, **BUDGET)
+    for mechanism in ("offline", "streaming"):
+        with pytest.raises(ColumnError, match="column 'n' has type INTEGER; ip reads text"):
+            dp.hhh(rows, "ip:n", mechanism=mechanism, ledger=ledger, **BUDGET)
+    fractions = session.sql("SELECT 'x' AS text, 1.0D AS w, 1.5 AS d")
+    for weight in ("w", "d", "text"):
+        with pytest.raises(ColumnError, match=f"'{weight}' has type .*; a weight is read from"):
+            dp.tree_counts(fractions, ["text"], weight=weight, ledger=ledger, **BUDGET)
     endless = session.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS text")
     for options in (BUDGET, STREAM):
         with pytest.raises(SourceError, match="streaming DataFrame has no end"):
