@@ -35,7 +35,7 @@ def rollup_sql(
     user_type: str | None = None,
     view: str = VIEW,
     only: ListedNodes | None = None,
-    valid: str = "true",
+    valid: tuple[str, str] | None = None,
     dialect: Dialect | None = None,
     weight_type: str | None = None,
     extra: Mapping[str, str] | None = None,
@@ -43,7 +43,8 @@ def rollup_sql(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
-    ``valid`` is a condition on the types of the columns, which every result fails or none.
+    ``valid`` names a condition on types, which is an error of the whole result or of none; it is
+    first, where no table is hidden by a name of ours.
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
     some can remain. In a ``dialect`` other than DuckDB's, types are those of
     :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
@@ -67,6 +68,7 @@ def rollup_sql(
         )
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
     parts = [
+        *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
         source,
         *(
             _plain_leaves(hierarchy, types, weighted=unit.weight is not None)
@@ -84,7 +86,8 @@ def rollup_sql(
         shown = ", ".join([*cast, *(f"{sql} AS {name}" for name, sql in extra.items())])
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {shown} FROM candidates "
-        f"{_listed(hierarchy, only)}WHERE {valid} "
+        f"{_listed(hierarchy, only)}"
+        + (f"WHERE (SELECT ok FROM {valid[0]}) " if valid else "")
         + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
 

@@ -189,10 +189,12 @@ def _is_typed(kind: str) -> bool:
 
 def valid_sql(
     source: SqlSource, hierarchy: Hierarchy, unit: PrivacyUnit, typed: Mapping[str, str]
-) -> str:
-    """A condition that is an error, in the words of every door, where a column cannot be read by
-    its type, or has not that which it is read as. Whether there are rows, which is private, makes
-    no difference."""
+) -> tuple[str, str] | None:
+    """A condition, and a name for it that the source does not have; None where all is read.
+
+    It is an error, in the words of every door, where a column cannot be read by its type, or has
+    not that which it is read as. Whether there are rows, which is private, makes no difference.
+    """
     cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
     if len(hierarchy.source_columns) == 1:  # several are columns, which read every type
         (column,) = hierarchy.source_columns
@@ -203,15 +205,17 @@ def valid_sql(
         cases.setdefault(unit.weight, []).append(check)
     asked = [(column, " ".join(parts)) for column, parts in cases.items() if any(parts)]
     if not asked:
-        return "true"
+        return None
     values, conditions = [], []
     for i, (column, when) in enumerate(asked):
         values.append(f"any_value({SOURCE}.{identifier(column)}) AS {VALUE}{i}")
         conditions.append(f"CASE {when} ELSE true END".replace(f"({VALUE})", f"({VALUE}{i})"))
     typed_only = f"SELECT {', '.join(values)} FROM {source.relation} AS {SOURCE} WHERE false"
-    return f"(SELECT {' AND '.join(conditions)} FROM ({typed_only}))"
+    name = _free(VALID, re.findall(r"\w+", source.relation.lower()))
+    return name, f"(SELECT {' AND '.join(conditions)} FROM ({typed_only}))"
 
 
+VALID = "dpframe_valid"
 VALUE = "dpframe_value"
 """Stands for a column of which the type is asked."""
 
