@@ -54,7 +54,7 @@ def test_integers_booleans_and_texts_are_numbers() -> None:
         assert exact_counts(frame, hierarchy) == {(): 2, ("[0, 1)",): 1, ("[1, 2]",): 1}
     assert exact_counts(pd.DataFrame({"x": ["one", ""]}), hierarchy) == {(): 2, (None,): 2}
     dates = pd.DataFrame({"x": pd.to_datetime(["2013-05-01"])})
-    with pytest.raises(ColumnError, match="has type TIMESTAMP.*; number reads numbers and text"):
+    with pytest.raises(ColumnError, match=r"has type TIMESTAMP.*; number reads numbers and text"):
         exact_counts(dates, hierarchy)
 
 
