@@ -12,6 +12,9 @@ Contribution = Literal["share", "records", "items"]
 SHARE_GRID = 256
 """Units that the weight 1 of a user is divided into; counts of shares are exact to 1/256."""
 
+LARGEST_WEIGHT = 10**9
+"""Records that a row stands for at most: sums of as many rows as there are fit 64 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
@@ -49,6 +52,11 @@ class PrivacyUnit:
         if self.max_weight is not None:
             return self.max_weight
         return self.max_contributions if self.user is not None and self.grid == 1 else 1
+
+    @property
+    def most(self) -> int:
+        """Records that a row of a unit with weights stands for at most."""
+        return LARGEST_WEIGHT if self.max_weight is None else min(self.max_weight, LARGEST_WEIGHT)
 
     @property
     def sentence(self) -> str:

@@ -108,10 +108,7 @@ def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
     mode = int(np.argmax(density))
     rest = TOTAL - int(weights.sum(dtype=object)) if len(weights) < 2 else _rest(weights)
     if int(weights[mode]) + rest >= TOTAL:
-        raise BudgetError(
-            "the noise would be a constant in a 64-bit table: lower epsilon, or move "
-            "release_share towards the middle."
-        )
+        raise BudgetError("the noise would be a constant in a 64-bit table: lower epsilon.")
     weights[mode] = np.uint64(int(weights[mode]) + rest)
     inside = np.flatnonzero(weights)
     return NoiseTable(family, lowest + int(inside[0]), weights[inside[0] : inside[-1] + 1].copy())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, get_args
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
@@ -12,7 +14,7 @@ from dpframe.accounting.printed import printed_lower_bound
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
 from dpframe.budget import Budget, PrivacyUnit, per_record
-from dpframe.errors import ParameterError, ThresholdError
+from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import printed_hhh
 from dpframe.mechanisms.printed_hhh import PrintedLaws
@@ -21,6 +23,33 @@ Mechanism = Literal["offline", "streaming", "laplace", "gaussian", "paper"]
 MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 
 AnyLaws = Laws | LevelLaws | PrintedLaws | SketchLaws | GshmLaws
+
+GOES_WITH: dict[str, tuple[tuple[str, ...], str]] = {
+    "release_share": (("offline",), "divides epsilon between two draws"),
+    "counters": (("streaming",), "is the size of a sketch"),
+    "acknowledge": (("paper",), "lets the algorithm run as it is printed"),
+    "remainder": (("offline", "laplace", "gaussian"), "releases what no reported node covers"),
+    "level_weights": (
+        ("additive", "laplace", "gaussian"),
+        "divides the budget over one histogram a level",
+    ),
+    "alpha": (("relative",), "is the relative error that is accepted"),
+    "largest": (("relative",), "is the largest number of records that the data could have"),
+}
+"""Arguments that only some mechanisms take, and what they do. One that would be ignored is refused:
+whoever gives it expects something of it, and a stored request would hold it."""
+
+
+def check_goes(name: str, value: object, mechanism: str) -> None:
+    """Raise ParameterError for an argument that was given and that a mechanism does not take."""
+    known, what = GOES_WITH[name]
+    if mechanism not in known:
+        named = " or ".join(f"mechanism={other!r}" for other in known)
+        raise ParameterError(
+            f"{name} ({value!r}) {what}: it goes with {named}, and mechanism={mechanism!r} does "
+            "not take it. Leave it out."
+        )
+
 
 DEFAULT_COUNTERS = 2000
 """Counters of a sketch, if nobody says how many."""
@@ -40,21 +69,24 @@ def chosen_laws(
 ) -> tuple[AnyLaws, int]:
     """The least noise within the budget, and the threshold, by default the smallest private one."""
     record = per_record(budget, unit.moves)
+    if release_share is not None:
+        check_goes("release_share", release_share, mechanism)
     if unit.contribution == "items" and mechanism != "streaming":
         raise ParameterError(
             f"contribution='items' is for mechanism='streaming'; mechanism={mechanism!r} adds up "
             "what it counts: use contribution='share' or 'records'."
         )
     if mechanism == "offline":
-        options = law_options(
-            height=hierarchy.height,
-            epsilon=record.epsilon,
-            delta=record.delta,
-            remainder=remainder,
-            release_share=release_share or default_release_share(hierarchy.height, remainder),
-            grid=unit.grid,
-            threshold=threshold,
-        )
+        with advice("move release_share towards the middle", given=release_share is not None):
+            options = law_options(
+                height=hierarchy.height,
+                epsilon=record.epsilon,
+                delta=record.delta,
+                remainder=remainder,
+                release_share=release_share or default_release_share(hierarchy.height, remainder),
+                grid=unit.grid,
+                threshold=threshold,
+            )
         smallest = smallest_threshold(options)
         threshold = _at_least(threshold, smallest, budget, hierarchy.height)
         return choose_laws(options, threshold), threshold
@@ -65,7 +97,7 @@ def chosen_laws(
             "max_contributions=, or use mechanism='offline'."
         )
     if mechanism == "streaming":
-        return _streaming(hierarchy.height, unit, budget, threshold, release_share, counters or 0)
+        return _streaming(hierarchy.height, unit, budget, threshold, counters or 0)
     if mechanism == "paper":
         return _printed(hierarchy.height, record, threshold, remainder, acknowledge)
     laws = level_laws(
@@ -75,6 +107,17 @@ def chosen_laws(
         delta=record.delta,
     )
     return laws, _at_least(threshold, laws.threshold, budget, hierarchy.height)
+
+
+@contextmanager
+def advice(text: str, *, given: bool) -> Iterator[None]:
+    """Adds what else the caller can do to a BudgetError, if the argument for it was given."""
+    try:
+        yield
+    except BudgetError as error:
+        if not given:
+            raise
+        raise BudgetError(f"{str(error).removesuffix('.')}, or {text}.") from None
 
 
 def default_release_share(height: int, remainder: bool) -> float:
@@ -97,15 +140,9 @@ def _streaming(
     unit: PrivacyUnit,
     budget: Budget,
     threshold: int | None,
-    release_share: float | None,
     counters: int,
 ) -> tuple[SketchLaws | GshmLaws, int]:
     """Laws for one sketch a level; for users those of the better of two sketches."""
-    if release_share is not None:
-        raise ParameterError(
-            f"release_share ({release_share!r}) divides epsilon between two draws; "
-            "mechanism='streaming' has one draw for both. Leave it out."
-        )
     laws: SketchLaws | GshmLaws
     if unit.contribution != "items":
         record = per_record(budget, unit.moves)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe._version import __version__
 from dpframe.advice import advice
+from dpframe.hierarchy import INVALID, Hierarchy
 from dpframe.ledger import Ledger, Spending
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.plan import Plan
@@ -133,6 +134,15 @@ class Receipt(Mapping[str, Any]):
         card = [*self["card"], [shown.name, shown.value, shown.meaning]]
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})
 
+    def with_notices(self, frame: pd.DataFrame, hierarchy: Hierarchy) -> Receipt:
+        """With what the released numbers say about the question; on top of the card."""
+        notices = [_mostly_invalid(column, hierarchy.kind) for column in _invalid(frame, hierarchy)]
+        if not notices:
+            return self
+        card = [*([line.name, line.value, line.meaning] for line in notices), *self["card"]]
+        said = [f"{line.value}: {line.meaning}" for line in notices]
+        return Receipt({**self._facts, "notices": said, "card": card})
+
     @property
     def _lines(self) -> list[Quantity]:
         card = [Quantity(*line) for line in self["card"]]
@@ -149,6 +159,39 @@ class Receipt(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         return _html_card("Privacy card", self._lines)
+
+
+HOLDS = {
+    "ip": "IP addresses",
+    "date": "dates or times",
+    "number": "numbers",
+    "domain": "host names",
+    "path": "paths",
+    "code": "codes",
+    "columns": "values",
+}
+"""What a column of each kind should hold."""
+
+
+def _invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
+    """Columns of which more than half of what was counted is <invalid>, by the released numbers."""
+    level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
+    found = []
+    shown = hierarchy.label_columns or ("prefix",)
+    for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
+        invalid = share[(level >= depth) & (frame[name] == INVALID)].sum()
+        if 2 * invalid > max(share.sum(), 0):
+            found.append(column)
+    return found
+
+
+def _mostly_invalid(column: str, kind: str) -> Quantity:
+    return Quantity(
+        "notice",
+        f"mostly {INVALID}",
+        f"more than half of what was counted: does column {column!r} hold {HOLDS[kind]}, and in "
+        "most rows?",
+    )
 
 
 def stamp() -> dict[str, str]:

@@ -153,7 +153,10 @@ def _drawn(
     noisy = plan.run(private)  # the only noisy step
     if isinstance(noisy, NoisyNodes):
         facts = facts.with_sketch_error(noisy.sketch_error)
-    return Release(_frame(noisy, plan), facts)  # public from here on
+    frame = _frame(noisy, plan)  # public from here on
+    if not isinstance(plan, SyntheticPlan | PrefixPlan):  # whose rows are of other columns
+        facts = facts.with_notices(frame, plan.hierarchy)
+    return Release(frame, facts)
 
 
 def _receipt(plan: AnyPlan, name: str | None) -> Receipt:

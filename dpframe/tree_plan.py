@@ -20,7 +20,7 @@ from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import hhh_counts, level_counts, relative_counts
 from dpframe.noise import NoiseTable
-from dpframe.plan_laws import chosen_laws
+from dpframe.plan_laws import advice, check_goes, chosen_laws
 from dpframe.postprocess.level_weights import best_weights, deepest_level
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
@@ -211,14 +211,15 @@ def make_tree_plan(
             weights = level_weights[: deepest + 1]
         elif listed is not None and consistent:
             weights = best_weights(listed, deepest, squared=family == "gaussian")
-        laws = tree_laws(
-            weights=weights,
-            epsilon=record.epsilon,
-            delta=record.delta,
-            grid=unit.grid,
-            listed=listed is not None,
-            family=family,
-        )
+        with advice("even out level_weights", given=level_weights is not None):
+            laws = tree_laws(
+                weights=weights,
+                epsilon=record.epsilon,
+                delta=record.delta,
+                grid=unit.grid,
+                listed=listed is not None,
+                family=family,
+            )
         _at_least(threshold, laws, budget)
     return TreePlan(
         hierarchy=hierarchy,
@@ -267,18 +268,14 @@ def _check(
             f"mechanism={mechanism!r} counts no shares of users: pass contribution='records' with "
             "max_contributions=, or use mechanism='laplace'."
         )
-    if level_weights is not None and not additive:
-        raise ParameterError(
-            f"level_weights divides the budget over one histogram a level; mechanism={mechanism!r} "
-            "has none. Leave it out."
-        )
+    for name, given in (("level_weights", level_weights), ("alpha", alpha), ("largest", largest)):
+        if given is not None:
+            check_goes(name, given, mechanism)
     if threshold is not None and (listed is not None or mechanism == "relative"):
         why = "listed keys are all shown" if listed is not None else "it has thresholds of its own"
         raise ParameterError(f"threshold ({threshold!r}) must be left out: {why}.")
     wanted = mechanism == "relative"
     for name, value in (("alpha", alpha), ("largest", largest)):
-        if value is not None and not wanted:
-            raise ParameterError(f"{name} ({value!r}) goes with mechanism='relative'.")
         if value is None and wanted:
             meaning = {
                 "alpha": "the relative error that is accepted, for example 0.5",

@@ -27,6 +27,7 @@ def tree_quantities(plan: TreePlan) -> list[Quantity]:
         Quantity("mechanism", f"tree counts, {plan.method}", TREE_PAPERS[plan.method]),
         hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
+        *_weights(plan),
         _keys(plan),
     ]
     if isinstance(plan.laws, TreeLaws):
@@ -46,6 +47,20 @@ def tree_quantities(plan: TreePlan) -> list[Quantity]:
         ),
     ]
     return out
+
+
+def _weights(plan: TreePlan) -> list[Quantity]:
+    """What becomes of weights that are not counted as they are: no error may tell of one."""
+    if plan.unit.weight is None:
+        return []
+    return [
+        Quantity(
+            "weights",
+            f"whole numbers up to {plan.unit.most}",
+            f"larger ones count {plan.unit.most}; missing and negative ones, and texts (of a CSV "
+            "file) that are no whole number, such as 12.50, count 0; intervals do not cover that",
+        )
+    ]
 
 
 def _keys(plan: TreePlan) -> Quantity:

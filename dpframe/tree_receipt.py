@@ -71,6 +71,13 @@ def _noise(plan: TreePlan) -> dict[str, Any]:
 
 
 def _intervals(plan: TreePlan) -> str:
+    held = _held(plan)
+    if plan.unit.weight is not None:
+        held += "; of the weights as they are counted, not as they were cut or left out"
+    return held
+
+
+def _held(plan: TreePlan) -> str:
     if plan.method == "relative":
         return (
             "lower and upper hold the true count of a node with the stated confidence if the data "

@@ -226,7 +226,9 @@ def _operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) ->
         rows(f"SET explain_output = {literal(before)}")
     plan = dict(plans)
     if not {"logical_plan", "physical_plan"} <= plan.keys():
-        raise SourceError("DuckDB does not say what the source does: use mechanism='offline'.")
+        raise SourceError(
+            "DuckDB does not say what the source does: use mechanism='offline' of hhh."
+        )
     inlined = {"CTE", "CTE_SCAN"}  # unless they are in the plan that runs
     return (_names(plan["logical_plan"]) - inlined) | _names(plan["physical_plan"])
 

@@ -187,7 +187,7 @@ def _pure(shares: tuple[Fraction, ...], epsilon: float, grid: int) -> TreeLaws:
         raise BudgetError(
             f"epsilon ({epsilon:g} per record) is too small: the noise of a level would have a "
             f"scale of {float(max(scales) / grid):.1e} records, of use to nobody. Raise epsilon, "
-            "lower max_contributions or max_weight, or even out level_weights."
+            "or lower max_contributions or max_weight."
         )
     fine = [Fraction(math.ceil(scale * FINE), FINE) for scale in scales]
     if sum(grid / scale for scale in fine) > Fraction(epsilon):

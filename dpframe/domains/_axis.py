@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ColumnError, HierarchyError
+from dpframe.hierarchy._types import READS, refused
 from dpframe.noise import PublicRandom
 
 Codes: TypeAlias = NDArray[np.uint64]
@@ -98,11 +99,9 @@ def check_limit(kind: str, limit: object) -> None:
 
 def refuse(kind: str, column: str, given: object, readable: str) -> ColumnError:
     """The error for a column of a type that an axis cannot read."""
-    outer = str(given).split("(")[0].split("<")[0]  # what is inside can list values of an ENUM
-    return ColumnError(
-        f"column {column!r} has type {outer}; {kind} reads {readable}. Cast the column, or "
-        "choose another kind."
-    )
+    plain_type = str(given).split("<")[0]  # what is inside can list values of an ENUM
+    advice = READS["date" if kind == "time" else kind].advice
+    return refused(f"{kind} reads", column, plain_type, readable, advice)
 
 
 def by_column(columns: tuple[str, ...], types: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from dpframe.errors import ColumnError
 from dpframe.hierarchy import OTHER, columns
 from dpframe.hierarchy._base import has_zone
 
-SAME_TEXT = ("VARCHAR", "ENUM", '"NULL"', "BLOB")
+SAME_TEXT = ("VARCHAR", "ENUM", '"NULL"', "BLOB", "PANDAS")
 
 
 def typed(texts: Sequence[str], kind: pa.DataType, is_text: bool) -> pa.Array:

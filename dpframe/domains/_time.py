@@ -18,6 +18,7 @@ from dpframe.domains._read import asked, distinct, duckdb_type, whole
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import date
 from dpframe.hierarchy._base import one_column
+from dpframe.hierarchy._types import READS
 from dpframe.noise import PublicRandom
 
 READABLE = "dates, timestamps and ISO 8601 text"
@@ -68,8 +69,7 @@ class TimeAxis(IntervalAxis):
 
     def check_types(self, types: tuple[str, ...]) -> None:
         kind = types[0]
-        known = kind in ("DATE", "VARCHAR", "ENUM", '"NULL"') or kind.startswith("TIMESTAMP")
-        if not (known or kind.startswith("ENUM(")) or kind.endswith("]"):
+        if not READS["date"].holds(kind):
             raise refuse("time", self.column, kind, READABLE)
         if "_NS" in kind:
             self._in_ticks("ns")

@@ -14,6 +14,7 @@ from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger, as_ledger, current_ledger
 from dpframe.plan import DEFAULT_COUNTERS, MECHANISMS, Mechanism, Plan, make_plan
+from dpframe.plan_laws import check_goes
 from dpframe.sketches import LARGEST
 
 EPSILON = (1e-4, 50.0)
@@ -39,6 +40,8 @@ def plan_from(
 ) -> Plan:
     """A plan from unchecked arguments."""
     kind = cast(Mechanism, chosen("mechanism", mechanism, MECHANISMS))
+    if flag("acknowledge", acknowledge):
+        check_goes("acknowledge", acknowledge, kind)
     return make_plan(
         hierarchy=as_hierarchy(hierarchy),
         unit=unit_from(user, contribution, max_contributions),
@@ -53,7 +56,7 @@ def plan_from(
             None if release_share is None else number("release_share", release_share, 0.01, 0.99)
         ),
         confidence=number("confidence", confidence, 0.5, 0.999999),
-        acknowledge=flag("acknowledge", acknowledge),
+        acknowledge=bool(acknowledge),
         counters=_counters(counters, kind),
     )
 
@@ -61,23 +64,16 @@ def plan_from(
 def _remainder(value: object, mechanism: Mechanism) -> bool:
     if value is None:
         return mechanism != "streaming"
-    if flag("remainder", value) and mechanism == "streaming":
-        raise ParameterError(
-            "mechanism='streaming' releases no remainder: sketches do not know how many records "
-            "there are. Leave remainder out, or use mechanism='offline'."
-        )
+    if flag("remainder", value) and mechanism != "paper":  # which says itself what it lacks
+        check_goes("remainder", value, mechanism)
     return bool(value)
 
 
 def _counters(value: object, mechanism: Mechanism) -> int | None:
-    if mechanism != "streaming":
-        if value is not None:
-            raise ParameterError(
-                f"counters ({value!r}) is the size of a sketch: it needs mechanism='streaming'; "
-                f"mechanism={mechanism!r} counts exactly."
-            )
-        return None
-    return DEFAULT_COUNTERS if value is None else whole("counters", value, 2, LARGEST)
+    if value is not None:
+        check_goes("counters", value, mechanism)
+        return whole("counters", value, 2, LARGEST)
+    return DEFAULT_COUNTERS if mechanism == "streaming" else None
 
 
 def release_name(value: object) -> str | None:

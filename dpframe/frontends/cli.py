@@ -21,6 +21,7 @@ from dpframe.frontends.cli_output import (
 from dpframe.frontends.cli_prefix import add_prefix_commands
 from dpframe.frontends.cli_synthesize import add_synthetic_commands
 from dpframe.frontends.cli_tree import add_tree_commands
+from dpframe.frontends.known_arguments import meant
 from dpframe.ledger import Ledger
 from dpframe.plan import MECHANISMS, Plan
 from dpframe.receipt import Explanation
@@ -32,7 +33,10 @@ DEMO_FILE = "flights.parquet"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 for a mistake that the message explains."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        _refuse(options.parser, unknown)
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -43,6 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
+
+
+def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
+    """End with what a command does not know, its own usage, and the option that was meant."""
+    given = next((text for text in unknown if text.startswith("-")), unknown[0])
+    name = given.partition("=")[0]
+    hint = ""
+    if given.startswith("-"):
+        hint = meant(name, tuple(o for o in command._option_string_actions if o != "-h"))
+    command.error(f"unknown {'option' if hint else 'argument'} {name}.{hint}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
     demo.set_defaults(run=_demo)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.frontends.arguments import chosen, number, whole
+from dpframe.frontends.known_arguments import check_known
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.relative_error import alpha_rmse
@@ -105,9 +106,8 @@ def compare(
     for name in mechanisms:
         chosen("mechanisms", name, TREE_MECHANISMS)
     given = {**DEFAULTS, **arguments, "epsilon": epsilon, "delta": delta}
-    unknown = sorted(set(given) - set(DEFAULTS) - {"epsilon", "delta"})
-    if unknown:
-        raise ParameterError(f"compare has no argument {unknown[0]!r}; see tree_counts.")
+    own = ("hierarchy", "public", "epsilon", "delta", "mechanisms", "repeats", "at_least")
+    check_known("compare", arguments, (*own, *DEFAULTS))
     frames, truth = [], None
     for name in mechanisms:
         relative = {"alpha": scale, "largest": largest} if name == "relative" else {}

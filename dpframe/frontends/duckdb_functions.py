@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError
-from dpframe.frontends.arguments import chosen_ledger, release_name, whole
+from dpframe.frontends.arguments import chosen, chosen_ledger, release_name, whole
 from dpframe.frontends.duckdb_prefix import (
     device_rows,
     explain_prefix_tree_sql,
@@ -48,7 +48,7 @@ from dpframe.frontends.duckdb_types import (
     ROWS,
     plan_sql,
 )
-from dpframe.frontends.heavy_hitters import flat_hierarchy
+from dpframe.frontends.heavy_hitters import FLAT_MECHANISMS, flat_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
@@ -218,6 +218,8 @@ def _heavy_sql(
     hierarchy = flat_hierarchy(column)
     arguments = dict(zip(KINDS["hhh"].arguments, (hierarchy.spec, *given), strict=True))
     arguments["remainder"] = False
+    if arguments["mechanism"] is not None:
+        chosen("mechanism", arguments["mechanism"], FLAT_MECHANISMS)
     rows = _release_sql("hhh", token, path, tbl, query, release, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
     return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.warehouse_plan import finished
 from dpframe.plan import Plan
 from dpframe.receipt import Explanation
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 
+@known_arguments
 def hhh(
     source: object = None,
     hierarchy: str | Sequence[str] | Hierarchy | None = None,
@@ -166,6 +168,7 @@ def hhh(
     ).to_frame()
 
 
+@known_arguments
 def explain(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe.errors import ParameterTypeError
-from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name, whole
+from dpframe.frontends.arguments import chosen, chosen_ledger, flag, plan_from, release_name, whole
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.hierarchy import Hierarchy, columns
+from dpframe.plan import MECHANISMS
 from dpframe.release import release as run
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 
+FLAT_MECHANISMS = tuple(name for name in MECHANISMS if name != "paper")
+"""The algorithm as printed is there to be compared, and has arguments that are not here."""
+
+
+@known_arguments
 def heavy_hitters(
     source: object,
     column: str,
@@ -87,6 +94,7 @@ confidence, ledger, release, progress
 
     most = None if k is None else whole("k", k, 1, 2**53)
     hierarchy = flat_hierarchy(column)
+    chosen("mechanism", mechanism, FLAT_MECHANISMS)
     plan = plan_from(
         hierarchy,
         epsilon=epsilon,

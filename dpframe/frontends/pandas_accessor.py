@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from dpframe.errors import ParameterError
+from dpframe.frontends.known_arguments import known_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ class DpAccessor:
     def explain_tree_counts(
         self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
     ) -> Explanation:
-        """What :meth:`tree_counts` with these arguments would do; reads column names, no data."""
+        """What :meth:`tree_counts` with these arguments would do; reads column names and types."""
         from dpframe.frontends.tree_counts import explain_tree_counts
 
         return self._checked(explain_tree_counts(hierarchy, **arguments))
@@ -122,21 +123,26 @@ class DpAccessor:
         return self._checked(explain_prefix_tree(column, **arguments))
 
     def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
-        """What :meth:`hhh` with these arguments would do; reads column names, no data."""
+        """What :meth:`hhh` with these arguments would do; reads column names and types."""
         from dpframe.frontends.functions import explain
 
         return self._checked(explain(hierarchy, **arguments))
 
     def _checked(self, explanation: Explanation) -> Explanation:
-        """A plan whose columns this frame has."""
+        """A plan whose columns this frame has, of types that can be read."""
         from dpframe.sources.relations import check_columns
+        from dpframe.sources.tables import check_readable
 
         unit, plan = explanation.plan.unit, explanation.plan
-        wanted = [*(plan.columns if hasattr(plan, "columns") else plan.hierarchy.source_columns)]
+        if not hasattr(plan, "columns"):
+            check_readable(self._frame.iloc[:0], plan.hierarchy, unit)
+            return explanation
+        wanted = [*plan.columns]
         wanted += [name for name in (unit.user, unit.weight) if name is not None]
         check_columns(self._frame, wanted)
         return explanation
 
+    @known_arguments
     def report(self, path: str | Path, *, title: str | None = None) -> None:
         """Write a result as one HTML page that works offline: hierarchy, table, privacy card.
 
@@ -147,6 +153,7 @@ class DpAccessor:
 
         write_report(self._frame, self.receipt, path, title=title)
 
+    @known_arguments
     def plot(self, *, kind: Literal["icicle", "treemap"] = "icicle") -> Any:
         """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
         from dpframe.frontends.plot import plot

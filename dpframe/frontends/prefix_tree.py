@@ -12,6 +12,7 @@ from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.known_arguments import check_known, known_arguments
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
 from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
@@ -46,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
 """Of the arguments that have one; every front door takes them from here."""
 
 
+@known_arguments
 def prefix_tree(
     source: object,
     column: str,
@@ -271,7 +273,9 @@ def explain_prefix_tree(
     >>> plan.local_epsilon, plan.asked.reports
     (10.71, 4)
     """
-    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **arguments}
+    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS}
+    check_known("explain_prefix_tree", arguments, ("column", *given))
+    given |= arguments
     return Explanation(declared_plan(prefix_asked(column, **{**given, "devices": devices})))
 
 

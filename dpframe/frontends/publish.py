@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dpframe import _duck
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.frontends.arguments import chosen_ledger
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.publish_files import Target, alone, check_owner, take_place, target_of
 from dpframe.frontends.publish_names import named
 from dpframe.frontends.publish_tables import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@known_arguments
 def publish(
     ledger: Ledger | str | Path | None,
     to: str | Path,

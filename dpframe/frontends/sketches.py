@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from dpframe import sketches as raw
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import chosen_ledger
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.sketch_arguments import hint, sketch_plan_from
 from dpframe.frontends.streaming import StreamingHHH
 from dpframe.mechanisms.sketch_release import NoisySketch
@@ -39,6 +40,7 @@ class _Releasable(Sketch):
 
     __slots__ = ()
 
+    @known_arguments
     def release(
         self,
         *,
@@ -232,6 +234,7 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
     ) -> MergedSketch: ...
 
 
+@known_arguments
 def merge_sketches(
     sketches: Iterable[Sketch] | Iterable[StreamingHHH],
     *,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.sketch_arguments import stream_plan_from
 from dpframe.plan import Plan
 from dpframe.receipt import receipt
@@ -85,6 +86,7 @@ class StreamingHHH(raw.StreamingHHH):
         method = self._method or (other.method if isinstance(other, StreamingHHH) else None)
         return raw.merged_streams([self, other], method or "bounded", StreamingHHH)
 
+    @known_arguments
     def release(
         self,
         *,
@@ -175,7 +177,7 @@ class StreamingHHH(raw.StreamingHHH):
         noisy = plan.run(states)  # the only noisy step
         facts = facts.with_sketch_error(noisy.sketch_error)
         frame = _frame(noisy, plan)  # public from here on
-        frame.attrs["dp"] = facts.to_dict()
+        frame.attrs["dp"] = facts.with_notices(frame, self._hierarchy).to_dict()
         return frame
 
 

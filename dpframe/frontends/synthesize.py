@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
 from dpframe.frontends.generator import Generator
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.synthetic_arguments import (
     Asked,
     asked,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_SPLIT = "optimal"
 
 
+@known_arguments
 def synthesize(
     source: object,
     columns: object,
@@ -139,6 +141,7 @@ def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
     return {name: kind for name, kind in names.items() if kind not in ("object", "category")}
 
 
+@known_arguments
 def explain_synthesize(
     columns: object,
     *,

@@ -137,6 +137,11 @@ def synthetic_plan_from(
     max_contributions: object = None,
 ) -> SyntheticPlan:
     """A plan from unchecked arguments; without a schema one to be explained only."""
+    if user is not None and max_contributions is None:
+        raise ParameterError(
+            f"max_contributions is missing: with user ({user!r}) say how many rows of each are "
+            "counted; it must not be learned from the data."
+        )
     return make_synthetic_plan(
         domain=wanted.domain.spec,
         digest=wanted.digest,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, cast
 
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.frontends.arguments import (
     DELTA,
@@ -23,8 +23,6 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 from dpframe.tree_plan import TREE_MECHANISMS, TreeMechanism, TreePlan, make_tree_plan
-
-LARGEST_WEIGHT = 10**9
 
 
 def tree_plan_from(

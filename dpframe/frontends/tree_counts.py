@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.frontends.warehouse_plan import finished
 from dpframe.receipt import Explanation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 
+@known_arguments
 def tree_counts(
     source: object = None,
     hierarchy: str | Sequence[str] | Hierarchy | None = None,
@@ -67,8 +69,10 @@ def tree_counts(
     user, contribution, max_contributions
         As for :func:`hhh` ("share" or "records").
     weight
-        Column of whole numbers: a row stands for so many records. Missing, negative and fractional
-        values count 0. Without ``max_weight`` one of these records is protected, at most 1e9 a row.
+        Column of whole numbers: a row stands for so many records. Floating-point numbers are
+        refused: round them to whole units first. Missing and negative ones count 0, and so does
+        text of a CSV file that is no whole number. Without ``max_weight`` one of these records is
+        protected, at most 1e9 a row.
     max_weight
         A row stands for at most so many records (1 to 1e9; larger weights are cut), and whole rows
         are protected.
@@ -164,6 +168,7 @@ def tree_counts(
     ).to_frame()
 
 
+@known_arguments
 def explain_tree_counts(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,

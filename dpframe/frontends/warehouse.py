@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import plan_from
+from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.frontends.warehouse_plan import (
     RollupSql,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
 
 
+@known_arguments
 def rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
@@ -56,7 +58,7 @@ def rollup_sql(
     types
         Types of columns by name, as the warehouse or DuckDB calls them. Columns without one are
         read as text: right for texts and whole numbers. Give those of floating-point numbers,
-        decimals, dates and timestamps.
+        decimals, dates and timestamps, and always that of a weight.
 
     Returns
     -------
@@ -98,6 +100,7 @@ def rollup_sql(
     return statement(_belonging(plan, table, dialect, types))
 
 
+@known_arguments
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,

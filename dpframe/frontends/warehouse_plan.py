@@ -147,7 +147,7 @@ def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tu
             found[column] = _canonical(dialect, column, named[column])
     hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
     if unit.weight is not None:
-        check_weight_type(unit.weight, found[unit.weight], text=True)
+        _check_weight(unit.weight, found[unit.weight], given=unit.weight in named)
     if isinstance(plan, TreePlan) and plan.listed is not None:
         types = tuple(found[c] for c in hierarchy.source_columns)
         for column, kind in zip(hierarchy.source_columns, types, strict=True):
@@ -158,6 +158,22 @@ def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tu
                 )
         check_key_types(plan.listed, hierarchy, types)
     return tuple(found.items())
+
+
+def _check_weight(column: str, kind: str, *, given: bool) -> None:
+    """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
+    if not given:
+        raise ColumnError(
+            f"types lacks {column!r}, the weight: say its type, as in "
+            f"types={{{column!r}: 'bigint'}}. A weight is a whole number; floating-point numbers "
+            "and decimals are rounded to whole units first."
+        )
+    if kind == "DECIMAL":
+        raise ColumnError(
+            f"column {column!r} has type DECIMAL, which does not say that it holds whole numbers: "
+            f"if it does, give its digits, as in types={{{column!r}: 'decimal(38,0)'}}."
+        )
+    check_weight_type(column, kind, text=True)
 
 
 def _check_names(named: list[object], read: list[str]) -> None:
@@ -220,7 +236,6 @@ def statement(plan: WarehousePlan) -> RollupSql:
         weight_type=types.get(unit.weight or ""),
         view=view,
         only=listed,
-        text_weights=types.get(unit.weight or "") == TEXT,
         dialect=dialect,
         extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.frontends.arguments import whole
+from dpframe.frontends.known_arguments import known_arguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +21,7 @@ Reals = NDArray[np.float64]
 EPOCH = "1970-01-01"
 
 
+@known_arguments
 def wasserstein(
     real: object,
     synthetic: object,

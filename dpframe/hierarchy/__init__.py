@@ -62,7 +62,8 @@ def ip(
     Parameters
     ----------
     column
-        Column of addresses as text. IPv4-mapped IPv6 addresses are their IPv4 addresses.
+        Column of addresses as text, not as numbers. IPv4-mapped IPv6 addresses are their IPv4
+        addresses.
     prefixes, prefixes6
         Prefix lengths in bits, increasing; 1 to 32 for IPv4, 1 to 128 for IPv6.
     version

@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.errors import ColumnError, HierarchyError
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._types import READS
 
 INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
@@ -99,7 +100,8 @@ class Hierarchy(ABC):
 
     def check_types(self, types: tuple[str, ...]) -> None:
         """Raise ColumnError if the DuckDB types of the columns cannot be read; text always can."""
-        return
+        for column, duckdb_type in zip(self.source_columns, types, strict=True):
+            READS[self.kind].check(self.kind, column, duckdb_type)
 
     def domain_values(self) -> list[str] | None:
         """One value of the column, as text, for every leaf there can be; None if that is not at
@@ -236,11 +238,3 @@ def increasing(kind: str, name: str, values: object, low: int, high: int) -> Non
         raise HierarchyError(f"{kind}: {name} must increase, coarse to fine; got {values!r}.")
     if values[0] < low or values[-1] > high:
         raise HierarchyError(f"{kind}: {name} must lie in {low} to {high}; got {values!r}.")
-
-
-def refuse_type(kind: str, column: str, duckdb_type: str, readable: str) -> None:
-    outer = duckdb_type.split("(")[0]  # what is inside can list values of an ENUM
-    raise ColumnError(
-        f"column {column!r} has type {outer}; {kind} reads {readable}. "
-        "Cast the column, or choose another kind of hierarchy."
-    )

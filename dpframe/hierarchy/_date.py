@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column, refuse_type
+from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column
 
 FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
 """Levels, coarse to fine, and how people read them."""
@@ -28,7 +28,8 @@ class Date(Hierarchy):
     """Year > month > day > hour, or some of them, coarse to fine.
 
     Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in UTC.
-    Infinite and unreadable times are invalid.
+    Infinite and unreadable times are invalid. Whole numbers are no times, whose unit would be
+    guessed, and neither are periods that name no single day.
     """
 
     column: str
@@ -75,11 +76,6 @@ class Date(Hierarchy):
     @property
     def reads_text(self) -> bool:
         return False
-
-    def check_types(self, types: tuple[str, ...]) -> None:
-        readable = ("VARCHAR", "ENUM", "DATE", '"NULL"')
-        if types[0] not in readable and not types[0].startswith("TIMESTAMP"):
-            refuse_type("date", self.column, types[0], "dates, timestamps and ISO 8601 text")
 
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]

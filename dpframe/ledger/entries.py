@@ -114,10 +114,21 @@ def read_result(db: sqlite3.Connection, name: str) -> Stored | None:
     return Stored(
         name=row[0],
         release_id=row[1],
-        request=json.loads(row[2]),
+        request=_without_ignored(json.loads(row[2])),
         receipt=row[3],
         frame=row[4],
     )
+
+
+IGNORED = {"release_share": ("laplace", "gaussian", "paper")}
+"""Arguments that were taken and ignored before they were refused; stored requests hold them."""
+
+
+def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:
+    """A stored request without what had no part in its answer: whoever leaves it out replays."""
+    mechanism = request.get("mechanism")
+    unused = [name for name, ignoring in IGNORED.items() if mechanism in ignoring]
+    return {**request, **{name: None for name in unused if name in request}}
 
 
 def check_history(db: sqlite3.Connection) -> None:

@@ -104,6 +104,25 @@ def from_pandas(series: Any) -> pa.Array:
     return pa.array([_as_text(value) for value in series], type=pa.string())
 
 
+OWN_TYPES = ("PeriodDtype", "IntervalDtype")
+"""Of pandas, which Arrow has no type for; complex numbers are others."""
+
+
+def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
+    """Columns of a pandas frame that are read as text though their dtype is another, and public,
+    under the names of types that hierarchies know."""
+    if type(source).__module__.split(".")[0] != "pandas":
+        return {}
+    found = {}
+    for name in wanted:
+        dtype = source[name].dtype
+        if type(dtype).__name__ == "CategoricalDtype":
+            dtype = dtype.categories.dtype
+        if type(dtype).__name__ in OWN_TYPES or getattr(dtype, "kind", "") == "c":
+            found[name] = f"PANDAS({dtype})"
+    return found
+
+
 def from_objects(values: Any) -> pa.Array:
     """Python objects as text, each the way SQL would write it."""
     try:

@@ -6,15 +6,13 @@ the rows into preorder (``sources.candidates``).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 from dpframe.budget import PrivacyUnit
-from dpframe.dialects import REAL, WHOLE, Dialect
+from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import portable_keys
-from dpframe.sources.weights import most
 from dpframe.tree import ListedNodes
 
 
@@ -94,7 +92,7 @@ def _source(
         chosen.append(f"{_user(d, read(unit.user, kind), kind)} AS u")
     if unit.weight is not None:
         kind = weight_type or "VARCHAR"
-        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, most(unit))} AS w")
+        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, unit.most)} AS w")
     return f"source AS (SELECT {', '.join(chosen)} FROM {view})"
 
 
@@ -114,9 +112,6 @@ def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
     if kind == "VARCHAR":
         number = d.parsed_real(f"CASE WHEN {d.matches(text, DIGITS)} THEN {text} END")
         whole = f"{number} >= 1"
-    elif kind in REAL:
-        finite = f"NOT {d.is_nan(column)} AND {column} <= {d.real(sys.float_info.max)}"
-        whole = f"{finite} AND {whole} AND {d.is_integral(column)}"
     elif kind not in WHOLE:  # a decimal, of which engines round what they compare
         whole = f"{whole} AND {d.matches(d.cast_text(column), DIGITS)}"
     return (

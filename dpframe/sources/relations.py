@@ -12,7 +12,7 @@ from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.sources.columns import require
 from dpframe.sources.files import PARQUET, open_file
-from dpframe.sources.frames import arrow_table
+from dpframe.sources.frames import arrow_table, pandas_types
 
 
 def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
@@ -24,7 +24,11 @@ def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
         require(wanted, given.columns)
         return given
     what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
-    return _duck.register(arrow_table(source, wanted), what)
+    relation = _duck.register(arrow_table(source, wanted), what)
+    own = pandas_types(source, wanted)
+    named = zip(relation.columns, relation.types, strict=True)
+    relation.types = tuple(own.get(name, kind) for name, kind in named)
+    return relation
 
 
 def rows_of(path: str, wanted: Sequence[str]) -> pa.Table:

@@ -21,7 +21,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.portable_sql import portable_sql
-from dpframe.sources.weights import most, weight_sql
+from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
 
 
@@ -35,7 +35,7 @@ def rollup_sql(
     user_type: str | None = None,
     view: str = VIEW,
     only: ListedNodes | None = None,
-    text_weights: bool = False,
+    valid: tuple[str, str] | None = None,
     dialect: Dialect | None = None,
     weight_type: str | None = None,
     extra: Mapping[str, str] | None = None,
@@ -43,6 +43,8 @@ def rollup_sql(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
+    ``valid`` names a condition on types, which is an error of the whole result or of none; it is
+    first, where no table is hidden by a name of ours.
     With ``only``, a short list, nodes that are not listed are left out to save their transport:
     some can remain. In a ``dialect`` other than DuckDB's, types are those of
     :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
@@ -64,10 +66,9 @@ def rollup_sql(
             extra=extra,
             names=names,
         )
-    source, types = source_sql(
-        hierarchy, unit, types=types, user_type=user_type, view=view, text_weights=text_weights
-    )
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
     parts = [
+        *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
         source,
         *(
             _plain_leaves(hierarchy, types, weighted=unit.weight is not None)
@@ -86,6 +87,7 @@ def rollup_sql(
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {shown} FROM candidates "
         f"{_listed(hierarchy, only)}"
+        + (f"WHERE (SELECT ok FROM {valid[0]}) " if valid else "")
         + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
 
@@ -113,7 +115,6 @@ def source_sql(
     types: tuple[str, ...],
     user_type: str | None,
     view: str,
-    text_weights: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """``source``, and the types of its columns."""
     named = list(zip(hierarchy.source_columns, types, strict=True))
@@ -123,8 +124,7 @@ def source_sql(
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:
-        value = identifier(unit.weight)
-        weight = [f"{weight_sql(value, unit.weight, most(unit), text=text_weights)} AS w"]
+        weight = [f"{weight_sql(identifier(unit.weight), unit.most)} AS w"]
     return f"source AS (SELECT {', '.join(chosen + user + weight)} FROM {view})", types
 
 
@@ -132,7 +132,7 @@ ONE_TEXT = (
     *("VARCHAR", "ENUM", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "FLOAT", "DOUBLE"),
     *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "UUID"),
-    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "PANDAS"),
 )
 """Types whose equal values have equal texts, so that they can be grouped before they are read; of
 others, such as INTERVAL and lists, one record could choose the text for all."""

@@ -9,19 +9,21 @@ more slowly. A type that is known is checked when the statement is bound on the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import in_utc
+from dpframe.hierarchy._types import KNOWN, named
 from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.weights import check_weight_type, most, weight_sql
+from dpframe.sources.weights import check_weight_type, weight_sql
 from dpframe.tree import ListedNodes
 
 PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
@@ -35,12 +37,6 @@ TYPED = (
     *("TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "UUID"),
 )
 """DuckDB's types, without parameters, that are read faster as they are than as text."""
-
-TYPES = (
-    *(*TYPED, "FLOAT", "DOUBLE", "VARCHAR", "ENUM", "JSON", "BLOB", "BIT", "TIME", "TIME_NS"),
-    *("TIME WITH TIME ZONE", "INTERVAL", "STRUCT", "MAP", "UNION", "BIGNUM", "VARIANT", '"NULL"'),
-)
-"""DuckDB's types, without parameters, for asking a hierarchy which ones it reads."""
 
 ELSEWHERE = (
     "It was looked up as other connections see it: write temp.NAME for a temporary table, and "
@@ -112,9 +108,11 @@ def statement(
     if seen and only is not None:
         check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
+    typed = {c: kind for c, (_, kind) in read.items() if _is_typed(kind) and kind == seen.get(c)}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
+    given = unit
     if unit.weight is not None:  # under a name of its own: it can be a level, too
-        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.weight, most(unit))
+        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.most)
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_sql(
@@ -126,6 +124,7 @@ def statement(
         seed=seed,
         view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
         only=only,
+        valid=valid_sql(source, hierarchy, given, typed),
     )
 
 
@@ -178,53 +177,89 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
         return f"TRY_CAST({name} AS DOUBLE)", "DOUBLE"
     if in_hierarchy and hierarchy.reads_text:
         return _as_text(name), "VARCHAR"
-    if seen is not None and seen.split("(")[0] in TYPED:
-        return _still(column, name, seen), seen
+    if seen is not None and _is_typed(seen):
+        return f"TRY_CAST({name} AS {seen})", seen
     text = f"CASE WHEN {_is_zoned(name)} THEN {_zoned_as_text(name)} ELSE {_as_text(name)} END"
-    if in_hierarchy:
-        text = _unless_refused(name, text, hierarchy)
     return text, "VARCHAR"
 
 
-def _still(column: str, name: str, duckdb_type: str) -> str:
-    """The column, if it has the type that was seen; decided when the statement is bound."""
+def _is_typed(kind: str) -> bool:
+    return kind.split("(")[0] in TYPED
+
+
+def valid_sql(
+    source: SqlSource, hierarchy: Hierarchy, unit: PrivacyUnit, typed: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """A condition, and a name for it that the source does not have; None where all is read.
+
+    It is an error, in the words of every door, where a column cannot be read by its type, or has
+    not that which it is read as. Whether there are rows, which is private, makes no difference.
+    """
+    cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
+    if len(hierarchy.source_columns) == 1:  # several are columns, which read every type
+        (column,) = hierarchy.source_columns
+        check = _refusals(lambda kind: hierarchy.check_types((kind,)))
+        cases.setdefault(column, []).append(check)
+    if unit.weight is not None:
+        check = _refusals(partial(check_weight_type, unit.weight))
+        cases.setdefault(unit.weight, []).append(check)
+    asked = [(column, " ".join(parts)) for column, parts in cases.items() if any(parts)]
+    if not asked:
+        return None
+    values, conditions = [], []
+    for i, (column, when) in enumerate(asked):
+        values.append(f"any_value({SOURCE}.{identifier(column)}) AS {VALUE}{i}")
+        conditions.append(f"CASE {when} ELSE true END".replace(f"({VALUE})", f"({VALUE}{i})"))
+    typed_only = f"SELECT {', '.join(values)} FROM {source.relation} AS {SOURCE} WHERE false"
+    name = _free(VALID, re.findall(r"\w+", source.relation.lower()))
+    return name, f"(SELECT {' AND '.join(conditions)} FROM ({typed_only}))"
+
+
+VALID = "dpframe_valid"
+VALUE = "dpframe_value"
+"""Stands for a column of which the type is asked."""
+
+
+def _differs(column: str, kind: str) -> str:
     other = literal(
-        f"column {column!r} is {duckdb_type} for other connections and has another type here: "
+        f"column {column!r} is {kind} for other connections and has another type here: "
         "commit changes to the table first, or name the table in full, such as temp.NAME."
     )
-    return (
-        f"CASE WHEN typeof({name}) = {literal(duckdb_type)} "
-        f"THEN TRY_CAST({name} AS {duckdb_type}) ELSE error({other}) END"
+    return f"WHEN typeof({VALUE}) <> {literal(kind)} THEN error({other})"
+
+
+FRACTIONS = "DECIMAL(18,3)"
+
+EXAMPLES = {"DECIMAL": "DECIMAL(18,0)", "LIST": "LIST[]"}
+"""Types in full, where their name is not what a check looks at."""
+
+ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
+"""Types that a check is asked about; the last stands for those that nobody knows."""
+
+
+def _refusals(check: Callable[[str], None]) -> str:
+    """Cases of SQL that are the error of ``check`` for the type of VALUE."""
+    words: dict[tuple[str, str], list[str]] = {}
+    for name in ASKED:
+        example = EXAMPLES.get(name, name)
+        try:
+            check(example)
+        except ColumnError as error:
+            before, _, after = str(error).partition(f" has type {named(example)};")
+            words.setdefault((f"{before} has type ", f";{after}"), []).append(name)
+    kind = f"typeof({VALUE})"
+    name = f"split_part({kind}, '(', 1)"
+    family = (
+        f"CASE WHEN ends_with({kind}, ']') THEN 'LIST' WHEN {name} = 'DECIMAL' "
+        f"AND NOT ends_with({kind}, ',0)') THEN {literal(FRACTIONS)} "
+        f"WHEN {name} NOT IN ({', '.join(map(literal, KNOWN))}) THEN {literal(UNKNOWN)} "
+        f"ELSE {name} END"
     )
-
-
-def _unless_refused(name: str, text: str, hierarchy: Hierarchy) -> str:
-    """``text``, or the hierarchy's own words about a type that it does not read."""
-    width = len(hierarchy.source_columns)
-    try:
-        hierarchy.check_types((UNKNOWN,) * width)
-    except ColumnError as error:
-        before, after = (literal(part) for part in str(error).split(UNKNOWN, 1))
-    else:
-        return text
-    outer = f"split_part(typeof({name}), '(', 1)"
-    read = ", ".join(literal(t) for t in TYPES if _reads(hierarchy, (t,) * width))
-    return (
-        f"CASE WHEN {outer} IN ({read}) AND NOT ends_with(typeof({name}), ']') THEN {text} "
-        f"ELSE error({before} || {outer} || {after}) END"
+    return " ".join(
+        f"WHEN {family} IN ({', '.join(map(literal, names))}) "
+        f"THEN error({literal(before)} || {name} || {literal(after)})"
+        for (before, after), names in words.items()
     )
-
-
-UNKNOWN = "\ufffc"
-"""Stands for a type that no hierarchy knows."""
-
-
-def _reads(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
-    try:
-        hierarchy.check_types(types)
-    except ColumnError:
-        return False
-    return True
 
 
 def _as_text(name: str) -> str:

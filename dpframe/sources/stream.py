@@ -74,7 +74,7 @@ def _check_eager(source: object) -> None:
     if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
         raise SourceError(
             "a sketch needs rows in an order of their own, and a lazy frame has none before it is "
-            "computed: pass frame.collect(), or use mechanism='offline'."
+            "computed: pass frame.collect(), or use mechanism='offline' of hhh."
         )
 
 
@@ -104,7 +104,7 @@ def _check_operators(relation: Relation, statement: str) -> None:
         raise SourceError(
             "a sketch needs rows in the order in which they are stored, and this source does more "
             f"than read them ({', '.join(moving)}): one record could change the order of others. "
-            "Pass a table, a frame or files, or use mechanism='offline'."
+            "Pass a table, a frame or files, or use mechanism='offline' of hhh."
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._duck import Relation
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
@@ -43,14 +44,9 @@ def exact_counts(
     if is_spark(source):
         tree = tree_of(counted_by_spark(source, hierarchy, unit, band, listed=listed))
         return tree if listed is None else listed_counts(tree, listed)
-    text = only_text(source)
-    beside = [column for column in (unit.user, unit.weight) if column is not None]
-    with opened(source, [*hierarchy.source_columns, *beside]) as relation:
-        types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    with opened(source, _read(hierarchy, unit)) as relation:
+        types = _types(relation, hierarchy, unit, text=only_text(source))
         read = tuple(types[c] for c in hierarchy.source_columns)
-        hierarchy.check_types(read)
-        if unit.weight is not None:
-            check_weight_type(unit.weight, types[unit.weight], text=text)
         if listed is not None:
             check_key_types(listed, hierarchy, read)
         statement = rollup_sql(
@@ -61,11 +57,32 @@ def exact_counts(
             user_type=types[unit.user] if unit.user is not None else None,
             seed=random_seed(),
             only=listed,
-            text_weights=text,
         )
         table = relation.query(statement, progress)
     tree = tree_of(table)
     return tree if listed is None else listed_counts(tree, listed)
+
+
+def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
+    """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
+    with opened(source, _read(hierarchy, unit)) as relation:
+        _types(relation, hierarchy, unit, text=only_text(source))
+
+
+def _read(hierarchy: Hierarchy, unit: PrivacyUnit) -> list[str]:
+    beside = (unit.user, unit.weight)
+    return [*hierarchy.source_columns, *(column for column in beside if column is not None)]
+
+
+def _types(
+    relation: Relation, hierarchy: Hierarchy, unit: PrivacyUnit, *, text: bool
+) -> dict[str, str]:
+    """Types by name, checked; of a source of nothing but ``text`` the weights are text."""
+    types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
+    if unit.weight is not None:
+        check_weight_type(unit.weight, types[unit.weight], text=text)
+    return types
 
 
 def tree_of(table: pa.Table) -> CountTree:

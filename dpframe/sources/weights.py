@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-from dpframe._sql import literal
-from dpframe.budget import PrivacyUnit
-from dpframe.errors import ColumnError
+from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
 
-LARGEST = 10**9
-"""Records that a row stands for at most: sums of as many rows as there are fit 64 bits."""
+READ = (*WHOLE, '"NULL"')
+"""DuckDB's types, without parameters, that hold weights; decimals without digits after the point
+do too."""
 
-READ = (
-    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER"),
-    *("UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"'),
-)
-"""DuckDB's types, without parameters, that hold weights."""
+ADVICE: dict[tuple[str, ...], Advice] = {
+    (*REAL, "DECIMAL"): lambda df, sql: (
+        f"Round to whole units, in which max_weight is then too: in pandas ({df} * 100).round()"
+        f".astype('Int64'), in SQL CAST(round({sql} * 100) AS BIGINT). Whole numbers that a "
+        f"missing value turned into floating-point ones: {df}.astype('Int64')."
+    ),
+    ("VARCHAR", "ENUM"): lambda df, sql: (
+        f"Cast the column: in pandas pd.to_numeric({df}).astype('Int64'), in SQL TRY_CAST({sql} AS "
+        "BIGINT)."
+    ),
+}
 
-READABLE = (
-    "; a weight is read from whole numbers, floating-point numbers and decimals. Cast the column "
-    "to BIGINT, or name another one."
-)
-
-
-def most(unit: PrivacyUnit) -> int:
-    """Records that a row of a unit with weights stands for at most."""
-    return LARGEST if unit.max_weight is None else min(unit.max_weight, LARGEST)
+OTHERWISE = "Cast the column to whole numbers (BIGINT), or name another one."
 
 
 def check_weight_type(column: str, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless the DuckDB type of a column, which is public, holds numbers.
+    """Raise ColumnError unless a column holds whole numbers, by its type alone, which is public.
 
+    Fractions would count 0, and a column of floating-point numbers is there to hold them.
     ``text`` lets texts pass: a CSV file has nothing else.
     """
     if text and duckdb_type == "VARCHAR":
         return
-    outer = duckdb_type.split("(")[0]  # what is inside can list values of an ENUM
-    if outer not in READ or duckdb_type.endswith("]"):
-        raise ColumnError(f"column {column!r} has type {outer}{READABLE}")
+    whole_decimal = duckdb_type.startswith("DECIMAL(") and duckdb_type.endswith(",0)")
+    if outer(duckdb_type) not in READ and not whole_decimal:
+        raise refused(
+            "a weight is read from", column, duckdb_type, "whole numbers", ADVICE, OTHERWISE
+        )
 
 
-def weight_sql(value: str, column: str, most: int, *, text: bool = False) -> str:
-    """SQL of a weight, BIGINT in 0 to ``most``, from the SQL of the value of a column.
+def weight_sql(value: str, most: int) -> str:
+    """SQL of a weight, BIGINT in 0 to ``most``, from the SQL of the value of a column of whole
+    numbers, or of texts that are read as such.
 
-    Larger weights become ``most``. NULL, NaN, infinite, negative and fractional ones are 0. No
-    value is an error; a type that holds no numbers is, and is all that the error tells. With
-    ``text``, texts are read as the numbers that they are, and count 0 otherwise.
+    Larger weights become ``most``. NULL, negative ones and texts that are no whole number are 0.
+    No value is an error, nor is a type: ``check_weight_type`` has seen it.
     """
-    number, kind = f"TRY_CAST({value} AS DOUBLE)", f"typeof({value})"  # a constant for DuckDB
-    outer = f"split_part({kind}, '(', 1)"
-    # a decimal can have more digits than a double
-    digits = f"regexp_full_match(CAST({value} AS VARCHAR), '[0-9]*(\\.0*)?')"
-    whole = (
-        f"{number} = floor({number}) "
-        f"AND CASE WHEN {outer} = 'DECIMAL' AND NOT ends_with({kind}, ',0)') "
-        f"THEN {digits} ELSE true END"
-    )
-    read = (*READ, "VARCHAR") if text else READ
-    before, after = literal(f"column {column!r} has type "), literal(READABLE)
+    number = f"TRY_CAST({value} AS DOUBLE)"
     return (
-        f"CASE WHEN {outer} NOT IN ({', '.join(map(literal, read))}) OR ends_with({kind}, ']') "
-        f"THEN error({before} || {outer} || {after}) "
-        f"WHEN isfinite({number}) AND {number} >= 1 AND {whole} "
+        f"CASE WHEN isfinite({number}) AND {number} >= 1 AND {number} = floor({number}) "
         f"THEN TRY_CAST(least({number}, {most}::DOUBLE) AS BIGINT) ELSE 0::BIGINT END"
     )

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe
+from dpframe.frontends import cli
 from dpframe.release import receipt_of
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
@@ -143,3 +144,17 @@ def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:
     assert len(commands) == 2
     assert commands[0].endswith("dpframe demo")
     assert ".venv/bin/pytest" in commands[1]
+
+
+@pytest.mark.parametrize("command", ["hhh", "tree-counts", "explain", "prefix-tree"])
+def test_an_unknown_option_is_answered_by_its_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: the usage of the command that was given, and the option that was meant."""
+    place = [] if command == "explain" else ["rows.parquet"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, *place, "word", "--epsilom=1"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: dpframe {command} ")
+    assert "unknown option --epsilom. Did you mean '--epsilon'?" in said

@@ -81,7 +81,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "bounded": BOUNDED,
     "no remainder": {"remainder": False, "threshold": 60, "confidence": 0.9},
     "laplace": {"mechanism": "laplace"},
-    "gaussian": {"mechanism": "gaussian", "release_share": 0.4, **BOUNDED},
+    "gaussian": {"mechanism": "gaussian", **BOUNDED},
 }
 
 CASES = [

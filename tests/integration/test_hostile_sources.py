@@ -82,12 +82,18 @@ def test_budgets_at_the_edge_end_quickly_and_soundly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "others"), [("INTERVAL 1 MONTH", "INTERVAL 30 DAYS"), ("[-0.0]", "[0.0]")]
+    ("spec", "one", "others"),
+    [
+        ("path:k?depth=1", "INTERVAL 1 MONTH", "INTERVAL 30 DAYS"),
+        ("columns:k", "[-0.0]", "[0.0]"),
+    ],
 )
-def test_equal_values_with_different_texts_stay_different_nodes(one: str, others: str) -> None:
+def test_equal_values_with_different_texts_stay_different_nodes(
+    spec: str, one: str, others: str
+) -> None:
     """Law: text is compared exactly, so that one record cannot name the node of the others."""
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS SELECT {one} AS k UNION ALL SELECT {others} FROM range(300)")
     (expected,) = con.execute(f"SELECT CAST({others} AS VARCHAR)").fetchall()
-    result = dp.hhh(con.table("t"), "path:k?depth=1", epsilon=50.0, delta=0.1, threshold=100)
+    result = dp.hhh(con.table("t"), spec, epsilon=50.0, delta=0.1, threshold=100)
     assert list(result["prefix"]) == ["*", expected[0]]

@@ -41,11 +41,11 @@ PURE: dict[str, Any] = {"epsilon": 1.0}
 
 
 def weighted() -> pd.DataFrame:
-    """Rows with weights: good ones, missing, negative and fractional ones, and huge ones."""
+    """Rows with weights: good ones, missing and negative ones, and huge ones."""
     frame = rows()
     n = np.arange(len(frame))
-    frame["n"] = (n % 7).astype("float64")
-    for step, odd in ((11, None), (13, -3.0), (17, 2.5), (101, 5e9)):
+    frame["n"] = pd.Series(n % 7, dtype="Int64")
+    for step, odd in ((11, None), (13, -3), (101, 5 * 10**9)):
         frame.loc[n % step == 0, "n"] = odd
     frame["big"] = np.where(n % 3 == 0, 10**9, 4 * 10**8)
     return frame

@@ -171,6 +171,8 @@ WRONG: list[dict[str, Any]] = [
     {"mechanism": "paper"},
     {"remainder": "false"},
     {"release_share": 2},
+    {"release_share": 0.3, "mechanism": "laplace"},
+    {"counters": 9, "mechanism": "gaussian"},
     {"confidence": 0.1},
     {"acknowledge": 1},
     {"release": ""},

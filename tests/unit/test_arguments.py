@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,8 +167,94 @@ def test_errors_are_builtin_errors_too() -> None:
 @pytest.mark.parametrize("name", ["epsilons", "seed", "prefixes"])
 def test_an_unknown_argument_is_refused_by_name(door: Callable[..., object], name: str) -> None:
     """There is no seed, and no argument is swallowed."""
-    with pytest.raises(TypeError, match=f"'{name}'"):
+    function = "explain" if "explain" in door.__name__ else "hhh"
+    meant = r" Did you mean 'epsilon'\?" if name == "epsilons" else " It has: .*epsilon, delta"
+    with pytest.raises(ParameterTypeError, match=f"^{function} has no argument '{name}'.{meant}"):
         door(**GOOD, **{name: 1})
+
+
+UNKNOWN: dict[str, Callable[..., object]] = {
+    "hhh": partial(dp.hhh, FRAME, "path:place"),
+    "tree_counts": FRAME.dp.tree_counts,
+    "explain_tree_counts": FRAME.dp.explain_tree_counts,
+    "heavy_hitters": FRAME.dp.heavy_hitters,
+    "prefix_tree": FRAME.dp.prefix_tree,
+    "explain_prefix_tree": FRAME.dp.explain_prefix_tree,
+    "synthesize": FRAME.dp.synthesize,
+    "explain_synthesize": FRAME.dp.explain_synthesize,
+    "rollup_sql": dp.rollup_sql,
+    "tree_rollup_sql": dp.tree_rollup_sql,
+    "compare": partial(dp.compare, public=FRAME),
+    "release": dp.StreamingHHH("path:place").release,
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_every_function_names_itself_and_what_was_meant(name: str) -> None:
+    """Law: an argument that does not exist is answered in the name of the function called."""
+    first = [] if name in ("hhh", "release") else ["place"]
+    with pytest.raises(ParameterTypeError) as raised:
+        UNKNOWN[name](*first, epsilom=1.0)
+    assert str(raised.value) == f"{name} has no argument 'epsilom'. Did you mean 'epsilon'?"
+
+
+PAPER = {"mechanism": "paper", "acknowledge": True, "remainder": False}
+
+
+@every_door
+@pytest.mark.parametrize(
+    ("given", "name", "goes"),
+    [
+        ({"mechanism": "laplace", "release_share": 0.3}, "release_share (0.3)", "'offline'"),
+        ({"mechanism": "gaussian", "release_share": 0.3}, "release_share (0.3)", "'offline'"),
+        ({"mechanism": "streaming", "release_share": 0.3}, "release_share (0.3)", "'offline'"),
+        ({**PAPER, "release_share": 0.3}, "release_share (0.3)", "'offline'"),
+        ({"mechanism": "laplace", "counters": 99}, "counters (99)", "'streaming'"),
+        ({"mechanism": "streaming", "remainder": True}, "remainder (True)", "'offline'"),
+        ({"mechanism": "gaussian", "acknowledge": True}, "acknowledge (True)", "'paper'"),
+    ],
+)
+def test_what_a_mechanism_would_ignore_is_refused(
+    door: Callable[..., object], given: dict[str, Any], name: str, goes: str
+) -> None:
+    """Law: an argument is used or refused, in the same words for every mechanism."""
+    with pytest.raises(ParameterError) as raised:
+        door(**{**GOOD, "hierarchy": "path:place?depth=4", **given})
+    assert str(raised.value).startswith(name)
+    for part in (f"goes with mechanism={goes}", f"mechanism={given['mechanism']!r} does not take"):
+        assert part in str(raised.value)
+
+
+def test_a_stored_request_with_an_ignored_argument_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: a release that was stored when release_share was ignored replays without it."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9, delta=0.1)
+    given: dict[str, Any] = {**GOOD, "mechanism": "laplace", "release": "r", "ledger": ledger}
+    with monkeypatch.context() as before:
+        before.setattr("dpframe.plan_laws.check_goes", lambda *_: None, raising=False)
+        stored = dp.hhh(FRAME, **given, release_share=0.3)
+    pd.testing.assert_frame_equal(dp.hhh(FRAME, **given), stored)
+    with pytest.raises(dp.ReleaseNameError):  # another release is another one still
+        dp.hhh(FRAME, **{**given, "epsilon": 2.0})
+    assert len(ledger.releases()) == 1
+
+
+def test_advice_names_arguments_that_the_caller_gave() -> None:
+    """Law: what an error tells to move is an argument of the function that was called."""
+    share = {"release_share": 0.99, "epsilon": 49.0}
+    with pytest.raises(BudgetError, match="or move release_share towards the middle"):
+        dp.explain("path:place", delta=1e-6, **share)
+    uneven: dict[str, Any] = {"epsilon": 49.0, "level_weights": [1e6, 1]}
+    with pytest.raises(BudgetError, match="or even out level_weights") as raised:
+        dp.explain_tree_counts(["place"], delta=1e-6, **uneven)
+    assert "release_share" not in str(raised.value)
+    with pytest.raises(ParameterError) as raised_too:
+        dp.heavy_hitters(FRAME, "place", mechanism="paper", epsilon=1.0, delta=1e-6)
+    assert "acknowledge" not in str(raised_too.value)
+    with pytest.raises(ParameterError, match=r"^max_contributions is missing") as missing:
+        dp.synthesize(FRAME, {"visits": (0, 9)}, epsilon=1.0, user="who")
+    assert "contribution=" not in str(missing.value)
 
 
 @every_door

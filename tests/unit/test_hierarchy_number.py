@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import dpframe as dp
+from dpframe.errors import ColumnError
 from tests.rollups import exact_counts
 
 
@@ -45,14 +47,15 @@ def test_values_outside_count_in_the_nearest_interval() -> None:
 
 
 def test_integers_booleans_and_texts_are_numbers() -> None:
-    """A column is read as numbers whatever its type; what is none is invalid."""
+    """Of every type that can hold numbers; what is none is invalid, and no date is one."""
     hierarchy = dp.number("x", lower=0, upper=2, depth=1)
     for column in ([0, 1], [False, True], ["0", "1.0"], pd.Series([0, 1], dtype="Int64")):
         frame = pd.DataFrame({"x": column})
         assert exact_counts(frame, hierarchy) == {(): 2, ("[0, 1)",): 1, ("[1, 2]",): 1}
     assert exact_counts(pd.DataFrame({"x": ["one", ""]}), hierarchy) == {(): 2, (None,): 2}
     dates = pd.DataFrame({"x": pd.to_datetime(["2013-05-01"])})
-    assert exact_counts(dates, hierarchy) == {(): 1, (None,): 1}
+    with pytest.raises(ColumnError, match=r"has type TIMESTAMP.*; number reads numbers and text"):
+        exact_counts(dates, hierarchy)
 
 
 def test_bounds_may_be_as_large_as_doubles_allow() -> None:

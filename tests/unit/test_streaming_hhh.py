@@ -304,11 +304,19 @@ FEW = pd.DataFrame({"p": ["a/b"] * 200, "u": range(200)})
         ({"counters": "many"}, ParameterTypeError, "counters must be a whole number"),
         ({"counters": True}, ParameterTypeError, "counters must be a whole number"),
         ({"counters": 10**9}, ParameterError, "counters"),
-        ({"counters": 50, "mechanism": "offline"}, ParameterError, "needs mechanism='streaming'"),
-        ({"counters": 50, "mechanism": "laplace"}, ParameterError, "needs mechanism='streaming'"),
-        ({"remainder": True}, ParameterError, "releases no remainder"),
+        (
+            {"counters": 50, "mechanism": "offline"},
+            ParameterError,
+            "goes with mechanism='streaming'",
+        ),
+        (
+            {"counters": 50, "mechanism": "laplace"},
+            ParameterError,
+            "goes with mechanism='streaming'",
+        ),
+        ({"remainder": True}, ParameterError, r"remainder \(True\) releases what no"),
         ({"user": "u"}, ParameterError, "streaming"),
-        ({"release_share": 0.5}, ParameterError, "one draw for both"),
+        ({"release_share": 0.5}, ParameterError, r"release_share \(0.5\) divides"),
         ({"threshold": 0}, ParameterError, "threshold"),
     ],
 )

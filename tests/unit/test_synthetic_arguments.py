@@ -169,9 +169,13 @@ def test_a_wrong_argument_is_answered_with_name_value_and_rule(
 OPENED: list[Wrong] = [
     ({"columns": {"y": (0, 8)}}, ColumnError, ("column 'y' does not exist",)),
     ({"columns": {"wrd": (0, 8)}}, ColumnError, ("'wrd'", "Did you mean 'word'?")),
-    ({"columns": {"at": (0, 8)}}, ColumnError, ("column 'at'", "TIMESTAMP", "Cast")),
-    ({"columns": {"x": ("2017-01-01", "2018-01-01")}}, ColumnError, ("'x'", "DOUBLE", "Cast")),
-    ({"columns": "ip:x?version=4"}, ColumnError, ("'x'", "DOUBLE", "Cast")),
+    ({"columns": {"at": (0, 8)}}, ColumnError, ("column 'at'", "TIMESTAMP", "time:COLUMN")),
+    (
+        {"columns": {"x": ("2017-01-01", "2018-01-01")}},
+        ColumnError,
+        ("'x'", "DOUBLE", "pd.to_datetime"),
+    ),
+    ({"columns": "ip:x?version=4"}, ColumnError, ("'x'", "DOUBLE", "Choose")),
     ({"columns": "columns:x", "keys": ["one"]}, ColumnError, ("keys has 'one'", "'x'")),
     ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
     ({"release": ""}, ParameterError, ("release ('')",)),

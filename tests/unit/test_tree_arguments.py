@@ -294,7 +294,7 @@ OPENED: list[Wrong] = [
     ({"user": "whom"}, ColumnError, ("'whom'", "Did you mean 'who'?")),
     ({"hierarchy": ["year"], "keys": ["new"]}, ColumnError, ("keys has 'new'", "'year'")),
     ({"hierarchy": ["year"], "keys": ["02001"]}, ColumnError, ("keys has '02001'", "'2001'")),
-    ({"hierarchy": "date:year", "keys": ["2001-01-01"]}, ColumnError, ("'year'", "Cast")),
+    ({"hierarchy": "date:year", "keys": ["2001-01-01"]}, ColumnError, ("'year'", "to_timestamp")),
     ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
     ({"release": 3}, ParameterTypeError, ("release must be a name", "3")),
     ({"release": ""}, ParameterError, ("release ('')", "ips-2026-11")),
@@ -414,25 +414,20 @@ ODD = pd.DataFrame({"k": ["a"] * 1000 + ["b"] * 1000})
     ("value", "bound", "counted"),
     [
         (-5, None, 0),
-        (2.5, None, 0),
         (None, None, 0),
-        (math.nan, None, 0),
-        (math.inf, None, 0),
-        (-math.inf, 7, 0),
+        (-(2**63), 7, 0),
         (0, None, 0),
         (7, None, 7),
-        (7.0, None, 7),
         (7, 3, 3),
         (2, 3, 2),
-        (2.5, 3, 0),
-        (1e300, 3, 3),
+        (2**63 - 1, 3, 3),
     ],
 )
 def test_odd_weights_count_as_documented(
-    value: float | None, bound: int | None, counted: int
+    value: int | None, bound: int | None, counted: int
 ) -> None:
-    """Law: missing, negative and fractional ones 0, large ones the bound; no error, no word."""
-    frame = ODD.assign(w=[1.0] * 1000 + [value] * 1000)
+    """Law: missing and negative ones 0, large ones the bound; no error, and the same words."""
+    frame = ODD.assign(w=pd.array([1] * 1000 + [value] * 1000, dtype="Int64"))
     asked = {"epsilon": 5.0, "keys": ["a", "b"], "weight": "w", "max_weight": bound}
     result = dp.tree_counts(frame, ["k"], **asked)
     assert near(result, "a", 1000)

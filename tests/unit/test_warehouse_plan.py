@@ -228,7 +228,13 @@ def test_statements_of_counts_of_all_nodes() -> None:
     keys = ["90000", "90111", "12345"]
     with seeded_noise(3):
         statement = dp.tree_rollup_sql(
-            ["zip"], table="visits", dialect="duckdb", epsilon=1.0, keys=keys, weight="id"
+            ["zip"],
+            table="visits",
+            dialect="duckdb",
+            types={"id": "bigint"},
+            epsilon=1.0,
+            keys=keys,
+            weight="id",
         )
         found = answered(statement.sql)
         got = dp.tree_counts(candidates=found, plan=statement.plan)

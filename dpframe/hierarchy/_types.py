@@ -1,0 +1,191 @@
+"""Which types of columns each kind of hierarchy reads, and what to write for the others.
+
+Types are public: where one alone shows that no value of a column can be read, every door says so
+before anything is charged. Texts can always hold something readable. Names are DuckDB's, without
+parameters; LIST stands for lists and arrays, PANDAS for a dtype of pandas that Arrow has no type
+for, which is read as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dpframe._sql import identifier
+from dpframe.errors import ColumnError
+
+WHOLE = (
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER"),
+    *("UBIGINT", "UHUGEINT", "BIGNUM"),
+)
+REAL = ("FLOAT", "DOUBLE")
+TIMES = (
+    *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ", "TIMESTAMPTZ_NS"),
+)
+TEXTS = ("VARCHAR", "ENUM", '"NULL"')
+NESTED = ("LIST", "STRUCT", "MAP", "UNION")
+OTHERS = (
+    *("BOOLEAN", "DECIMAL", "UUID", "BLOB", "BIT", "JSON", "VARIANT", "INTERVAL", "TIME"),
+    *("TIME_NS", "TIME WITH TIME ZONE", "INET", "PANDAS"),
+)
+
+KNOWN = (*WHOLE, *REAL, *TIMES, *TEXTS, *NESTED, *OTHERS)
+"""Every type that is asked about where SQL finds a type by itself."""
+
+FINE_PERIODS = tuple(
+    f"period[{unit}]" for unit in ("D", "B", "h", "H", "min", "T", "s", "S", "ms", "us", "ns")
+)
+"""Periods that pandas writes as the time at which they begin."""
+
+Advice = Callable[[str, str], str]
+"""From a column, as pandas and as SQL write it, to what to do."""
+
+
+def outer(duckdb_type: str) -> str:
+    """A type without its parameters, among which can be the values of an ENUM."""
+    return "LIST" if duckdb_type.endswith("]") else duckdb_type.split("(")[0]
+
+
+def named(duckdb_type: str) -> str:
+    """A type as people know it."""
+    if duckdb_type.startswith("PANDAS("):
+        return duckdb_type.removeprefix("PANDAS(").removesuffix(")")
+    return duckdb_type.split("(")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The types that a kind reads, in words too, and advice for others by their names.
+
+    ``pandas`` are the dtypes that it reads of those Arrow has no type for; None for all.
+    """
+
+    types: tuple[str, ...]
+    words: str
+    advice: dict[tuple[str, ...], Advice] = field(default_factory=dict)
+    pandas: tuple[str, ...] | None = ()
+
+    def holds(self, duckdb_type: str) -> bool:
+        """Whether a column of this type can hold a value that is read."""
+        if outer(duckdb_type) == "PANDAS":
+            return self.pandas is None or named(duckdb_type) in self.pandas
+        return outer(duckdb_type) in self.types
+
+    def check(self, kind: str, column: str, duckdb_type: str) -> None:
+        """Raise ColumnError, which says what to do, for a type that is not read."""
+        if not self.holds(duckdb_type):
+            raise refused(f"{kind} reads", column, duckdb_type, self.words, self.advice)
+
+
+def refused(
+    who_reads: str,
+    column: str,
+    duckdb_type: str,
+    words: str,
+    advice: dict[tuple[str, ...], Advice],
+    otherwise: str = "Choose another column, or another kind of hierarchy.",
+) -> ColumnError:
+    """The error for a column whose type holds nothing that is read, and what to do instead."""
+    name = named(duckdb_type).split("[")[0] if "PANDAS(" in duckdb_type else outer(duckdb_type)
+    found = (say for names, say in advice.items() if name in names)
+    say = next(found, lambda _, __: otherwise)
+    return ColumnError(
+        f"column {column!r} has type {named(duckdb_type)}; {who_reads} {words}. "
+        f"{say(f'df[{column!r}]', identifier(column))}"
+    )
+
+
+def _from_json(_: str, sql: str) -> str:
+    return f"Take the text out of it, in SQL {sql} ->> '$'."
+
+
+def _from_blob(df: str, sql: str) -> str:
+    return f"Make text of it, in pandas {df}.str.decode('utf-8'), in SQL decode({sql})."
+
+
+def _addresses(df: str, sql: str) -> str:
+    octets = ", ".join(f"({sql}::BIGINT >> {shift}) & 255" for shift in (24, 16, 8, 0))
+    return (
+        "Write IPv4 addresses in network order as text, in pandas "
+        f"{df}.map(ipaddress.IPv4Address).astype(str), in SQL concat_ws('.', {octets})."
+    )
+
+
+def _unix_times(df: str, sql: str) -> str:
+    return (
+        f"Seconds since 1970 are pd.to_datetime({df}, unit='s') in pandas, to_timestamp({sql}) in "
+        f"SQL; milliseconds unit='ms' and epoch_ms({sql}). Years alone are a level: columns:..."
+    )
+
+
+def _begins(df: str, _: str) -> str:
+    return f"When they begin is {df}.dt.to_timestamp(); periods as levels are columns:..."
+
+
+def _seconds(df: str, sql: str) -> str:
+    return f"Seconds are {df}.dt.total_seconds() in pandas, epoch({sql}) in SQL."
+
+
+def _zero_or_one(df: str, sql: str) -> str:
+    return f"Make 0 and 1 of it, in pandas {df}.astype('Int64'), in SQL CAST({sql} AS INTEGER)."
+
+
+def _use_date(_: str, __: str) -> str:
+    return "Times are read by date:COLUMN, in synthesize by time:COLUMN."
+
+
+def _middles(df: str, _: str) -> str:
+    return f"Their middles are pd.IntervalIndex({df}).mid."
+
+
+def _joined(df: str, sql: str) -> str:
+    text = f"in pandas {df}.map('/'.join), in SQL array_to_string({sql}, '/')"
+    return f"Join its parts to one text, {text}."
+
+
+def _one_field(_: str, sql: str) -> str:
+    return f"Take one of its fields, in SQL {sql}.FIELD."
+
+
+COMMON: dict[tuple[str, ...], Advice] = {
+    ("JSON",): _from_json,
+    ("BLOB",): _from_blob,
+    ("LIST",): _joined,
+    ("STRUCT",): _one_field,
+}
+
+TIME_ADVICE: dict[tuple[str, ...], Advice] = {
+    (*WHOLE, *REAL, "DECIMAL"): _unix_times,
+    ("period",): _begins,
+    **COMMON,
+}
+
+NUMBER_ADVICE: dict[tuple[str, ...], Advice] = {
+    (*TIMES, "period"): _use_date,
+    ("INTERVAL",): _seconds,
+    ("interval",): _middles,
+    ("BOOLEAN",): _zero_or_one,
+    **COMMON,
+}
+
+ADDRESS_ADVICE: dict[tuple[str, ...], Advice] = {WHOLE: _addresses, **COMMON}
+
+ANYTHING = tuple(name for name in KNOWN if name not in NESTED)
+
+READS = {
+    "ip": Reads((*TEXTS, "BLOB", "INET"), "text", ADDRESS_ADVICE),
+    "date": Reads(
+        (*TEXTS, *TIMES), "dates, timestamps and ISO 8601 text", TIME_ADVICE, FINE_PERIODS
+    ),
+    "number": Reads(
+        (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", "VARIANT", "JSON", *TEXTS),
+        "numbers and text",
+        NUMBER_ADVICE,
+    ),
+    "domain": Reads((*TEXTS, "BLOB"), "text", COMMON),
+    "path": Reads(ANYTHING, "text, and other single values as text", COMMON, None),
+    "code": Reads(ANYTHING, "text, and other single values as text", COMMON, None),
+    "columns": Reads(KNOWN, "every type", {}, None),
+}
+"""One entry a kind: what all doors ask."""
