@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.advice import advice
 from dpframe.ledger import Ledger, Spending
@@ -229,7 +230,9 @@ def _intervals(plan: Plan) -> str:
 
 def _card(title: str, lines: list[Quantity]) -> str:
     wide = max(len(line.name) for line in lines)
-    rows = [f"{line.name:<{wide}}  {shown(line.value)}  ({line.meaning})" for line in lines]
+    rows = [
+        visible(f"{line.name:<{wide}}  {shown(line.value)}  ({line.meaning})") for line in lines
+    ]
     return "\n".join([title, "-" * len(title), *rows])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpframe._paths import named, replacing
 from dpframe.domains import ListedAxis
 from dpframe.errors import SourceError
 from dpframe.frontends.arguments import whole
@@ -137,6 +138,11 @@ class Generator:
 
     def save(self, path: str | Path) -> None:
         """Write the generator to a Parquet file, which is public: it holds released counts."""
+        with replacing(path, "the generator") as file:
+            file.write(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What ``save`` writes."""
         import pyarrow.parquet as pq
 
         facts = {"asked": self._asked.to_dict(), "schema": written(self._schema)}
@@ -145,10 +151,9 @@ class Generator:
             **(table.schema.metadata or {}),
             b"dpframe_generator": json.dumps({**facts, "dtypes": self._dtypes}).encode(),
         }
-        try:
-            pq.write_table(table.replace_schema_metadata(metadata), str(path))
-        except OSError as error:
-            raise SourceError(f"{str(path)!r} cannot be written ({error.strerror}).") from None
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata(metadata), sink)
+        return bytes(sink.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> Generator:
@@ -156,7 +161,7 @@ class Generator:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(str(path))
+            table = pq.read_table(str(named(path)))
             facts = json.loads((table.schema.metadata or {})[b"dpframe_generator"])
             receipt = Receipt(json.loads(table.schema.metadata[b"dpframe"]))
             wanted, schema = Asked.from_dict(facts["asked"]), read_schema(facts["schema"])

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpframe._paths import check_target, replacing
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.frontends.marginal_bins import Bins, bins_of, seconds_text
 from dpframe.frontends.marginal_drawings import bars, histogram, percent
@@ -119,10 +120,10 @@ def write_marginals(
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
     """Write :func:`marginals_page` to a file."""
-    if not Path(path).absolute().parent.is_dir():
-        raise ParameterError(f"path ({str(path)!r}) is in a folder that does not exist.")
+    check_target("path", path)
     text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
-    Path(path).write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path, "the page") as file:
+        file.write(text.encode())
 
 
 # -- one column ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from dpframe._paths import check_target, replacing
 from dpframe.errors import ParameterError
 from dpframe.frontends.report_parts import (
     asset,
@@ -79,12 +80,11 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
 def write_report(
     frame: pd.DataFrame, receipt: Receipt, path: str | Path, *, title: str | None = None
 ) -> None:
-    """Write :func:`page` to a file."""
-    folder = Path(path).absolute().parent
-    if not folder.is_dir():
-        raise ParameterError(f"report ({str(path)!r}) is in a folder that does not exist.")
+    """Write :func:`page` to a file, as a whole or not at all."""
+    check_target("report", path)
     text = page(frame, receipt, title=title)
-    Path(path).write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path, "the report") as file:
+        file.write(text.encode())
 
 
 # -- data ----------------------------------------------------------------------------------------

@@ -22,15 +22,14 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._paths import named, replacing
 from dpframe.errors import SourceError
 from dpframe.sketches._batches import TYPES
 from dpframe.sketches._state import SketchState, in_order
@@ -80,25 +79,11 @@ def _section(state: SketchState) -> tuple[dict[str, Any], bytes]:
 
 
 def _put(path: str | os.PathLike[str], facts: dict[str, Any], body: bytes) -> None:
-    target = Path(path)
     header = json.dumps(facts).encode()
     start = MAGIC + FORMAT.to_bytes(4, "little") + len(header).to_bytes(4, "little")
     content = start + header + body
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content + hashlib.sha256(content).digest())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise SourceError(
-            f"the sketch was not written to {str(target)!r}: {error.strerror or error}."
-        ) from error
+    with replacing(path, "the sketch", private=True) as file:
+        file.write(content + hashlib.sha256(content).digest())
 
 
 def read(
@@ -152,7 +137,7 @@ def _read(
     made: Callable[[dict[str, Any], bytes], T],
 ) -> T:
     try:
-        content = Path(path).read_bytes()
+        content = named(path).read_bytes()
     except OSError as error:
         raise SourceError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
     facts, body = _split(content, str(path))

@@ -206,8 +206,12 @@ def test_odd_values_are_counted_without_a_word(
         f'x,{SECRET}"y\n'.encode(),
         f'x,"{SECRET}"y\n'.encode(),
         b"x," + SECRET.encode() * 300_000 + b"\n",
+        f'x,"{SECRET}\n{SECRET}"\n'.encode(),
     ],
-    ids=["too many values", "too few", "no unicode", "stray quote", "text after quote", "too long"],
+    ids=[
+        *("too many values", "too few", "no unicode", "stray quote", "text after quote"),
+        *("too long", "line break"),
+    ],
 )
 def test_a_malformed_line_of_a_csv_moves_the_tree_by_one_record_at_most(
     line: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
