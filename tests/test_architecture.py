@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
-    {"errors", "_version", "_sql", "_terminal"},
+    {"errors", "_version", "_sql", "_terminal", "digest"},
     {"_paths"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe._paths import named, replacing
+from dpframe.digest import seal
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ColumnError, SourceError
 from dpframe.frontends.arguments import whole
@@ -84,8 +85,7 @@ class Generator:
                 frame[name] = arrow_series(table[name])
             elif str(frame[name].dtype) != kind:
                 frame[name] = frame[name].astype(kind)
-        frame.attrs["dp"] = self.receipt.to_dict()
-        return frame
+        return seal(frame, self.receipt.to_dict(), rows=False)
 
     def sample_arrow(self, n: int, *, seed: int | None = None) -> pa.Table:
         """As :meth:`sample`, as an Arrow table."""
@@ -112,8 +112,7 @@ class Generator:
                 "leaf": tree.leaf,
             }
         )
-        frame.attrs["dp"] = self.receipt.to_dict()
-        return frame
+        return seal(frame, self.receipt.to_dict())
 
     def report(self, path: str | Path, *, public: pd.DataFrame, n: int = 10_000) -> None:
         """Write a page that compares marginals of synthetic rows with a public sample.

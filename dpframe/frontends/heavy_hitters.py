@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpframe.digest import RECEIPT, seal
 from dpframe.errors import ParameterTypeError
 from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name, whole
 from dpframe.hierarchy import Hierarchy, columns
@@ -110,8 +111,7 @@ confidence, ledger, release, progress
         progress=flag("progress", progress),
     ).to_frame()
     frame = flat(result, hierarchy.label_columns[0], most)
-    frame.attrs = result.attrs
-    return frame
+    return seal(frame, result.attrs[RECEIPT])
 
 
 def flat_hierarchy(column: object) -> Hierarchy:

@@ -16,6 +16,7 @@ from dpframe.frontends.report_parts import (
     document,
     hash_of,
     plain_words,
+    shown_part,
     spent,
 )
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -50,12 +51,14 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     Raises
     ------
     ParameterError
-        The frame lacks a column of a release, or does not belong to the receipt.
+        The frame lacks a column of a release, does not belong to the receipt, or holds other
+        numbers than were released.
 
     Privacy
     -------
     Post-processing of a release: free. The page promises what the receipt says.
     """
+    frame, extract = shown_part(frame, receipt, "report")
     hierarchy = as_hierarchy(receipt["hierarchy"])
     frame = as_nodes(frame, hierarchy.label_columns)
     nodes = _nodes(frame, receipt, hierarchy)
@@ -63,7 +66,7 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     return document(
         asset("page.html"),
         title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
-        lead=LEAD.format(html.escape(receipt["guarantee"])),
+        lead=LEAD.format(html.escape(receipt["guarantee"])) + _said(extract),
         figures=_figures(frame, receipt),
         promise=_promise(receipt),
         receipt=receipt,
@@ -75,6 +78,10 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
             f'<script type="module">{script}</script>'
         ),
     )
+
+
+def _said(extract: str) -> str:
+    return f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>' if extract else ""
 
 
 def write_report(
