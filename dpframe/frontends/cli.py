@@ -207,6 +207,6 @@ def _demo(options: argparse.Namespace) -> int:
         {options.output: lambda path: write(result, path, escaped=not options.unescaped)},
         lambda: result,
         lambda: document(result),
-        "It is printed here instead, as JSON",
+        "It follows on standard output, as JSON",
         quiet=options.quiet,
     )

@@ -91,7 +91,7 @@ def run_drawn(
         },
         lambda: Release(printed(result.frame), result.receipt),
         lambda: document(result),
-        "It is printed here instead, as JSON",
+        "It follows on standard output, as JSON",
         quiet=options.quiet,
     )
 
@@ -163,6 +163,12 @@ def deliver(
         if not paths:
             _print(rescue(), sys.stderr)
         raise
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # as in _done
+        say(f"dpframe: {error}. {how}.", sys.stderr)
+        _print(rescue(), sys.stdout)
+        return 1
     return 0
 
 

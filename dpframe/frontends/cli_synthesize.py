@@ -111,7 +111,7 @@ def _synthesize(options: argparse.Namespace) -> int:
         },
         drawn,
         lambda: b64encode(generator.to_bytes()).decode("ascii"),
-        "The generator is printed here, as a Parquet file in base64 (base64 --decode)",
+        "Its generator follows on standard output, a Parquet file in base64",
         quiet=options.quiet,
     )
 
