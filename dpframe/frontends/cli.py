@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, NoReturn
 
+from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.errors import DpframeError
 from dpframe.frontends.arguments import plan_from
@@ -67,9 +68,8 @@ def _unprinted(code: int) -> int:
 class _Parser(argparse.ArgumentParser):
     """One that quotes arguments as text: they can come from anywhere."""
 
-    def _print_message(self, message: str, file: Any = None) -> None:
-        if message:
-            say(message.removesuffix("\n"), file or sys.stderr)
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
 
 
 def _parser() -> argparse.ArgumentParser:
