@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dpframe._terminal import visible
 from dpframe._version import __version__
