@@ -284,10 +284,11 @@ def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
 
 
 def test_a_frame_carries_nothing_but_the_release_and_its_receipt() -> None:
-    """Law: a pickled result, attributes included, holds no key that was not reported."""
+    """Law: a pickled result, attributes included, holds no key that was not reported; the digest is
+    of reported rows."""
     frame = visits([(SECRET, SECRET)] * 3)
     result = dp.hhh(frame, ["a", "b"], **BUDGET)
-    assert list(result.attrs) == ["dp"]
+    assert list(result.attrs) == ["dp", "dp_digest"]
     assert SECRET.encode() not in pickle.dumps(result)
 
 
