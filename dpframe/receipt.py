@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.advice import advice
+from dpframe.digest import Standing
 from dpframe.hierarchy import INVALID, Hierarchy
 from dpframe.ledger import Ledger, Spending
 from dpframe.noise import NoiseTable, UnboundedNoise
@@ -101,6 +103,12 @@ class Receipt(Mapping[str, Any]):
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)
 
+    def of_frame(self, standing: Standing | None) -> Receipt:
+        """With what has to be said where a frame is not as it was released, under ``frame``."""
+        if standing is None or not standing.sentence:
+            return self
+        return Receipt({**self._facts, "frame": standing.sentence})
+
     def paid(self, ledger: Ledger | None, left: Spending | None) -> Receipt:
         """With what the ledger holds after this release."""
         if ledger is None or left is None:
@@ -146,6 +154,8 @@ class Receipt(Mapping[str, Any]):
     @property
     def _lines(self) -> list[Quantity]:
         card = [Quantity(*line) for line in self["card"]]
+        if "frame" in self:
+            card.insert(0, Quantity("frame", "changed", self["frame"]))
         tracked = "untracked" if self["ledger"] is None else "tracked"
         card.append(Quantity("budget", tracked, self["budget"]))
         name = self["release"] or self["release_id"]
@@ -272,7 +282,9 @@ def _intervals(plan: Plan) -> str:
 
 def _card(title: str, lines: list[Quantity]) -> str:
     wide = max(len(line.name) for line in lines)
-    rows = [f"{line.name:<{wide}}  {shown(line.value)}  ({line.meaning})" for line in lines]
+    rows = [
+        visible(f"{line.name:<{wide}}  {shown(line.value)}  ({line.meaning})") for line in lines
+    ]
     return "\n".join([title, "-" * len(title), *rows])
 
 

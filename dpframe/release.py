@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpframe.accounting.compose import Profile
 from dpframe.budget import Budget
+from dpframe.digest import seal
 from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.population import Population
 from dpframe.ledger import Charge, Ledger, Stored
@@ -57,10 +58,8 @@ class Release:
     receipt: Receipt
 
     def to_frame(self) -> pd.DataFrame:
-        """The frame with the receipt in ``attrs["dp"]``."""
-        frame = self.frame.copy()
-        frame.attrs["dp"] = self.receipt.to_dict()
-        return frame
+        """The frame with the receipt in ``attrs["dp"]``, and what tells whether it was changed."""
+        return seal(self.frame.copy(), self.receipt.to_dict())
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table with the receipt in its schema metadata under ``dpframe``."""

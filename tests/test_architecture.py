@@ -8,8 +8,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
-    {"errors", "_version", "_sql"},
-    {"_files"},
+    {"errors", "_version", "_sql", "_terminal", "digest"},
+    {"_paths"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},
     {"domains"},

@@ -7,15 +7,21 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import resources
+from typing import NoReturn
 
+from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.errors import DpframeError
 from dpframe.frontends.arguments import plan_from
 from dpframe.frontends.cli_output import (
+    NotPrintedError,
+    add_output_arguments,
     add_release_arguments,
-    check_output,
+    check_files,
+    deliver,
+    document,
     run_release,
-    show,
+    say,
     write,
 )
 from dpframe.frontends.cli_prefix import add_prefix_commands
@@ -32,20 +38,28 @@ DEMO_FILE = "flights.parquet"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a mistake that the message explains."""
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0 on success, 2 for a mistake that the message explains, 1 if a result was paid for and
+        could not be written where it was to go: then it is printed as a whole.
+    """
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse(options.parser, unknown)
     try:
         code: int = options.run(options)
-        sys.stdout.flush()
-    except DpframeError as error:
-        print(f"dpframe: {error}", file=sys.stderr)
-        return 2
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _unprinted(0)
+    except NotPrintedError as error:
+        say(f"dpframe: {error}", sys.stderr)
+        return _unprinted(1)
+    except DpframeError as error:
+        say(f"dpframe: {error}", sys.stderr)
+        return 2
     return code
 
 
@@ -59,8 +73,21 @@ def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
     command.error(f"unknown {'option' if hint else 'argument'} {name}.{hint}")
 
 
+def _unprinted(code: int) -> int:
+    """Drop what waits to be printed, or leaving would fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that quotes arguments as text: they can come from anywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
     )
     parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
@@ -97,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
+    add_output_arguments(demo)
     demo.set_defaults(run=_demo)
     for command in commands.choices.values():
         command.set_defaults(parser=command)
@@ -142,7 +170,7 @@ def _hhh(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    print(Explanation(_plan(options)))
+    say(Explanation(_plan(options)))
     return 0
 
 
@@ -153,11 +181,11 @@ def _ledger(options: argparse.Namespace) -> int:
         delta=options.delta,
         accountant=options.accountant,
     )
-    print(book.summary().T.to_string(header=False))
+    say(book.summary().T.to_string(header=False))
     releases = book.releases()
     if len(releases):
-        print()
-        print(releases.drop(columns=["receipt", "neighbours"]).to_string(index=False, na_rep=""))
+        shown = releases.drop(columns=["receipt", "neighbours"])
+        say(f"\n{shown.to_string(index=False, na_rep='')}")
     return 0
 
 
@@ -166,13 +194,12 @@ def _publish(options: argparse.Namespace) -> int:
 
     done = publish(options.ledger, options.to, releases=options.release)
     columns = ["release", "table_name", "latest_view", "time"]
-    print(done[columns].to_string(index=False))
-    print(f"\nwritten to {options.to}")
+    say(f"{done[columns].to_string(index=False)}\n\nwritten to {options.to}")
     return 0
 
 
 def _demo(options: argparse.Namespace) -> int:
-    check_output(options.output)
+    check_files(options)
     plan = plan_from(
         DEMO_HIERARCHY,
         epsilon=1.0,
@@ -190,7 +217,12 @@ def _demo(options: argparse.Namespace) -> int:
     )
     with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
         result = release(flights, plan)
-    write(result, options.output)
-    print("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
-    show(result, options.output)
-    return 0
+    if not options.quiet:
+        say("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
+    return deliver(
+        {options.output: lambda path: write(result, path, escaped=not options.unescaped)},
+        lambda: result,
+        lambda: document(result),
+        "It follows on standard output, as JSON",
+        quiet=options.quiet,
+    )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from dpframe._files import local_path
-from dpframe.errors import ParameterError
+from dpframe._paths import check_target, matching, named, replacing
+from dpframe._terminal import visible
+from dpframe.errors import DpframeError, ParameterError, SourceError
 from dpframe.frontends.arguments import chosen_ledger, release_name
 from dpframe.plan import Plan
 from dpframe.release import Release, release
@@ -19,7 +23,21 @@ from dpframe.tree_plan import TreePlan
 if TYPE_CHECKING:
     import pandas as pd
 
-ENDINGS = (".parquet", ".csv", ".json", ".html")
+FILES = {"output": (".parquet", ".csv", ".json", ".html"), "report": (".html",)}
+"""Arguments that name a file to write, and how it may end."""
+
+KEPT = {
+    "ledger": "ledger",
+    "file": "file that is counted",
+    "keys": "file of keys",
+    "public": "file of public items",
+    "deny": "file of denied items",
+}
+"""Arguments that name files which must not be written over."""
+
+
+class NotPrintedError(DpframeError):
+    """Standard output takes nothing, for instance because the disk is full."""
 
 
 def add_release_arguments(command: argparse.ArgumentParser) -> None:
@@ -30,6 +48,16 @@ def add_release_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
     command.add_argument("--report", help="write a page for people: hierarchy, table, privacy card")
+    add_output_arguments(command)
+
+
+def add_output_arguments(command: argparse.ArgumentParser) -> None:
+    """What every command that writes a result takes."""
+    command.add_argument(
+        "--unescaped",
+        action="store_true",
+        help="in .csv leave texts as they are that a spreadsheet would run as formulas",
+    )
     command.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -50,56 +78,132 @@ def run_drawn(
     ``draw`` checks the other arguments and returns what takes ``ledger``, ``name`` and
     ``progress``; ``printed`` makes what is printed of the rows that are written.
     """
-    check_output(options.output)
-    check_output(options.report, (".html",), "report")
-    check_not_ledger(options.ledger, options.output, options.report)
+    check_files(options)
     result = draw()(
         ledger=chosen_ledger(options.ledger),
         name=release_name(options.release),
         progress=not options.quiet,
     )
-    if options.output:
-        write(result, options.output)
-    if options.report:
-        from dpframe.frontends.report import write_report
+    return deliver(
+        {
+            options.output: lambda path: write(result, path, escaped=not options.unescaped),
+            options.report: partial(_write_report, result),
+        },
+        lambda: Release(printed(result.frame), result.receipt),
+        lambda: document(result),
+        "It follows on standard output, as JSON",
+        quiet=options.quiet,
+    )
 
-        write_report(result.frame, result.receipt, options.report)
-    if not options.quiet:
-        show(Release(printed(result.frame), result.receipt), options.output, options.report)
+
+# -- before anything is spent --------------------------------------------------------------------
+
+
+def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> None:
+    """Raise ParameterError for files that could not be written, or would write over others."""
+    taken = dict(_kept(options))
+    for name, endings in files.items():
+        path = getattr(options, name, None)
+        if path is None:
+            continue
+        check_target(name, path, endings)
+        real = os.path.realpath(named(path))
+        if real in taken:
+            raise ParameterError(f"{name} ({path!r}) is the {taken[real]}: choose another file.")
+        taken[real] = name
+
+
+def _kept(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    for name, what in KEPT.items():
+        given = getattr(options, name, None)
+        for path in given if isinstance(given, list) else [given]:
+            if path is None:
+                continue
+            with suppress(SourceError):  # whoever reads it says what is wrong
+                yield from ((os.path.realpath(file), what) for file in matching(path))
+            if name == "ledger":  # which may be made later
+                yield os.path.realpath(named(path)), what
+
+
+# -- when it is paid for -------------------------------------------------------------------------
+
+
+def deliver(
+    writers: Mapping[str | None, Callable[[str], None]],
+    shown: Callable[[], Release],
+    rescue: Callable[[], str],
+    how: str,
+    *,
+    quiet: bool,
+) -> int:
+    """Write every file and print; 1 where that failed, and then everything goes where it can.
+
+    Parameters
+    ----------
+    writers
+        What writes the file of each path.
+    shown
+        What is printed, unless ``quiet``.
+    rescue
+        All that was paid for, as text: printed where a file could not be written.
+    how
+        What that text is.
+    """
+    paths = [path for path in writers if path is not None]
+    failed = [path for path in paths if not _done(partial(writers[path], path))]
+    if failed:
+        say(f"dpframe: the result is paid for. {how}.", sys.stderr)
+        _print(rescue(), sys.stdout)
+        return 1
+    if quiet:
+        return 0
+    try:
+        show(shown(), *paths)
+    except NotPrintedError:
+        if not paths:
+            _print(rescue(), sys.stderr)
+        raise
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # as in _done
+        say(f"dpframe: {error}. {how}.", sys.stderr)
+        _print(rescue(), sys.stdout)
+        return 1
     return 0
 
 
-def check_not_ledger(ledger: str | None, *paths: str | None) -> None:
-    """Raise ParameterError if a file would be written over the ledger."""
-    for path in paths:
-        if path and ledger and _real(path) == _real(ledger):
-            raise ParameterError(f"output ({path!r}) is the ledger: choose another file.")
-
-
-def _real(path: str) -> str:
-    return os.path.realpath(os.path.expanduser(path))
-
-
-def check_output(
-    path: str | None, endings: tuple[str, ...] = ENDINGS, name: str = "output"
-) -> None:
-    """Raise ParameterError for a file that cannot be written, before anything is spent."""
-    if path is None:
-        return
-    if not path.lower().endswith(endings):
-        raise ParameterError(f"{name} ({path!r}) must end in {' or '.join(endings)}.")
-    if not local_path(path, name).absolute().parent.is_dir():
-        raise ParameterError(f"{name} ({path!r}) is in a folder that does not exist.")
+def _done(write: Callable[[], None]) -> bool:
+    try:
+        write()
+    except Exception as error:  # whatever it is, the result must not be lost
+        say(f"dpframe: {error}", sys.stderr)
+        return False
+    return True
 
 
 def show(result: Release, *paths: str | None) -> None:
     """Print the rows, the receipt, and which files were written."""
-    print(table_text(result.frame))
-    print()
-    print(result.receipt)
+    say(f"{table_text(result.frame)}\n\n{result.receipt}")
     written = [path for path in paths if path]
     if written:
-        print(f"\nwritten to {' and '.join(written)}")
+        say(f"\nwritten to {' and '.join(written)}")
+
+
+def say(text: object, file: IO[str] | None = None) -> None:
+    """Print lines for people: a terminal shows what is in them, whatever its encoding."""
+    out = sys.stdout if file is None else file
+    lines = "\n".join(map(visible, str(text).split("\n")))
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    _print(lines.encode(encoding, "backslashreplace").decode(encoding), out)
+
+
+def _print(text: str, out: IO[str]) -> None:
+    try:
+        print(text, file=out, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotPrintedError(f"nothing can be printed ({error.strerror}).") from error
 
 
 def table_text(frame: pd.DataFrame) -> str:
@@ -108,22 +212,61 @@ def table_text(frame: pd.DataFrame) -> str:
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 
 
-def write(result: Release, path: str) -> None:
-    path = str(local_path(path, "output"))
+# -- files ---------------------------------------------------------------------------------------
+
+
+def write(result: Release, path: str, *, escaped: bool = True) -> None:
+    """Write a result in the format that the ending of a path says."""
     ending = path.lower().rsplit(".", 1)[-1]
-    if ending == "parquet":
-        import pyarrow.parquet as pq
+    if ending == "html":
+        _write_report(result, path)
+        return
+    with replacing(path, "the result") as file:
+        if ending == "parquet":
+            import pyarrow.parquet as pq
 
-        pq.write_table(result.to_arrow(), path)
-    elif ending == "csv":
-        result.frame.to_csv(path, index=False)
-    elif ending == "json":
-        import json
+            pq.write_table(result.to_arrow(), file)
+        elif ending == "csv":
+            frame = for_spreadsheets(result.frame) if escaped else result.frame
+            frame.to_csv(file, index=False)
+        else:
+            file.write(document(result, ascii_only=False).encode())
 
-        rows = json.loads(result.frame.to_json(orient="records"))
-        document = {"receipt": result.receipt.to_dict(), "rows": rows}
-        Path(path).write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
-    else:
-        from dpframe.frontends.report import write_report
 
-        write_report(result.frame, result.receipt, path)
+def _write_report(result: Release, path: str) -> None:
+    from dpframe.frontends.report import write_report
+
+    write_report(result.frame, result.receipt, path)
+
+
+def document(result: Release, *, ascii_only: bool = True) -> str:
+    """A result as JSON: receipt and rows."""
+    rows = json.loads(result.frame.to_json(orient="records"))
+    whole = {"receipt": result.receipt.to_dict(), "rows": rows}
+    return json.dumps(whole, ensure_ascii=ascii_only, indent=1)
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""How texts begin that spreadsheets run as formulas, or cut into ones (OWASP, CSV injection)."""
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""Runs nothing."""
+
+
+def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with an apostrophe before names and texts that a spreadsheet would run."""
+    from pandas.api.types import is_numeric_dtype
+
+    out = frame.rename(columns={name: _inert(name) for name in frame.columns})
+    for name in out.columns:
+        if not is_numeric_dtype(out[name].dtype):
+            texts = {text: _inert(text) for text in out[name].unique()}
+            if any(text is not inert for text, inert in texts.items()):
+                out[name] = out[name].astype(object).map(lambda cell, to=texts: to.get(cell, cell))
+    return out
+
+
+def _inert(text: object) -> object:
+    if isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dpframe._paths import named
 from dpframe.errors import ParameterError
-from dpframe.frontends.cli_output import add_release_arguments, run_drawn
+from dpframe.frontends.cli_output import add_release_arguments, run_drawn, say
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS, asked_of, declared_plan
 from dpframe.postprocess.flat import flat
@@ -97,7 +98,7 @@ def _lines(name: str, path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        text = path.read_text("utf-8-sig")
+        text = named(path).read_text("utf-8-sig")
     except FileNotFoundError:
         wrong = "does not exist"
     except IsADirectoryError:
@@ -122,5 +123,5 @@ def _prefix_tree(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    print(Explanation(declared_plan(_asked(options))))
+    say(Explanation(declared_plan(_asked(options))))
     return 0

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from base64 import b64encode
+from functools import cache
 from typing import Any
 
 from dpframe.errors import ParameterError
-from dpframe.frontends.cli_output import check_not_ledger, check_output, show, write
+from dpframe.frontends.cli_output import add_output_arguments, check_files, deliver, say, write
 from dpframe.frontends.synthesize import DEFAULT_SPLIT, explain_synthesize, synthesize
 from dpframe.frontends.synthetic_arguments import check_sample
 from dpframe.hierarchy import as_hierarchy
 from dpframe.release import Release
 from dpframe.sources.relations import rows_of
 
-ENDINGS = (".parquet", ".csv")
+FILES = {"output": (".parquet", ".csv"), "save": (".parquet",)}
+"""Arguments that name a file to write, and how it may end."""
 
 
 def add_synthetic_commands(commands: Any) -> None:
@@ -27,7 +30,7 @@ def add_synthetic_commands(commands: Any) -> None:
     run.add_argument("--release", help="store it in the ledger under this name, or take it there")
     run.add_argument("-o", "--output", help="write the rows: .parquet or .csv")
     run.add_argument("--save", help="write the generator: .parquet")
-    run.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_output_arguments(run)
     run.set_defaults(run=_synthesize)
     explain = commands.add_parser(
         "explain-synthesize", help="what synthesize would do; reads no data, spends nothing"
@@ -85,9 +88,7 @@ def _keys(files: list[str] | None, columns: list[str]) -> dict[str, Any] | None:
 
 def _synthesize(options: argparse.Namespace) -> int:
     check_sample(options.n)
-    check_output(options.output, ENDINGS)
-    check_output(options.save, (".parquet",), "save")
-    check_not_ledger(options.ledger, options.output, options.save)
+    check_files(options, FILES)
     generator = synthesize(
         options.file,
         options.columns,
@@ -96,18 +97,25 @@ def _synthesize(options: argparse.Namespace) -> int:
         release=options.release,
         progress=not options.quiet,
     )
-    rows = generator.sample(options.n, seed=options.seed)
-    if options.save:
-        generator.save(options.save)
-    rows.attrs = {}  # the receipt is not part of the rows
-    result = Release(rows, generator.receipt)
-    if options.output:
-        write(result, options.output)
-    if not options.quiet:
-        show(result, options.output, options.save)
-    return 0
+
+    @cache
+    def drawn() -> Release:
+        rows = generator.sample(options.n, seed=options.seed)
+        rows.attrs = {}  # the receipt is not part of the rows
+        return Release(rows, generator.receipt)
+
+    return deliver(
+        {
+            options.save: generator.save,  # first: rows can be drawn again
+            options.output: lambda path: write(drawn(), path, escaped=not options.unescaped),
+        },
+        drawn,
+        lambda: b64encode(generator.to_bytes()).decode("ascii"),
+        "Its generator follows on standard output, a Parquet file in base64",
+        quiet=options.quiet,
+    )
 
 
 def _explain(options: argparse.Namespace) -> int:
-    print(explain_synthesize(options.columns, **_given(options)))
+    say(explain_synthesize(options.columns, **_given(options)))
     return 0

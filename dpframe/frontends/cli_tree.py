@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import ParameterError
-from dpframe.frontends.cli_output import add_release_arguments, run_release
+from dpframe.frontends.cli_output import add_release_arguments, run_release, say
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.hierarchy import as_hierarchy
 from dpframe.receipt import Explanation
@@ -94,5 +94,5 @@ def _tree_counts(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    print(Explanation(_plan(options)))
+    say(Explanation(_plan(options)))
     return 0

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe.domains import ListedAxis
+from dpframe._paths import local, replacing
+from dpframe.digest import seal
+from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
+from dpframe.errors import ColumnError
 from dpframe.frontends.arguments import whole
-from dpframe.frontends.generator_files import Content, read_generator, write_generator
+from dpframe.frontends.generator_files import Content, generator_bytes, read_generator
 from dpframe.frontends.synthetic_arguments import Asked, check_sample
 from dpframe.mechanisms.hot_partition import Partition, sample_leaves
 from dpframe.noise import public_generator
@@ -68,20 +71,21 @@ class Generator:
         -------
         pandas.DataFrame
             The columns of the source, with their names and types, n rows. Columns of Python objects
-            and categoricals come back as text or what the categories are, whole numbers that can be
-            ``<other>`` with missing values (``Int64``), times with a zone in UTC unless the source
+            and categoricals come back as text or what the categories are, intervals and periods
+            that are categories as text, whole numbers and truth values that can be ``<other>`` with
+            missing values (``Int64``, ``boolean``), times with a zone in UTC unless the source
             was pandas. The receipt is in ``attrs["dp"]``.
         """
         table = self.sample_arrow(n, seed=seed)
-        dtypes: dict[str, Any] = {**self._dtypes, **nullable(self._asked, self._schema)}
+        kept = {name: self._dtypes[name] for name in returning(self._asked, self._dtypes)}
+        dtypes: dict[str, Any] = {**kept, **nullable(self._asked, self._schema)}
         frame: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
         for name, kind in dtypes.items():
             if kind.endswith("[pyarrow]"):
                 frame[name] = arrow_series(table[name])
             elif str(frame[name].dtype) != kind:
                 frame[name] = frame[name].astype(kind)
-        frame.attrs["dp"] = self.receipt.to_dict()
-        return frame
+        return seal(frame, self.receipt.to_dict(), rows=False)
 
     def sample_arrow(self, n: int, *, seed: int | None = None) -> pa.Table:
         """As :meth:`sample`, as an Arrow table."""
@@ -108,8 +112,7 @@ class Generator:
                 "leaf": tree.leaf,
             }
         )
-        frame.attrs["dp"] = self.receipt.to_dict()
-        return frame
+        return seal(frame, self.receipt.to_dict())
 
     def report(self, path: str | Path, *, public: pd.DataFrame, n: int = 10_000) -> None:
         """Write a page that compares marginals of synthetic rows with a public sample.
@@ -140,8 +143,13 @@ class Generator:
         The file appears as a whole or not at all, and replaces one of that name. ``path`` is a file
         of this machine; ``~`` is the home of the user. SourceError if it cannot be written.
         """
+        with replacing(local(path), "the generator") as file:
+            file.write(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What ``save`` writes."""
         content = Content(self._release, self._asked, self._schema, self._dtypes)
-        write_generator(path, content)
+        return generator_bytes(content)
 
     @classmethod
     def load(cls, path: str | Path) -> Generator:
@@ -160,8 +168,46 @@ def arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:
     return pd.Series(pd.array(column, dtype=pd.ArrowDtype(column.type)))
 
 
+def returning(wanted: Asked, dtypes: dict[str, str]) -> list[str]:
+    """Columns whose drawn values are values of the type that pandas had for the column."""
+    out = []
+    for axis in wanted.domain.axes:
+        for name in set(axis.columns) & set(dtypes):
+            kind = dtypes[name]
+            if kind.startswith("Sparse["):  # read as text
+                fits = kind.startswith("Sparse[float") and isinstance(axis, NumberAxis)
+            elif kind.startswith("period"):
+                fits = isinstance(axis, TimeAxis)
+            else:
+                fits = not kind.startswith("interval")
+            if fits:
+                out.append(name)
+    return out
+
+
+UNDRAWN: dict[type, tuple[str, ...]] = {
+    NumberAxis: ("interval", "complex", "period", "Sparse[int", "Sparse[uint"),
+    TimeAxis: ("interval", "complex"),
+}
+"""How types of pandas begin that are read as text, of which no such values can be drawn."""
+
+
+def check_dtypes(wanted: Asked, dtypes: dict[str, str]) -> None:
+    """Raise ColumnError for a column of numbers or times whose values could not be drawn."""
+    for axis in wanted.domain.axes:
+        for name in axis.columns:
+            kind = dtypes.get(name, "")
+            if kind.startswith(UNDRAWN.get(type(axis), ())):
+                dense = f"source[{name!r}].sparse.to_dense() in its place"
+                raise ColumnError(
+                    f"column {name!r} has type {kind}, of which no rows can be drawn: pass "
+                    f"{dense if kind.startswith('Sparse') else 'it as numbers or times'}."
+                )
+
+
 def nullable(wanted: Asked, schema: pa.Schema) -> dict[str, str]:
-    """What pandas calls whole numbers with missing values, for categories that can be ``<other>``.
+    """What pandas calls whole numbers and truth values with missing ones, for categories that can
+    be ``<other>``.
 
     Whatever is drawn, so that the type of a column does not change from sample to sample.
     """
@@ -170,6 +216,7 @@ def nullable(wanted: Asked, schema: pa.Schema) -> dict[str, str]:
         if isinstance(axis, ListedAxis) and axis.categories.other:
             kinds = {name: schema.field(name).type for name in axis.columns}
             kinds = {n: k.value_type if pa.types.is_dictionary(k) else k for n, k in kinds.items()}
+            out |= {n: "boolean" for n, k in kinds.items() if pa.types.is_boolean(k)}
             whole_numbers = {n: str(k) for n, k in kinds.items() if pa.types.is_integer(k)}
             out |= {
                 n: k.replace("int", "Int").replace("uI", "UI") for n, k in whole_numbers.items()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._files import content_of, local_path, put
+from dpframe._paths import content_of, local
 from dpframe.errors import SourceError
 from dpframe.frontends.synthetic_arguments import Asked, read_schema, written
 from dpframe.receipt import Receipt
@@ -58,8 +58,8 @@ class Content:
     dtypes: dict[str, str]
 
 
-def write_generator(path: str | os.PathLike[str], content: Content) -> None:
-    """Write a new file beside an old one, which it then replaces."""
+def generator_bytes(content: Content) -> bytes:
+    """The file of a generator, with its seal."""
     import pyarrow.parquet as pq
 
     facts = {
@@ -75,15 +75,15 @@ def write_generator(path: str | os.PathLike[str], content: Content) -> None:
     with pq.ParquetWriter(sink, table.schema) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({SEAL: OPEN})
-    whole = sink.getvalue().to_pybytes()
+    whole: bytes = sink.getvalue().to_pybytes()
     at = _seal_in(whole)
     seal = hashlib.sha256(whole).hexdigest().encode()
-    put(local_path(path), whole[:at] + seal + whole[at + len(OPEN) :], "generator", private=False)
+    return whole[:at] + seal + whole[at + len(OPEN) :]
 
 
 def read_generator(path: str | os.PathLike[str]) -> Content:
-    """Read what ``write_generator`` wrote; SourceError if that is no such file, or damaged."""
-    file = local_path(path)
+    """Read what ``generator_bytes`` made; SourceError if that is no such file, or damaged."""
+    file = local(path)
     content = content_of(file, MAGIC, "generator")
     why = SourceError(
         f"{str(file)!r} is no generator, or truncated or damaged: pass a file that Generator.save "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpframe.digest import RECEIPT, seal
 from dpframe.errors import ParameterTypeError
 from dpframe.frontends.arguments import chosen, chosen_ledger, flag, plan_from, release_name, whole
 from dpframe.frontends.known_arguments import known_arguments
@@ -118,8 +119,7 @@ confidence, ledger, release, progress
         progress=flag("progress", progress),
     ).to_frame()
     frame = flat(result, hierarchy.label_columns[0], most)
-    frame.attrs = result.attrs
-    return frame
+    return seal(frame, result.attrs[RECEIPT])
 
 
 def flat_hierarchy(column: object) -> Hierarchy:

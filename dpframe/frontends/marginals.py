@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe._files import local_path
+from dpframe._paths import check_target, local, replacing
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.frontends.marginal_bins import Bins, bins_of, seconds_text
 from dpframe.frontends.marginal_drawings import bars, histogram, percent
@@ -120,11 +120,11 @@ def write_marginals(
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
     """Write :func:`marginals_page` to a file."""
-    file = local_path(path)
-    if not file.absolute().parent.is_dir():
-        raise ParameterError(f"path ({str(file)!r}) is in a folder that does not exist.")
+    path = local(path)
+    check_target("path", path)
     text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
-    file.write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path, "the page") as file:
+        file.write(text.encode())
 
 
 # -- one column ----------------------------------------------------------------------------------

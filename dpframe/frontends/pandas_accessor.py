@@ -146,8 +146,9 @@ class DpAccessor:
     def report(self, path: str | Path, *, title: str | None = None) -> None:
         """Write a result as one HTML page that works offline: hierarchy, table, privacy card.
 
-        For a frame that dpframe returned; rows may have been filtered or sorted. Free: everything
-        on the page is released already.
+        For a frame that dpframe returned. Rows may have been filtered, which the page says, or
+        sorted; of other numbers than the released ones no page is made. Free: everything on the
+        page is released already.
         """
         from dpframe.frontends.report import write_report
 
@@ -162,13 +163,17 @@ class DpAccessor:
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt of a result of dpframe; prints as a privacy card."""
+        """The receipt of a result of dpframe; prints as a privacy card.
+
+        Of a frame that is not as it was released, also under ``frame`` what it is.
+        """
+        from dpframe.digest import RECEIPT, standing
         from dpframe.receipt import Receipt
 
-        facts = self._frame.attrs.get("dp")
+        facts = self._frame.attrs.get(RECEIPT)
         if not isinstance(facts, dict):
             raise ParameterError(
                 "this frame carries no receipt: it is no result of dpframe, or an operation "
                 "dropped its attrs. Keep result.dp.receipt of the frame that dpframe returned."
             )
-        return Receipt(facts)
+        return Receipt(facts).of_frame(standing(self._frame))

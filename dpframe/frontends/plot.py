@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from dpframe.errors import DpframeError, ParameterError
+from dpframe.frontends.report_parts import shown_part
 from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
@@ -48,7 +49,8 @@ def plot(
     DpframeError
         plotly is not installed.
     ParameterError
-        The frame lacks a column of a release, or does not belong to the receipt.
+        The frame lacks a column of a release, does not belong to the receipt, or holds other
+        numbers than were released.
 
     Privacy
     -------
@@ -57,6 +59,7 @@ def plot(
     if kind not in ("icicle", "treemap"):
         raise ParameterError(f"kind ({kind!r}) must be 'icicle' or 'treemap'.")
     graph = plotly_objects()
+    frame, extract = shown_part(frame, receipt, "plot")
     hierarchy = as_hierarchy(receipt["hierarchy"])
     frame = as_nodes(frame, hierarchy.label_columns)
     ancestor = nearest_reported(frame, hierarchy)
@@ -72,10 +75,11 @@ def plot(
     )
     figure = graph.Figure(trace)
     columns = ", ".join(hierarchy.source_columns)
+    promise = f"Noisy counts with {receipt['guarantee']}"
     figure.update_layout(
         title={
             "text": _drawn(f"{receipt.subject} of {columns}"),
-            "subtitle": {"text": _drawn(f"Noisy counts with {receipt['guarantee']}")},
+            "subtitle": {"text": "<br>".join(map(_drawn, filter(None, (promise, extract))))},
         },
         margin={"t": 80, "l": 16, "r": 16, "b": 16},
         uniformtext={"minsize": 11, "mode": "hide"},

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpframe.digest import RECEIPT, seal
 from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
@@ -208,8 +209,7 @@ def prefix_tree(
         progress=flag("progress", progress),
     ).to_frame()
     frame = flat(result, asked.hierarchy.label_columns[0], None)
-    frame.attrs = result.attrs
-    return frame
+    return seal(frame, result.attrs[RECEIPT])
 
 
 def asked_of(

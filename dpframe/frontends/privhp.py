@@ -113,6 +113,7 @@ class PrivHP:
                 "the columns have other types than in the first batch: cast them, so that "
                 f"synthetic rows have one type; wanted {[str(t) for t in self._schema.types]}."
             )
+        dtypes = dtypes_of(batch, self._asked)
         new = counted_codes(
             batch,
             self._asked.domain,
@@ -121,7 +122,7 @@ class PrivHP:
         )
         self._state = self._state.merge(new)
         if self._schema is None:
-            self._schema, self._dtypes = schema, dtypes_of(batch, self._asked)
+            self._schema, self._dtypes = schema, dtypes
 
     def merge(self, other: PrivHP) -> PrivHP:
         """Both streams together. No row may be in both.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
+from dpframe._paths import named
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
 from dpframe.frontends.publish_tables import BUDGET, LEDGER_KEY, MARK, RELEASES
 from dpframe.ledger import Ledger
@@ -49,7 +50,7 @@ def target_of(to: object, ledger: Ledger) -> Target:
     """The files that ``to`` stands for, checked without opening any."""
     if not isinstance(to, str | Path):
         raise ParameterTypeError(f"to must be a file name; got {type(to).__name__}.")
-    file = Path(os.path.expanduser(to)).resolve()  # a link stays a link, to the new file
+    file = named(to).resolve()  # a link stays a link, to the new file
     if not file.name.lower().endswith(ENDINGS):
         raise ParameterError(
             f"to ({str(to)!r}) must end in one of {', '.join(ENDINGS)}: for example results.duckdb."

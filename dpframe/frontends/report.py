@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpframe._files import local_path
+from dpframe._paths import check_target, local, replacing
 from dpframe.errors import ParameterError
 from dpframe.frontends.report_parts import (
     asset,
@@ -16,6 +16,7 @@ from dpframe.frontends.report_parts import (
     document,
     hash_of,
     plain_words,
+    shown_part,
     spent,
 )
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -50,12 +51,14 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     Raises
     ------
     ParameterError
-        The frame lacks a column of a release, or does not belong to the receipt.
+        The frame lacks a column of a release, does not belong to the receipt, or holds other
+        numbers than were released.
 
     Privacy
     -------
     Post-processing of a release: free. The page promises what the receipt says.
     """
+    frame, extract = shown_part(frame, receipt, "report")
     hierarchy = as_hierarchy(receipt["hierarchy"])
     frame = as_nodes(frame, hierarchy.label_columns)
     nodes = _nodes(frame, receipt, hierarchy)
@@ -63,7 +66,7 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     return document(
         asset("page.html"),
         title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
-        lead=LEAD.format(html.escape(receipt["guarantee"])),
+        lead=LEAD.format(html.escape(receipt["guarantee"])) + _said(extract),
         figures=_figures(frame, receipt),
         promise=_promise(receipt),
         receipt=receipt,
@@ -77,15 +80,19 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     )
 
 
+def _said(extract: str) -> str:
+    return f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>' if extract else ""
+
+
 def write_report(
     frame: pd.DataFrame, receipt: Receipt, path: str | Path, *, title: str | None = None
 ) -> None:
-    """Write :func:`page` to a file."""
-    file = local_path(path, "report")
-    if not file.absolute().parent.is_dir():
-        raise ParameterError(f"report ({str(file)!r}) is in a folder that does not exist.")
+    """Write :func:`page` to a file, as a whole or not at all."""
+    path = local(path, "report")
+    check_target("report", path)
     text = page(frame, receipt, title=title)
-    file.write_text(text, encoding="utf-8", newline="\n")
+    with replacing(path, "the report") as file:
+        file.write(text.encode())
 
 
 # -- data ----------------------------------------------------------------------------------------

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html
 import math
 from collections.abc import Iterable
 from importlib import resources
 from string import Template
+from typing import TYPE_CHECKING
 
+from dpframe.digest import released_columns, standing
+from dpframe.errors import ParameterError
 from dpframe.quantities import shown
 from dpframe.receipt import Receipt
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def document(
@@ -79,6 +86,28 @@ def _card(receipt: Receipt) -> str:
         f"<td>{html.escape(shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
         for line in receipt._lines
     )
+
+
+def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.DataFrame, str]:
+    """The released columns of a frame, and a remark if rows of the release are missing.
+
+    Raises ParameterError for a frame that holds other numbers than were released.
+    """
+    if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
+        raise ParameterError(
+            f"{what} shows the nodes of a hierarchy, and this is a release of another kind: for "
+            "synthetic rows see Generator.report."
+        )
+    found = standing(frame)
+    if found is None:
+        return frame, ""
+    if found.changed:
+        raise ParameterError(
+            f"{found.sentence}. Make the {what} from the release itself, or from some of its rows; "
+            "show numbers that you derived from it with a tool of your own, without the receipt."
+        )
+    missing = found.rows < found.of
+    return released_columns(frame), dataclasses.replace(found, more=()).sentence if missing else ""
 
 
 # -- words ---------------------------------------------------------------------------------------

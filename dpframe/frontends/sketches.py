@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 from dpframe import sketches as raw
+from dpframe.digest import seal
 from dpframe.errors import ParameterError
 from dpframe.frontends.arguments import chosen_ledger
 from dpframe.frontends.known_arguments import known_arguments
@@ -147,8 +148,7 @@ class _Releasable(Sketch):
             unpublished=unpublished_at_most(noisy, plan),
         )
         frame = sketch_frame(noisy, plan)
-        frame.attrs["dp"] = receipt.to_dict()
-        return frame
+        return seal(frame, receipt.to_dict())
 
     @property
     def releases(self) -> int:

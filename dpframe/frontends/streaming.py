@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpframe.digest import seal
 from dpframe.frontends.arguments import chosen_ledger
 from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.sketch_arguments import stream_plan_from
@@ -177,8 +178,7 @@ class StreamingHHH(raw.StreamingHHH):
         noisy = plan.run(states)  # the only noisy step
         facts = facts.with_sketch_error(noisy.sketch_error)
         frame = _frame(noisy, plan)  # public from here on
-        frame.attrs["dp"] = facts.with_notices(frame, self._hierarchy).to_dict()
-        return frame
+        return seal(frame, facts.with_notices(frame, self._hierarchy).to_dict())
 
 
 def _frame(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:

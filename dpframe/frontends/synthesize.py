@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.frontends.arguments import chosen_ledger, flag, release_name
-from dpframe.frontends.generator import Generator
+from dpframe.frontends.generator import Generator, check_dtypes
 from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.synthetic_arguments import (
     Asked,
@@ -121,6 +121,7 @@ def synthesize(
     book, name = chosen_ledger(ledger), release_name(release)
     showing = flag("progress", progress)
     schema = schema_of(source, wanted.domain)
+    dtypes = dtypes_of(source, wanted)
     plan = synthetic_plan_from(wanted, shape, schema, **given)
     result = released(
         lambda: counted_codes(source, wanted.domain, plan.sketch(), plan.unit, progress=showing),
@@ -129,15 +130,19 @@ def synthesize(
         ledger=book,
         name=name,
     )
-    return Generator(result, wanted, schema, dtypes_of(source, wanted))
+    return Generator(result, wanted, schema, dtypes)
 
 
 def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
-    """What pandas calls the types of the columns, if the source is a frame of pandas."""
+    """What pandas calls the types of the columns, if the source is a frame of pandas.
+
+    Raises ColumnError for a type of which no rows can be drawn.
+    """
     if type(source).__module__.split(".")[0] != "pandas":
         return {}
     kinds: Any = getattr(source, "dtypes", {})
     names = {name: str(kinds[name]) for name in wanted.domain.columns}
+    check_dtypes(wanted, names)
     return {name: kind for name, kind in names.items() if kind not in ("object", "category")}
 
 

@@ -12,6 +12,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpframe._paths import named
 from dpframe.errors import (
     BudgetError,
     LedgerError,
@@ -120,9 +121,8 @@ class Ledger:
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
         try:
-            real = os.path.realpath(os.path.expanduser(path))
-            self._path = Path(real)  # one lock, whatever links lead here
-        except (OSError, ValueError) as error:
+            self._path = Path(os.path.realpath(named(path)))  # one lock, whatever links lead here
+        except OSError as error:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")

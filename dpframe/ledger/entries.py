@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpframe import digest
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError
 from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, seal, units_up
@@ -53,9 +54,7 @@ class Stored:
 
     def to_frame(self) -> pd.DataFrame:
         """The frame, with the receipt in ``attrs["dp"]``."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        frame.attrs["dp"] = json.loads(self.receipt)
-        return frame
+        return digest.seal(self.to_arrow().to_pandas(), json.loads(self.receipt))
 
 
 CHARGE = (

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._files import content_of, local_path, put
+from dpframe._paths import content_of, local, replacing
 from dpframe.errors import SourceError
 from dpframe.sketches._batches import TYPES
 from dpframe.sketches._state import SketchState, in_order
@@ -82,8 +82,8 @@ def _put(path: str | os.PathLike[str], facts: dict[str, Any], body: bytes) -> No
     header = json.dumps(facts).encode()
     start = MAGIC + FORMAT.to_bytes(4, "little") + len(header).to_bytes(4, "little")
     content = start + header + body
-    content += hashlib.sha256(content).digest()
-    put(local_path(path), content, "sketch", private=True)
+    with replacing(local(path), "the sketch", private=True) as file:
+        file.write(content + hashlib.sha256(content).digest())
 
 
 def read(
@@ -136,7 +136,7 @@ def _read(
     class_name: str,
     made: Callable[[dict[str, Any], memoryview], T],
 ) -> T:
-    file = local_path(path)
+    file = local(path)
     facts, body = _split(content_of(file, MAGIC, "sketch"), str(file))
     found = facts.get("sketch")
     if not isinstance(found, str) or found not in CLASSES:

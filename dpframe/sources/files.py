@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import glob
 import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpframe import _duck
+from dpframe._paths import matching
 from dpframe._sql import literal
 from dpframe.errors import SourceError
 from dpframe.sources.columns import require
@@ -19,44 +19,56 @@ PARQUET = (".parquet", ".pq")
 
 LENIENT = (
     "auto_detect = false, header = true, quote = '\"', escape = '\"', strict_mode = false, "
-    "null_padding = true, ignore_errors = true"
+    "null_padding = true, ignore_errors = true, "
+    "parallel = false"
 )
-"""Nothing is guessed from the rows, and no row can stop the others from being read."""
+"""Nothing is guessed from the rows, and no row can stop the others from being read.
+
+A file is read by one thread. With several, each guesses where a row begins in its part, which a
+record before it moves; and a line break within quotes, in a single record, is an error.
+"""
 
 
 def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
-    """A relation over the file or files (``*`` and ``?`` match) of a path; ``~`` is the home."""
-    path = os.path.expanduser(path)
+    """A relation over the file or files of a path."""
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
     if ending is None:
         raise SourceError(
             f"{path!r} has no known ending: dpframe reads {', '.join((*PARQUET, *SEPARATORS))}. "
             "For other formats pass a frame, an Arrow table or a DuckDB relation."
         )
-    first = _first_file(path)
+    files = matching(path)
+    listed = f"[{', '.join(_exactly(file) for file in files)}]"
     if ending in PARQUET:
-        relation = _duck.scan(f"read_parquet({literal(path)})", repr(path))
+        relation = _duck.scan(f"read_parquet({listed})", repr(path))
         require(wanted, relation.columns)
         return relation
-    names = _header(first, SEPARATORS[ending])
+    names = _header(files[0], SEPARATORS[ending])
+    for file in files[1:]:
+        if _header(file, SEPARATORS[ending]) != names:
+            raise SourceError(
+                f"{str(file)!r} and {str(files[0])!r} name other columns, or in another order: "
+                "files that are read together must begin with the same line."
+            )
     require(wanted, names, listed=False)
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     options = f"columns = {{{types}}}, delim = {literal(SEPARATORS[ending])}, {LENIENT}"
-    return _duck.scan(f"read_csv({literal(path)}, {options})", repr(path))
+    return _duck.scan(f"read_csv({listed}, {options})", repr(path))
 
 
-def _first_file(path: str) -> Path:
-    if Path(path).is_file():
-        return Path(path)
-    matches = sorted(glob.glob(path))
-    if not matches:
-        raise SourceError(f"{path!r} does not exist: check the path.")
-    return Path(matches[0])
+def _exactly(file: Path) -> str:
+    """The path for DuckDB, which shall see no pattern, home or address in it."""
+    path = os.path.abspath(file) if str(file).startswith("~") else os.path.join(os.curdir, file)
+    if "\\" in path and any(sign in path for sign in "*?["):
+        raise SourceError(f"{str(file)!r} has a backslash and one of *?[ in its name: rename it.")
+    return literal("".join(f"[{c}]" if c in "*?[" else c for c in path))
 
 
 def _header(path: Path, separator: str) -> list[str]:
     """The names in the first line of a text file."""
-    opened = gzip.open if path.name.endswith(".gz") else open
+    if path.is_dir():
+        raise SourceError(f"{str(path)!r} is a folder: name the files in it, as '*.csv'.")
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
         names = next(csv.reader(lines, delimiter=separator), [])
     if not names:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
+from dpframe._paths import named
 from dpframe._sql import identifier
 from dpframe.sources.columns import require
 from dpframe.sources.files import PARQUET, open_file
@@ -46,7 +47,7 @@ def only_text(source: object) -> bool:
 def describe(source: object) -> str:
     """What a source is, publicly: the path of a file, otherwise the kind of object."""
     if isinstance(source, str | Path):
-        return f"file {os.path.abspath(os.path.expanduser(source))}"
+        return f"file {os.path.abspath(named(source))}"
     if isinstance(source, _duck.DuckDBPyRelation):
         return "DuckDB relation"
     return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.errors import SourceError
+from dpframe.sources.files import open_file
 from dpframe.testing import seeded_noise
 from tests.doors import rows
 
@@ -202,6 +204,41 @@ def test_one_row_never_changes_how_a_csv_is_read(tmp_path: Path) -> None:
     assert labels(csv(tmp_path, "p,q\r\n" + "a,b\r\n" * 500)) == {"a"}
     assert labels(csv(tmp_path, "p,q\n" + ",b\n" * 250 + '"",b\n' * 250)) == {"<invalid>"}
     assert labels(csv(tmp_path, "p,q\n")) == set()
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "streaming"])
+def test_a_line_break_within_quotes_is_part_of_the_field(tmp_path: Path, mechanism: str) -> None:
+    """Also where other rows are short and are filled up."""
+    broken, short = '"x\r\ny",1\n' * 400, "x\n" * 400
+    file = csv(tmp_path, "p,q\n" + (broken + short) * 3)
+    found = dp.hhh(file, "columns:p", mechanism=mechanism, **BUDGET)
+    assert dict(zip(found["prefix"], found["count"], strict=True)) == pytest.approx(
+        {p: 2400 if p == "*" else 1200 for p in found["prefix"]}, abs=200
+    )
+    assert {"x", "x\r\ny"} <= set(found["prefix"])
+
+
+def test_a_csv_is_read_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread a file, and DuckDB still says how far it is."""
+    file = csv(tmp_path, "p,q\n" + '"x\ny",1\n' * 2_000_000)
+    with open_file(str(file), ["p"]) as relation:
+        shown: list[float] = []
+        watched = threading.Event()
+        cursor = relation._cursor
+        cursor.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+
+        def watch() -> None:
+            while not watched.wait(0.005):
+                shown.append(cursor.query_progress())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            relation.query("SELECT count(DISTINCT p) FROM dpframe_source", False)
+        finally:
+            watched.set()
+            watcher.join()
+    assert any(0 < percent < 100 for percent in shown)
 
 
 def test_a_csv_keeps_leading_zeros(tmp_path: Path) -> None:

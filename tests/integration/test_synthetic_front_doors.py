@@ -558,7 +558,7 @@ def test_only_a_generator_is_loaded(world: World, tmp_path: Path) -> None:
         with pytest.raises(dp.SourceError, match=r"is no generator|cannot be read"):
             dp.Generator.load(file)
     generator = dp.synthesize(world.table, {"f64": (0, 20)}, epsilon=1.0)
-    with pytest.raises(dp.SourceError, match="not written"):
+    with pytest.raises(dp.SourceError, match="was not written to"):
         generator.save(tmp_path / "no" / "g.parquet")
 
 
@@ -744,3 +744,45 @@ def test_real_tables_come_out_the_same(table: str, columns: Any, arguments: dict
     for other in found[1:]:
         assert other.to_pylist() == found[0].to_pylist()
     assert len(found[0]) == 500
+
+
+# -- types that only pandas has ------------------------------------------------------------------
+
+PERIODS = pd.period_range("2020-01", "2020-12", freq="M").repeat(50)
+INTERVALS = pd.interval_range(0, 9).repeat(60)
+TRUTH = [True, False] * 300
+ODD: dict[str, tuple[Any, Any, Any, str]] = {
+    "sparse numbers": (pd.arrays.SparseArray([1.0] * 600), {"c": (0, 9)}, None, "Sparse[float64"),
+    "sparse keys": (pd.arrays.SparseArray([1] * 600), "columns:c", ["1"], "str"),
+    "periods": (PERIODS, "time:c?lower=2020-01-01&upper=2021-01-01", None, "period[M]"),
+    "listed periods": (PERIODS, "columns:c", ["2020-01"], "str"),
+    "listed intervals": (INTERVALS, "columns:c", ["(0, 1]"], "str"),
+    "listed truth": (TRUTH, "columns:c", ["true"], "boolean"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_charged_can_be_sampled(name: str) -> None:
+    """Values come back with the type of the column where they can, otherwise as text."""
+    values, columns, keys, kind = ODD[name]
+    generator = dp.synthesize(pd.DataFrame({"c": values}), columns, epsilon=9.0, keys=keys)
+    drawn = generator.sample(500)["c"]
+    assert str(drawn.dtype).startswith(kind)
+    if name == "listed truth":  # what is not listed is not known, and so not True either
+        assert drawn.isna().any()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pd.arrays.SparseArray([1] * 9), pd.interval_range(0, 9), [1j] * 9],
+    ids=["sparse", "interval", "complex"],
+)
+def test_what_cannot_be_sampled_is_not_charged(tmp_path: Path, values: Any) -> None:
+    """The type of a column is known before anything is spent."""
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=9.0, delta=1e-3)
+    frame = pd.DataFrame({"c": values})
+    with pytest.raises(dp.ColumnError, match="no rows can be drawn: pass "):
+        dp.synthesize(frame, {"c": (0, 9)}, epsilon=1.0, ledger=ledger)
+    with pytest.raises(dp.ColumnError, match="no rows can be drawn: pass "):
+        dp.PrivHP({"c": (0, 9)}, k=4, width=8).update(frame)
+    assert ledger.spent.epsilon == 0

@@ -206,8 +206,12 @@ def test_odd_values_are_counted_without_a_word(
         f'x,{SECRET}"y\n'.encode(),
         f'x,"{SECRET}"y\n'.encode(),
         b"x," + SECRET.encode() * 300_000 + b"\n",
+        f'x,"{SECRET}\n{SECRET}"\n'.encode(),
     ],
-    ids=["too many values", "too few", "no unicode", "stray quote", "text after quote", "too long"],
+    ids=[
+        *("too many values", "too few", "no unicode", "stray quote", "text after quote"),
+        *("too long", "line break"),
+    ],
 )
 def test_a_malformed_line_of_a_csv_moves_the_tree_by_one_record_at_most(
     line: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -280,10 +284,11 @@ def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
 
 
 def test_a_frame_carries_nothing_but_the_release_and_its_receipt() -> None:
-    """Law: a pickled result, attributes included, holds no key that was not reported."""
+    """Law: a pickled result, attributes included, holds no key that was not reported; the digest is
+    of reported rows."""
     frame = visits([(SECRET, SECRET)] * 3)
     result = dp.hhh(frame, ["a", "b"], **BUDGET)
-    assert list(result.attrs) == ["dp"]
+    assert list(result.attrs) == ["dp", "dp_digest"]
     assert SECRET.encode() not in pickle.dumps(result)
 
 

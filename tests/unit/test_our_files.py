@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 import dpframe as dp
 from dpframe.frontends import generator_files
 from dpframe.frontends.cli import main
-from dpframe.frontends.cli_output import check_not_ledger
 from dpframe.release import receipt_of
 from tests.fuzzed_files import unsealed
 
@@ -142,5 +142,7 @@ def test_the_home_folder_is_the_same_at_every_door(
     made = {"budget.db", "out.parquet", "page.html", "results.duckdb", "results_parquet"}
     assert made <= {file.name for file in tmp_path.iterdir()}
     assert len(ledger.releases()) == 2
-    with pytest.raises(dp.ParameterError, match="is the ledger"):
-        check_not_ledger("~/budget.db", str(tmp_path / "budget.db"))
+    shutil.copy(tmp_path / "budget.db", tmp_path / "budget.html")
+    kept = [word.replace("budget.db", "budget.html") for word in command]
+    over = [*kept, "--report", str(tmp_path / "budget.html")]
+    assert main([*over, "--quiet"]) == 2

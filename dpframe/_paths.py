@@ -1,0 +1,190 @@
+"""Files that callers name: which one a path is, and a new file that takes the place of an old one.
+
+A path that exists is that file. Only where nothing has the name is ``~`` somebody's home, and
+``*``, ``?`` and ``[...]`` a pattern. Every door asks here, so that what is checked, read and told
+is one and the same file.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+
+
+def named(path: str | os.PathLike[str]) -> Path:
+    """The file of a path, there or still to be made."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
+    if "\0" in os.fspath(path):
+        raise ParameterError(f"path ({str(path)!r}) is no name of a file: it holds a zero byte.")
+    return Path(path) if os.path.lexists(path) else Path(os.path.expanduser(path))
+
+
+def local(path: object, name: str = "path") -> Path:
+    """The same for files of our own: sketches, streams, generators, pages.
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is neither text nor a ``pathlib.Path``: bytes, an open file.
+    ParameterError
+        If it is an address such as ``s3://...``: nothing here reads or writes over a network.
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise ParameterTypeError(
+            f"{name} must be the name of a file, as text or a pathlib.Path; "
+            f"got {type(path).__name__}."
+        )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text):
+        raise ParameterError(
+            f"{name} ({text!r}) is an address, and only files of this machine are read and "
+            "written: copy the file, and pass the name of the copy."
+        )
+    if "\0" in text or not text:
+        raise ParameterError(f"{name} ({text!r}) is no name of a file.")
+    return named(text)
+
+
+def content_of(path: Path, start: bytes, what: str) -> bytes:
+    """All of a file that starts with ``start``, or with as much of it as it has.
+
+    Raises SourceError if it cannot be read, or starts in another way: it is not ``what`` then.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(start))
+            content = head + file.read() if head == start else head
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    if not start.startswith(head) or not head:
+        raise SourceError(
+            f"{str(path)!r} is no {what} of dpframe: choose a file that save() wrote."
+        )
+    return content
+
+
+def matching(path: str | os.PathLike[str]) -> list[Path]:
+    """The file or folder of a path, otherwise the files that match it, in the order of their names.
+
+    Raises SourceError if there is none.
+    """
+    file = named(path)
+    if os.path.exists(file):
+        return [file]
+    pattern = str(file)
+    found = glob.glob(pattern, recursive=True, include_hidden=True)
+    files = sorted(filter(os.path.isfile, found))
+    if not files:
+        raise SourceError(f"{str(path)!r} does not exist: check the path.")
+    return [Path(name) for name in files]
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ...] = ("",)) -> None:
+    """Raise ParameterError for a file that could not be written; ``name`` is the argument's.
+
+    Makes a file beside it and removes it again: rights alone do not tell.
+    """
+    file = named(path)
+    shown = f"{name} ({str(path)!r})"
+    if not file.name.lower().endswith(endings):
+        raise ParameterError(f"{shown} must end in {' or '.join(endings)}.")
+    file = Path(os.path.realpath(file))
+    if not os.path.isdir(file.parent):
+        raise ParameterError(f"{shown} is in a folder that does not exist.")
+    if os.path.isdir(file):
+        raise ParameterError(f"{shown} is a folder: name a file in it.")
+    try:
+        if _there(file) and not os.access(file, os.W_OK):
+            raise PermissionError(errno.EACCES, "it may not be written")
+        if _takes_place(file):
+            handle, beside = _new(file, private=True)
+            os.close(handle)
+            os.unlink(beside)
+    except OSError as error:
+        raise ParameterError(
+            f"{shown} cannot be written ({error.strerror}): check the rights on its folder, or "
+            "name another."
+        ) from error
+
+
+@contextmanager
+def replacing(
+    path: str | os.PathLike[str], what: str, *, private: bool = False
+) -> Iterator[IO[bytes]]:
+    """A new file beside the old one, which it replaces when the block has ended without an error.
+
+    Whoever opens the path sees the old file or the whole new one, also after a power failure. A
+    link stays a link. Only the owner may read the new file if it is ``private``; otherwise whoever
+    could read the old one.
+
+    Raises SourceError if the file cannot be written; ``what`` was to be in it.
+    """
+    file = Path(os.path.realpath(named(path)))
+    try:
+        if not _takes_place(file):  # a device or a pipe
+            with file.open("wb") as stream:
+                yield stream
+            return
+        handle, beside = _new(file, private=private)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, file)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+        _keep_name(file.parent)
+    except OSError as error:
+        raise SourceError(
+            f"{what} was not written to {str(path)!r}: {error.strerror or error}."
+        ) from error
+
+
+def _there(file: Path) -> bool:
+    """Whether a file has the name; OSError where none can have it."""
+    try:
+        os.lstat(file)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _takes_place(file: Path) -> bool:
+    """Whether a new file may take its place, as it may not that of a device or a pipe."""
+    return not _there(file) or file.is_file()
+
+
+def _new(file: Path, *, private: bool) -> tuple[int, Path]:
+    """An empty file in the same folder, under a name that no pattern for data matches."""
+    beside = file.with_name(f".dpframe-{uuid.uuid4().hex}.new")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    if not private and _there(file):
+        shutil.copymode(file, beside)
+    return handle, beside
+
+
+def _keep_name(folder: Path) -> None:
+    """Have the folder on disk too, where the system lets us."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

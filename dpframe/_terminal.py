@@ -1,0 +1,20 @@
+"""Text for a terminal, which shall show it and not obey it."""
+
+from __future__ import annotations
+
+import re
+
+OBEYED = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # control characters: escape sequences begin with one
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text around it
+    "\u2028\u2029\ud800-\udfff]"  # ends of lines, and halves of characters
+)
+
+
+def visible(text: str) -> str:
+    r"""The text with what a terminal would obey written out.
+
+    >>> print(visible("\x1b[31mred"))
+    \x1b[31mred
+    """
+    return OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)

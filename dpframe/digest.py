@@ -1,0 +1,178 @@
+"""Whether a frame still is what was released: a digest of released numbers, beside the receipt.
+
+pandas keeps ``attrs`` where they no longer fit, for instance after ``assign`` or ``concat``. The
+digest knows every row of the release, so that rows that were left out or put in another order are
+told from numbers that were changed. It is a function of released values alone, and the same
+whatever types hold them. It finds mistakes; whoever wants to can make another.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECEIPT, DIGEST = "dp", "dp_digest"
+"""Keys of ``attrs``."""
+
+Codes: TypeAlias = NDArray[np.uint64]
+
+MISSING, FRACTION = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
+"""Code of a missing value, and what tells other numbers from whole ones: any two of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a frame stands to the release whose receipt it carries. Public."""
+
+    rows: int
+    of: int
+    more: tuple[str, ...] = ()
+    changed: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What has to be said with the receipt; nothing if the frame is the release."""
+        if self.changed:
+            return f"this frame is not the release that the receipt is of: {self.changed}"
+        said = []
+        if self.rows < self.of:
+            said.append(f"an extract of the release: {self.rows:,} of {self.of:,} rows")
+        if self.more:
+            said.append(f"not part of the release: {_listed(self.more)}")
+        return "; ".join(said)
+
+
+def seal(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True) -> pd.DataFrame:
+    """The same frame, with a receipt and a digest in its attrs.
+
+    Without ``rows``, for synthetic ones, the digest is of all of them together: fewer of them are
+    then no extract.
+    """
+    columns = [str(name) for name in frame.columns]
+    codes = _codes(frame, columns)
+    digest: dict[str, Any] = {"columns": columns, "count": len(frame)}
+    if rows:
+        known = np.sort(_short(codes)).tobytes()
+        digest["rows"] = base64.b64encode(known).decode("ascii")
+    else:
+        digest["sum"] = _sum(codes)
+    frame.attrs.update({RECEIPT: dict(facts), DIGEST: digest})
+    return frame
+
+
+def standing(frame: pd.DataFrame) -> Standing | None:
+    """How a frame stands to what was released; None where its attrs do not say what that was."""
+    digest = frame.attrs.get(DIGEST)
+    if not isinstance(digest, Mapping) or not {"columns", "count"} <= digest.keys():
+        return None
+    columns, of = list(digest["columns"]), int(digest["count"])
+    names = list(frame.columns)
+    unclear = tuple(name for name in columns if names.count(name) != 1)
+    if unclear:
+        return Standing(len(frame), of, changed=f"it has no {_listed(unclear)}")
+    more = tuple(str(name) for name in names if name not in columns)
+    codes = _codes(frame, columns)
+    if "rows" not in digest:
+        same = len(frame) == of and _sum(codes) == digest["sum"]
+        return Standing(len(frame), of, more, "" if same else "rows were changed or left out")
+    known = np.frombuffer(base64.b64decode(digest["rows"]), "<u4")
+    found, times = np.unique(_short(codes), return_counts=True)
+    there = np.searchsorted(known, found, "right") - np.searchsorted(known, found, "left")
+    if (times > there).any():
+        some = "rows hold other values, or are there twice"
+        return Standing(len(frame), of, more, some)
+    return Standing(len(frame), of, more)
+
+
+def released_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without columns that are not of the release."""
+    digest = frame.attrs.get(DIGEST)
+    return frame if digest is None else frame[list(digest["columns"])]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+
+
+# -- rows as numbers -----------------------------------------------------------------------------
+
+
+def _short(codes: Codes) -> NDArray[np.uint32]:
+    return (codes & np.uint64(0xFFFFFFFF)).astype("<u4")
+
+
+def _sum(codes: Codes) -> str:
+    return f"{int(codes.sum(dtype=np.uint64)):016x}"
+
+
+def _codes(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
+    """A number for every row, the same for the same values."""
+    out = np.zeros(len(frame), dtype=np.uint64)
+    for name in columns:
+        out = _mixed(out * np.uint64(3) + _mixed(_values(_array(frame[name]))))
+    return out
+
+
+def _mixed(bits: Codes) -> Codes:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _array(column: Any) -> pa.Array:
+    try:
+        array = pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        array = pa.array([None if value is None else str(value) for value in column], pa.string())
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _values(array: pa.Array) -> Codes:
+    """A number for every value: whole numbers are equal in every type, missing ones too."""
+    kind, missing = array.type, array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        array = array.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+        array = array.cast(pa.int64())
+    elif pa.types.is_decimal(kind) or kind == pa.float16():
+        array = array.cast(pa.float64())
+    if pa.types.is_integer(array.type) or pa.types.is_boolean(array.type):
+        numbers = array.cast(pa.int64(), safe=False).fill_null(0).to_numpy(zero_copy_only=False)
+        codes = numbers.astype(np.int64).view(np.uint64)
+    elif pa.types.is_floating(array.type):
+        reals = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+        reals = np.where(missing, 0.0, reals)
+        whole = (np.abs(reals) < 2.0**63) & (reals == np.floor(reals))
+        numbers = np.where(whole, reals, 0.0).astype(np.int64).view(np.uint64)
+        codes = np.where(whole, numbers, reals.view(np.uint64) ^ FRACTION)
+    else:
+        codes = _texts(array)
+    return np.where(missing, MISSING, codes)
+
+
+def _texts(array: pa.Array) -> Codes:
+    if not pa.types.is_large_binary(array.type):
+        try:
+            array = array.cast(pa.large_string()).cast(pa.large_binary())
+        except pa.ArrowException:
+            array = pa.array([str(value).encode() for value in array.to_pylist()])
+    coded = array.fill_null(b"").dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    known = np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+    where: NDArray[np.int64] = coded.indices.to_numpy(zero_copy_only=False)
+    return known[where]

@@ -1,0 +1,102 @@
+"""What the README and the docs say can be typed, in their order.
+
+A block that cannot be run here has ``<!-- not run: reason -->`` on the line above it.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpframe.frontends.cli import main
+from tests import examples
+
+HERE = Path(__file__).resolve().parents[2]
+PAGES = [HERE / "README.md", *sorted((HERE / "docs").rglob("*.md"))]
+NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Something between fences."""
+
+    language: str
+    text: str
+    line: int
+    runs: bool
+
+
+def blocks(text: str) -> Iterator[Block]:
+    lines = text.splitlines()
+    start = None
+    for i, line in enumerate(lines):
+        if not line.startswith("```"):
+            continue
+        if start is None:
+            start = i
+        else:
+            body = "\n".join(lines[start + 1 : i]) + "\n"
+            marked = start > 0 and NOT_RUN.fullmatch(lines[start - 1])
+            yield Block(lines[start][3:].strip(), body, start + 1, not marked)
+            start = None
+    assert start is None, "a fence is open"
+
+
+def run(block: Block, names: dict[str, Any], page: str) -> None:
+    """Run a block with the names of those before it."""
+    where = f"{page}, line {block.line}"
+    if block.language == "python" and ">>>" in block.text:
+        test = doctest.DocTestParser().get_doctest(block.text, names, where, page, block.line)
+        said: list[str] = []
+        doctest.DocTestRunner(verbose=False).run(test, out=said.append, clear_globs=False)
+        assert not said, "".join(said)
+        names.update(test.globs)
+    elif block.language == "python":
+        exec(compile(block.text, where, "exec"), names)
+    elif block.language == "sql":
+        names["con"].execute(block.text)
+    elif block.language == "sh":
+        for line in block.text.splitlines():
+            program, *arguments = shlex.split(line, comments=True) or [""]
+            if program:
+                assert program == "dpframe", f"{where}: only our own command is run"
+                assert main(arguments) == 0, where
+    else:
+        assert block.language == "", f"{where}: {block.language} is not run, so mark it"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HERE).as_posix())
+def test_every_block_runs_after_those_before_it(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder with the files of ``tests/examples.py``, and with nothing else at hand."""
+    found = [block for block in blocks(page.read_text("utf-8")) if block.runs]
+    if not any(block.language for block in found):
+        return
+    monkeypatch.chdir(tmp_path)
+    if page.name == "README.md":
+        examples.make(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in found:
+        run(block, names, page.name)
+    if isinstance(con := names.get("con"), duckdb.DuckDBPyConnection):
+        con.close()
+
+
+def test_a_block_that_fails_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: in each language, and only where it is not marked."""
+    monkeypatch.chdir(tmp_path)
+    page = "```python\n1 / 0\n```\n```python\n>>> 1\n2\n```\n```sql\nFROM no\n```\n```sh\nls\n```\n"
+    for block in blocks(page):
+        with pytest.raises((ZeroDivisionError, AssertionError, duckdb.Error)):
+            run(block, {"con": duckdb.connect()}, "page")
+    marked = [b.runs for b in blocks("<!-- not run: why -->\n```sh\nls\n```\n<!-- x -->\n```\n```")]
+    assert marked == [False, True]
