@@ -33,8 +33,9 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe import release as release_module
 from dpframe.ledger import Ledger, current_ledger
-from dpframe.ledger.entries import write_charge
+from dpframe.ledger.entries import append, entry_of, newest
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
+from dpframe.ledger.totals import totals
 from dpframe.noise import NoiseTable
 from dpframe.release import Release, release
 
@@ -134,7 +135,8 @@ def test_a_charge_that_is_not_committed_is_rejected(
 
     def early() -> None:
         with ledger._writing() as db:
-            write_charge(db, charge(), (10, 10))
+            before = newest(db, totals(db))
+            append(db, before, entry_of(charge(), (), (10, 10)))
             PLAN.run(TREE)
 
     assert set(charged_at_draws(early)) == {0}
@@ -379,9 +381,9 @@ TAMPERING = {
     "a cheaper charge": "UPDATE charges SET epsilon = 1",
     "another receipt": "UPDATE charges SET receipt = '{}'",
     "replacing a charge": "REPLACE INTO charges SELECT number, 'x', time, name, source, 1, 1, "
-    "profile, receipt, 1, 1, seal FROM charges WHERE number = 1",
+    "profile, receipt, 1, 1, seal, NULL, NULL, '{}' FROM charges WHERE number = 1",
     "replacing by id": "REPLACE INTO charges SELECT 99, release_id, time, name, source, 1, 1, "
-    "profile, receipt, 1, 1, seal FROM charges WHERE number = 1",
+    "profile, receipt, 1, 1, seal, NULL, NULL, '{}' FROM charges WHERE number = 1",
     "taking back": "UPDATE budget SET spent_epsilon = 0, spent_delta = 0",
     "a larger total": f"UPDATE budget SET epsilon = {90 * EPS}",
     "a larger delta": "UPDATE budget SET delta = delta * 2",
@@ -409,7 +411,8 @@ NOTICED = {
     "another profile": "UPDATE charges SET profile = '[[0.0, 0.0]]'",
     "another name": "UPDATE charges SET name = 'weekly'",
     "a charge that was not paid": "INSERT INTO charges SELECT 99, 'x', time, name, source, "
-    "epsilon, delta, profile, receipt, spent_epsilon, spent_delta, seal FROM charges LIMIT 1",
+    "epsilon, delta, profile, receipt, spent_epsilon, spent_delta, seal, releases, under, open "
+    "FROM charges LIMIT 1",
     "another order": "UPDATE charges SET number = 7 WHERE number = 1",
 }
 
