@@ -73,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--epsilon", type=float, help="total, to make a new one")
     ledger.add_argument("--delta", type=float, help="total, to make a new one")
     ledger.add_argument("--accountant", choices=("sum", "pld"), help="how releases compose")
+    ledger.add_argument(
+        "--limit", type=int, default=100, help="show the newest releases only; default: %(default)s"
+    )
+    ledger.add_argument("--verify", action="store_true", help="read and check the whole file")
     ledger.set_defaults(run=_ledger)
 
     publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
@@ -137,11 +141,21 @@ def _ledger(options: argparse.Namespace) -> int:
         delta=options.delta,
         accountant=options.accountant,
     )
-    print(book.summary().T.to_string(header=False))
-    releases = book.releases()
+    if options.verify:
+        book.verify()
+    summary = book.summary()
+    print(summary.T.to_string(header=False))
+    reserved = book.reservations()
+    if len(reserved):
+        print()
+        print(reserved.drop(columns=["reservation_id"]).to_string(index=False))
+    releases = book.releases(options.limit)
     if len(releases):
         print()
         print(releases.drop(columns=["receipt", "neighbours"]).to_string(index=False, na_rep=""))
+    earlier = int(summary["releases"].iloc[0]) - len(releases)
+    if earlier > 0:
+        print(f"\n{earlier} earlier: --limit shows more")
     return 0
 
 
