@@ -3,7 +3,7 @@
 A law and a number that are fixed beforehand compose by privacy loss distributions, whatever is
 asked in between and of whom (:mod:`dpframe.accounting.compose`). The whole of it is charged at
 once, as one release of that (epsilon, delta) would be; so the totals of a ledger are plain sums
-(docs/decisions/0019-reserved-beforehand.md).
+(docs/decisions/0011-what-a-ledger-adds-up.md).
 """
 
 from __future__ import annotations

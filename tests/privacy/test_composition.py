@@ -771,7 +771,7 @@ def test_a_ledger_that_forgets_a_release_is_rejected() -> None:
 def test_pld_holds_more_than_the_sum_where_it_is_reserved() -> None:
     """Law: a reservation costs less than the sum; without one "pld" is the sum, release by release.
 
-    The figures of docs/decisions/0019-reserved-beforehand.md: what (3, 1e-5) holds.
+    The figures of docs/decisions/0011-what-a-ledger-adds-up.md: what (3, 1e-5) holds.
     """
     plan = explained({"epsilon": 0.3, "delta": 1e-7, "mechanism": "gaussian"})
     standing = reserving(opened(1.5, 1e-5), plan.profile, 12, 5e-6)
