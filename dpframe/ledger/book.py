@@ -190,7 +190,7 @@ class Ledger(OpenedFile):
         >>> weekly = dp.explain(["origin"], epsilon=0.1, delta=1e-8)
         >>> year = ledger.reserve(weekly, releases=52, delta=5e-6)
         >>> year.left, round(year.epsilon, 1)  # the plain sum is 5.2
-        (52, 2.0)
+        (52, 2.1)
         """
         self._composes()
         law = planned(plan)
