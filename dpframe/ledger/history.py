@@ -94,7 +94,7 @@ def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list
     """The newest releases below a number; reservations are not among them."""
     now = totals(db)
     last = newest(db, now).number if before is None else before - 1
-    found = "" if store.is_old(db) else "AND releases IS NULL"
+    found = "" if store.is_old(db) else "AND +releases IS NULL"  # by number, not by the index
     row = db.execute(
         f"SELECT min(number) FROM (SELECT number FROM charges WHERE number <= ? {found} "
         "ORDER BY number DESC LIMIT ?)",

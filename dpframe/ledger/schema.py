@@ -37,6 +37,7 @@ CREATE TABLE charges (
     under TEXT,  -- the reservation that pays for this release
     open TEXT  -- JSON: releases that each reservation still pays for, after this charge
 ) STRICT;
+CREATE INDEX reserved ON charges (releases, under, epsilon);
 CREATE TABLE results (
     name TEXT PRIMARY KEY,
     release_id TEXT NOT NULL UNIQUE REFERENCES charges (release_id),
@@ -76,5 +77,6 @@ UPGRADE = """
 ALTER TABLE charges ADD COLUMN releases INTEGER CHECK (releases > 0);
 ALTER TABLE charges ADD COLUMN under TEXT;
 ALTER TABLE charges ADD COLUMN open TEXT;
+CREATE INDEX reserved ON charges (releases, under, epsilon);
 """
 """From format 1 to 2; what was there keeps its seals."""
