@@ -71,7 +71,7 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
 
     rows = _page(db, _whole("limit", limit), _whole("before", before))
     stored = {name for (name,) in db.execute("SELECT release_id FROM results")}
-    facts = [json.loads(row.receipt) for row in rows]
+    facts = [_facts(row.receipt) for row in rows]
     text = pd.Series([""]).dtype  # also where all is missing, or no row
 
     return pd.DataFrame(
@@ -81,13 +81,19 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
             "release": pd.Series([r.name for r in rows], dtype=text),
             "release_id": pd.Series([r.release_id for r in rows], dtype=text),
             "source": pd.Series([r.source for r in rows], dtype=text),
-            **{name: pd.Series([fact.get(name) for fact in facts], dtype=text) for name in FACTS},
+            **{name: pd.Series([f[i] for f in facts], dtype=text) for i, name in enumerate(FACTS)},
             "epsilon": pd.Series([amount(r.epsilon, EPSILON_UNIT) for r in rows], dtype="float64"),
             "delta": pd.Series([amount(r.delta, DELTA_UNIT) for r in rows], dtype="float64"),
             "stored": pd.Series([r.release_id in stored for r in rows], dtype="bool"),
             "receipt": pd.Series([r.receipt for r in rows], dtype=text),
         }
     )
+
+
+def _facts(receipt: str) -> tuple[str | None, ...]:
+    """What is shown of a receipt; the rest of it is not kept in memory."""
+    said = json.loads(receipt)
+    return tuple(said.get(name) for name in FACTS)
 
 
 def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list[Entry]:
