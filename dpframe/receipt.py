@@ -15,7 +15,7 @@ from dpframe._version import __version__
 from dpframe.advice import advice
 from dpframe.digest import Standing
 from dpframe.hierarchy import INVALID, Hierarchy
-from dpframe.ledger import Ledger, Spending
+from dpframe.ledger import Ledger, Paid
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.plan import Plan
 from dpframe.prefix_plan import PrefixPlan
@@ -109,18 +109,14 @@ class Receipt(Mapping[str, Any]):
             return self
         return Receipt({**self._facts, "frame": standing.sentence})
 
-    def paid(self, ledger: Ledger | None, left: Spending | None) -> Receipt:
+    def paid(self, ledger: Ledger, paid: Paid) -> Receipt:
         """With what the ledger holds after this release."""
-        if ledger is None or left is None:
-            return self
-        remains = f"({left.epsilon:.6g}, {left.delta:.6g})"
-        if ledger.accountant == "pld":
-            remains = f"epsilon {left.epsilon:.6g} (composed, for budgets fixed beforehand)"
+        left, used = paid.left, paid.reservation
         text = (
             f"of ({ledger.epsilon:g}, {ledger.delta:g}) in the ledger, "
-            f"{remains} was left after this release"
+            f"({left.epsilon:.6g}, {left.delta:.6g}) was left after this release"
         )
-        held = {
+        held: dict[str, Any] = {
             "id": ledger.ledger_id,
             "accountant": ledger.accountant,
             "epsilon": ledger.epsilon,
@@ -128,6 +124,18 @@ class Receipt(Mapping[str, Any]):
             "left_epsilon": left.epsilon,
             "left_delta": left.delta,
         }
+        if used is not None:
+            text += (
+                f"; paid for by a reservation of {used.releases} releases, of which {used.left} "
+                "are left"
+            )
+            held["reservation"] = {
+                "id": used.reservation_id,
+                "releases": used.releases,
+                "left": used.left,
+            }
+        elif paid.reserved:
+            text += "; charged on top of what is reserved, which is for another law"
         return Receipt({**self._facts, "budget": text, "ledger": held})
 
     def with_sketch_error(self, error: Sequence[int] | None) -> Receipt:

@@ -6,9 +6,10 @@ t = e^epsilon, is convex with D(0) = 1, and D(1/t) t + 1 - t on the other side o
 convex hull of points above D is still above D (a chord of D lies below the same chord of the
 points). From the hull "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022,
 Algorithm 1) builds a privacy loss distribution that dominates the release, and those compose, also
-when a release is chosen after looking at earlier ones with a budget fixed beforehand (Zhu, Dong,
-Wang 2022, Theorem 10). Budgets that are themselves chosen after looking are not covered: they can
-overspend ("Privacy Filters are Captured by Residues" 2026; tests/privacy/test_composition.py).
+when a question is asked after looking at earlier answers, if the profiles and their number are
+fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). Profiles that are themselves chosen after
+looking are not covered: they can overspend ("Privacy Filters are Captured by Residues" 2026;
+tests/privacy/test_composition.py). So a ledger composes only what was reserved.
 """
 
 from __future__ import annotations

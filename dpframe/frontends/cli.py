@@ -114,6 +114,10 @@ def _parser() -> argparse.ArgumentParser:
     ledger.add_argument("--epsilon", type=float, help="total, to make a new one")
     ledger.add_argument("--delta", type=float, help="total, to make a new one")
     ledger.add_argument("--accountant", choices=("sum", "pld"), help="how releases compose")
+    ledger.add_argument(
+        "--limit", type=int, default=100, help="show the newest releases only; default: %(default)s"
+    )
+    ledger.add_argument("--verify", action="store_true", help="read and check the whole file")
     ledger.set_defaults(run=_ledger)
 
     publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
@@ -181,11 +185,20 @@ def _ledger(options: argparse.Namespace) -> int:
         delta=options.delta,
         accountant=options.accountant,
     )
-    say(book.summary().T.to_string(header=False))
-    releases = book.releases()
+    if options.verify:
+        book.verify()
+    summary = book.summary()
+    say(summary.T.to_string(header=False))
+    reserved = book.reservations()
+    if len(reserved):
+        say(f"\n{reserved.drop(columns=['reservation_id']).to_string(index=False)}")
+    releases = book.releases(options.limit)
     if len(releases):
         shown = releases.drop(columns=["receipt", "neighbours"])
         say(f"\n{shown.to_string(index=False, na_rep='')}")
+    earlier = int(summary["releases"].iloc[0]) - len(releases)
+    if earlier > 0:
+        say(f"\n{earlier} earlier: --limit shows more")
     return 0
 
 

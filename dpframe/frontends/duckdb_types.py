@@ -26,7 +26,7 @@ ROWS = (
 BUDGET = (
     "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
     "spent_epsilon DOUBLE, spent_delta DOUBLE, left_epsilon DOUBLE, left_delta DOUBLE, "
-    "plain_epsilon DOUBLE, saved_epsilon DOUBLE, releases BIGINT)[]"
+    "plain_epsilon DOUBLE, saved_epsilon DOUBLE, releases BIGINT, reserved BIGINT)[]"
 )
 RELEASES = (
     "STRUCT(number BIGINT, time VARCHAR, release VARCHAR, release_id VARCHAR, source VARCHAR, "

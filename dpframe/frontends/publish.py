@@ -22,7 +22,7 @@ from dpframe.frontends.publish_tables import (
     script,
 )
 from dpframe.ledger import Ledger, history, store
-from dpframe.ledger.book import BUSY
+from dpframe.ledger.opened import BUSY
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -70,7 +70,7 @@ RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 
 BUDGET_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("ledger_id", _TEXT, "Random id of the ledger"),
-    ("accountant", _TEXT, "How releases compose: sum, or pld (privacy loss distributions)"),
+    ("accountant", _TEXT, "How releases compose: sum, or pld, where they can be reserved"),
     ("epsilon", _REAL, "Total epsilon of the ledger"),
     ("delta", _REAL, "Total delta of the ledger"),
     ("spent_epsilon", _REAL, "Epsilon spent by all releases together"),
@@ -78,8 +78,9 @@ BUDGET_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("left_epsilon", _REAL, "Epsilon left"),
     ("left_delta", _REAL, "Delta left"),
     ("plain_epsilon", _REAL, "Plain sum of the epsilons of all releases"),
-    ("saved_epsilon", _REAL, "What the accountant saves against the plain sum"),
+    ("saved_epsilon", _REAL, "What reservations save against the plain sum"),
     ("releases", _WHOLE, "Releases charged, with and without a name, published or not"),
+    ("reserved", _WHOLE, "Releases that are paid for and not drawn yet"),
 )
 
 

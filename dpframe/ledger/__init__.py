@@ -3,6 +3,18 @@
 from dpframe.ledger.book import Ledger
 from dpframe.ledger.current import as_ledger, current_ledger, use_ledger
 from dpframe.ledger.entries import Charge, Stored
+from dpframe.ledger.reservations import Reservation
+from dpframe.ledger.standing import Paid
 from dpframe.ledger.totals import Spending
 
-__all__ = ["Charge", "Ledger", "Spending", "Stored", "as_ledger", "current_ledger", "use_ledger"]
+__all__ = [
+    "Charge",
+    "Ledger",
+    "Paid",
+    "Reservation",
+    "Spending",
+    "Stored",
+    "as_ledger",
+    "current_ledger",
+    "use_ledger",
+]

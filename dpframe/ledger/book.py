@@ -4,61 +4,34 @@ from __future__ import annotations
 
 import difflib
 import os
-import sqlite3
 import uuid
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from numbers import Real
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe._paths import named
-from dpframe.errors import (
-    BudgetError,
-    LedgerError,
-    ParameterError,
-    ParameterTypeError,
-    ReleaseNameError,
-)
-from dpframe.ledger import store
+from dpframe.accounting.compose import Profile
+from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
+from dpframe.ledger import opened, store
 from dpframe.ledger.entries import (
     Charge,
     Stored,
     check_history,
+    newest,
     read_result,
-    write_charge,
     write_result,
 )
-from dpframe.ledger.history import releases, summary
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_down
-from dpframe.ledger.totals import Accountant, Spending, standing, totals
+from dpframe.ledger.history import releases, reserved_frame, summary
+from dpframe.ledger.opened import OpenedFile
+from dpframe.ledger.reservations import Reservation, planned, price
+from dpframe.ledger.standing import Paid, charged, reserved, standing
+from dpframe.ledger.totals import Accountant, Spending, Totals, spending, total_units, totals
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BUSY = 30.0
-"""Seconds to wait for another process that is writing."""
-
 DRAWING = 24 * 3600.0
 """Seconds to wait for another process that is drawing a release of the same ledger by name."""
-
-
-def _totals(epsilon: object, delta: object) -> tuple[int, int]:
-    """Totals in units, checked."""
-    for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
-        if value is None:
-            raise BudgetError(f"a ledger needs both totals: pass {name}= too.")
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise ParameterTypeError(f"{name} must be a number; got {value!r}.")
-        if not 0 < value < high:  # type: ignore[operator]  # also refuses NaN
-            raise BudgetError(
-                f"{name} ({value!r}), a total, must be above 0 and below {high:g}: for example "
-                "epsilon=3.0, delta=1e-5."
-            )
-    units = units_down(float(epsilon), EPSILON_UNIT), units_down(float(delta), DELTA_UNIT)  # type: ignore[arg-type]
-    if not all(units):
-        raise BudgetError(f"epsilon ({epsilon!r}) or delta ({delta!r}) is too small to be a total.")
-    return units
 
 
 def _differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
@@ -70,7 +43,7 @@ def _differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
     )
 
 
-class Ledger:
+class Ledger(OpenedFile):
     """A privacy budget in a file, shared by every process that opens it.
 
     Parameters
@@ -81,9 +54,9 @@ class Ledger:
         Totals: epsilon > 0, 0 < delta < 1. For an existing ledger they may be left out, and must
         be the ones that it was made with.
     accountant
-        "sum" (default): epsilons and deltas of releases add up. "pld": releases compose by
-        privacy loss distributions made from their exact curves; epsilon spent is what holds at
-        the total delta, and never more than the sum. Fixed when the ledger is made.
+        "sum" (default): epsilons and deltas of releases add up. "pld": so they do, but releases
+        can be reserved beforehand (:meth:`reserve`), and those of one reservation compose by
+        privacy loss distributions made from their exact curves. Fixed when the ledger is made.
 
     Raises
     ------
@@ -93,11 +66,10 @@ class Ledger:
     Privacy
     -------
     All releases charged to one ledger together are (epsilon, delta)-differentially private for
-    what every one of them protects: records, or users where all name the same user column. With
-    "pld" the budgets and mechanisms of releases must be fixed without looking at earlier results
-    of the ledger (the questions need not be); with "sum" even they may adapt. A charge is on disk
-    before noise is drawn, and is never given back. Charges made without the ledger are not known to
-    it. What the file holds is public: parameters and released numbers.
+    what every one of them protects: records, or users where all name the same user column. Every
+    question, budget and reservation may be chosen after looking at earlier results. A charge is on
+    disk before noise is drawn, and is never given back. Charges made without the ledger are not
+    known to it. What the file holds is public: parameters and released numbers.
 
     Examples
     --------
@@ -126,82 +98,123 @@ class Ledger:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
-        asked = None if epsilon is None and delta is None else _totals(epsilon, delta)
+        asked = None if epsilon is None and delta is None else total_units(epsilon, delta)
         if asked is not None and store.is_unmade(self._path):
-            store.create(self._path, BUSY, (uuid.uuid4().hex, accountant or "sum", *asked))
-        with store.reading(self._path, BUSY) as db:
+            store.create(self._path, opened.BUSY, (uuid.uuid4().hex, accountant or "sum", *asked))
+        with store.reading(self._path, opened.BUSY) as db:
             check_history(db)
-            made = totals(db)
-        self._id = made.ledger_id
-        self._totals = made.epsilon, made.delta
-        self._accountant = made.accountant
-        if (asked is not None and asked != self._totals) or (
-            accountant not in (None, self._accountant)
+            self._made: Totals = totals(db)
+            self._last = newest(db, self._made).number
+            old = store.is_old(db)
+        made = self._made
+        if (asked is not None and asked != (made.epsilon, made.delta)) or (
+            accountant not in (None, made.accountant)
         ):
             raise LedgerError(
                 f"ledger {str(path)!r} was made with epsilon={self.epsilon:g}, "
-                f"delta={self.delta:g}, accountant={self._accountant!r}: leave the totals out, or "
+                f"delta={self.delta:g}, accountant={self.accountant!r}: leave the totals out, or "
                 "make a new ledger elsewhere."
             )
+        if old:
+            with suppress(LedgerError), self._writing():
+                pass  # writing upgrades; what may only be read is read as it is
 
     def __repr__(self) -> str:
         return (
             f"Ledger({str(self._path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"accountant={self._accountant!r})"
+            f"accountant={self.accountant!r})"
         )
 
     @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
-
-    @property
-    def ledger_id(self) -> str:
-        """A random name that the file was given when it was made."""
-        return self._id
-
-    @property
-    def epsilon(self) -> float:
-        """Total epsilon."""
-        return amount(self._totals[0], EPSILON_UNIT)
-
-    @property
-    def delta(self) -> float:
-        """Total delta."""
-        return amount(self._totals[1], DELTA_UNIT)
-
-    @property
-    def accountant(self) -> Accountant:
-        """How releases compose."""
-        return self._accountant
-
-    @property
     def spent(self) -> Spending:
-        """What all charges cost together. With "pld", epsilon at the total delta."""
+        """What all charges cost together."""
         with self._reading() as db:
             return totals(db).spent
 
     @property
     def left(self) -> Spending:
-        """What remains; with "pld" a later release can cost less than its epsilon."""
+        """What remains, reservations paid for."""
         with self._reading() as db:
             return totals(db).left
 
-    def charge(self, charge: Charge) -> Spending:
-        """Spend; returns what is left, once it is on disk.
+    def charge(self, charge: Charge) -> Paid:
+        """Spend, or use a reservation; returns what is left, once it is on disk.
 
         Raises OverBudgetError, and charges nothing, if the totals do not allow it.
         """
+        profile = self._law(charge)  # not while others wait
         with self._writing() as db:
-            after = standing(db).after(charge.epsilon, charge.delta, charge.profile)
-            write_charge(db, charge, after)
-            return totals(db).left
+            return charged(db, charge, profile)
 
     def check(self, charge: Charge) -> None:
         """Raise OverBudgetError if ``charge`` could not be made now; spends nothing."""
+        profile = self._law(charge)
         with self._reading() as db:
             now = standing(db)
-        now.after(charge.epsilon, charge.delta, charge.profile)
+        now.with_charge(charge, profile)
+
+    def _law(self, charge: Charge) -> Profile:
+        return charge.profile() if self.accountant == "pld" else ()
+
+    # -- releases that are paid for beforehand -------------------------------------------------
+
+    def reserve(self, plan: object, *, releases: int, delta: float) -> Reservation:
+        """Pay now for several later releases of one law; together they cost less than their sum.
+
+        Every later release with the law of ``plan`` uses one of them, whatever it asks and
+        wherever it is called, and costs nothing more. One with another law, and one after the last,
+        is charged on top. What is not used is not given back.
+
+        Parameters
+        ----------
+        plan
+            What ``dp.explain``, ``explain_tree_counts``, ``explain_prefix_tree`` or
+            ``explain_synthesize`` returns for one of the releases. Everything that shapes noise or
+            cost belongs to its law: budget, mechanism, unit, height, threshold, ``release_share``,
+            ``remainder``, ``keys``, ``level_weights``, ``counters`` and their like.
+        releases
+            How many, at most 100,000.
+        delta
+            Delta of all of them together, at least the sum. Epsilon is what holds at that delta by
+            privacy loss distributions, or the plain sum where that is no more.
+
+        Raises
+        ------
+        OverBudgetError
+            The totals do not hold that much; nothing is charged. ``cost_of`` asks beforehand.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, dpframe as dp
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "budget.db")
+        >>> ledger = dp.Ledger(file, epsilon=3.0, delta=1e-5, accountant="pld")
+        >>> weekly = dp.explain(["origin"], epsilon=0.1, delta=1e-8)
+        >>> year = ledger.reserve(weekly, releases=52, delta=5e-6)
+        >>> year.left, round(year.epsilon, 1)  # the plain sum is 5.2
+        (52, 2.1)
+        """
+        self._composes()
+        law = planned(plan)
+        number, cost = price(law, releases, delta)
+        with self._writing() as db:
+            return reserved(db, law, number, cost)
+
+    def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:
+        """What :meth:`reserve` would charge for the same arguments; spends nothing."""
+        self._composes()
+        return spending(price(planned(plan), releases, delta)[1])
+
+    def reservations(self) -> pd.DataFrame:
+        """One row a reservation, oldest first: its cost and law, and how many releases are left."""
+        with self._reading() as db:
+            return reserved_frame(db)
+
+    def _composes(self) -> None:
+        if self.accountant != "pld":
+            raise ParameterError(
+                "this ledger was made with accountant='sum', where epsilons and deltas add up: "
+                "make one with accountant='pld' to reserve releases."
+            )
 
     # -- results under a name ------------------------------------------------------------------
 
@@ -255,31 +268,30 @@ class Ledger:
     def summary(self) -> pd.DataFrame:
         """One row: totals, spent, left, the plain sum of epsilons, and the number of releases.
 
-        ``saved_epsilon`` is what "pld" saves against the plain sum; 0 with "sum".
+        ``saved_epsilon`` is what reservations save against the plain sum; 0 with "sum".
+        ``reserved`` is the number of releases that are paid for and not drawn yet.
         """
         with self._reading() as db:
             return summary(db, str(self._path))
 
-    def releases(self) -> pd.DataFrame:
-        """One row a charge, oldest first: what was spent on what, and its receipt as JSON."""
+    def releases(self, limit: int | None = None, *, before: int | None = None) -> pd.DataFrame:
+        """One row a release, oldest first: what was spent on what, and its receipt as JSON.
+
+        Parameters
+        ----------
+        limit
+            Only the newest so many.
+        before
+            Only those with a smaller ``number``: the first one of a page gives the page before.
+        """
         with self._reading() as db:
-            return releases(db)
+            return releases(db, limit, before)
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with store.reading(self._path, BUSY) as db:
-            self._same(db)
-            yield db
+    def verify(self) -> None:
+        """Read the whole file and compare it with its seals; LedgerError if it is damaged.
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with store.writing(self._path, BUSY) as db:
-            self._same(db)
-            yield db
-
-    def _same(self, db: sqlite3.Connection) -> None:
-        if totals(db).ledger_id != self._id:
-            raise LedgerError(
-                f"ledger {str(self._path)!r} is not the file that was opened, another took its "
-                "place: find out why before releasing anything, then open it anew."
-            )
+        Opening does this for up to two thousand entries. Of longer histories it looks at the newest
+        thousand and at another thousand in turn; what is shown or charged is always checked.
+        """
+        with self._reading() as db:
+            check_history(db, whole=True)

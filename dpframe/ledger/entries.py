@@ -2,26 +2,33 @@
 
 Nothing written is ever changed or removed. A seal is a checksum: whoever may write the file can
 forge it, but a flipped bit, a truncated page or a row edited by hand does not go unnoticed.
+
+What is read is checked: every charge and every opening the totals against the last entry and its
+seal, every listing the entries that it lists. Opening a long ledger looks at its newest entries and
+at a part of the older ones, in turn; ``check_history(whole=True)`` at all of it.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from dpframe import digest
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError
-from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, seal, units_up
-from dpframe.ledger.totals import Totals, totals
+from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, is_old, seal, units_up
+from dpframe.ledger.totals import Totals, Units, totals
 
 if TYPE_CHECKING:
     import pandas as pd
+
+RECENT = 1000
+"""Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +43,12 @@ class Charge:
     source: str
     receipt: str
     name: str | None = None
+
+    @property
+    def neighbours(self) -> str | None:
+        """What the release protects, in the words of its receipt."""
+        said: str | None = json.loads(self.receipt).get("neighbours")
+        return said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,33 +73,121 @@ class Stored:
 CHARGE = (
     "release_id, time, name, source, epsilon, delta, profile, receipt, spent_epsilon, spent_delta"
 )
+RESERVING = "releases, under, open"
+"""Columns that the first format did not have."""
+
 RESULT = "name, release_id, request, receipt, frame"
 
 
-def write_charge(db: sqlite3.Connection, charge: Charge, after: tuple[int, int]) -> None:
-    """Append a charge; ``after`` is what the ledger has spent with it."""
-    now = totals(db)
-    last = db.execute(
-        "SELECT seal, spent_epsilon, spent_delta FROM charges ORDER BY number DESC LIMIT 1"
-    ).fetchone() or (_first_seal(now), 0, 0)
-    if last[1:] != (now.spent_epsilon, now.spent_delta):
+class Entry(NamedTuple):
+    """A row of the history: a release, or a reservation of several (``releases``)."""
+
+    number: int
+    release_id: str
+    time: str
+    name: str | None
+    source: str
+    epsilon: int
+    delta: int
+    profile: str
+    receipt: str
+    spent_epsilon: int  # of the whole ledger, with this entry
+    spent_delta: int
+    releases: int | None
+    under: str | None  # the reservation that paid for it
+    open: str | None  # releases left in every reservation, as JSON; None in the first format
+    seal: str
+
+    @property
+    def spent(self) -> Units:
+        return self.spent_epsilon, self.spent_delta
+
+    def sealed(self, before: str) -> str:
+        """The seal over this entry and those before it."""
+        return seal(before, *(self[1:11] if self.open is None else self[1:14]))
+
+    def follows(self, before: Entry, now: Totals) -> bool:
+        """Whether the seal fits and the sums add up."""
+        if self.sealed(before.seal) != self.seal:
+            return False
+        first_format = self.open is None
+        if first_format and now.accountant == "pld":
+            return True  # composed: not to be had from two entries
+        if before.open is None and now.accountant == "pld":
+            return self.spent == (self.epsilon, self.delta)  # all before, restated
+        cost = (0, 0) if self.under is not None else (self.epsilon, self.delta)
+        return self.spent == (before.spent_epsilon + cost[0], before.spent_delta + cost[1])
+
+
+def _origin(now: Totals) -> Entry:
+    """What the first entry follows."""
+    first = seal(now.ledger_id, now.accountant, now.epsilon, now.delta)
+    return Entry(0, "", "", None, "", 0, 0, "[]", "{}", 0, 0, None, None, "{}", first)
+
+
+def _columns(db: sqlite3.Connection) -> str:
+    new = "NULL, NULL, NULL" if is_old(db) else RESERVING
+    return f"number, {CHARGE}, {new}, seal"
+
+
+def entries(
+    db: sqlite3.Connection, now: Totals, first: int = 1, last: int = 2**63 - 1
+) -> Iterator[Entry]:
+    """Entries with these numbers, oldest first; LedgerError at one that is not as written."""
+    columns = _columns(db)
+    row = db.execute(
+        f"SELECT {columns} FROM charges WHERE number < ? ORDER BY number DESC LIMIT 1", (first,)
+    ).fetchone()
+    before = Entry(*row) if row else _origin(now)
+    for row in db.execute(
+        f"SELECT {columns} FROM charges WHERE number BETWEEN ? AND ? ORDER BY number",
+        (first, last),
+    ):
+        entry = Entry(*row)
+        if not entry.follows(before, now):
+            raise damaged("its history does not add up")
+        yield entry
+        before = entry
+
+
+def newest(db: sqlite3.Connection, now: Totals) -> Entry:
+    """The last entry, after which is spent what the totals say; LedgerError if not."""
+    (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
+    entry = _origin(now) if last is None else next(entries(db, now, last))
+    if entry.spent != now.spent_units:
         raise damaged("what it has spent is not what its history says")
-    row = (
-        charge.release_id,
-        charge.time,
-        charge.name,
-        charge.source,
-        units_up(charge.epsilon, EPSILON_UNIT),
-        units_up(charge.delta, DELTA_UNIT),
-        json.dumps(charge.profile() if now.accountant == "pld" else []),
-        charge.receipt,
-        *after,
-    )
+    return entry
+
+
+def append(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
+    """Write an entry after the last one; its number and seal are set here."""
+    row = entry[1:14]
     db.execute(
-        f"INSERT INTO charges ({CHARGE}, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, seal(last[0], *row)),
+        f"INSERT INTO charges ({CHARGE}, {RESERVING}, seal) VALUES ({', '.join('?' * 14)})",
+        (*row, entry.sealed(before.seal)),
     )
-    db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", after)
+    db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", entry.spent)
+
+
+def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
+    """A charge that the totals pay for, as it will be written."""
+    return Entry(
+        number=0,
+        release_id=charge.release_id,
+        time=charge.time,
+        name=charge.name,
+        source=charge.source,
+        epsilon=units_up(charge.epsilon, EPSILON_UNIT),
+        delta=units_up(charge.delta, DELTA_UNIT),
+        profile=json.dumps(profile),
+        receipt=charge.receipt,
+        spent_epsilon=spent[0],
+        spent_delta=spent[1],
+        releases=None,
+        under=None,
+        open="{}",
+        seal="",
+    )
 
 
 def write_result(db: sqlite3.Connection, stored: Stored) -> None:
@@ -130,24 +231,21 @@ def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:
     return {**request, **{name: None for name in unused if name in request}}
 
 
-def check_history(db: sqlite3.Connection) -> None:
+def check_history(db: sqlite3.Connection, *, whole: bool = False) -> None:
     """Raise LedgerError if the file is damaged, or its totals, history and sums disagree."""
-    fault = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    now = totals(db)
+    last = newest(db, now).number
+    parts = [(1, last)]
+    if not whole and last > 2 * RECENT:
+        old = RECENT * (last % (last // RECENT))  # another part of it after every charge
+        parts = [(old + 1, old + RECENT), (last - RECENT, last)]
+    table = "(1)" if len(parts) == 1 else "(budget)"
+    fault = db.execute(f"PRAGMA integrity_check{table}").fetchone()[0]
     if fault != "ok":
         raise damaged(fault)
-    now = totals(db)
-    last, spent, plain = _first_seal(now), (0, 0), (0, 0)
-    for *row, sealed in db.execute(f"SELECT {CHARGE}, seal FROM charges ORDER BY number"):
-        plain = plain[0] + row[4], plain[1] + row[5]
-        last, spent = seal(last, *row), (row[8], row[9])
-        if last != sealed or (now.accountant == "sum" and spent != plain):
-            raise damaged("its history does not add up")
-    if spent != (now.spent_epsilon, now.spent_delta):
-        raise damaged("what it has spent is not what its history says")
-
-
-def _first_seal(made: Totals) -> str:
-    return seal(made.ledger_id, made.accountant, made.epsilon, made.delta)
+    for part in parts:
+        for _ in entries(db, now, *part):
+            pass
 
 
 def damaged(how: str) -> LedgerError:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.ledger import store
+from dpframe.ledger.entries import Entry, entries, newest
+from dpframe.ledger.reservations import Reservation
+from dpframe.ledger.standing import reservations
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import totals
 
 if TYPE_CHECKING:
@@ -17,11 +23,16 @@ FACTS = ("mechanism", "hierarchy", "neighbours")
 
 
 def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
-    """One row: totals, spent, left, the plain sum, what the accountant saves, releases."""
+    """One row: totals, spent, left, the plain sum, what reservations save, releases."""
     import pandas as pd
 
-    now = totals(db)
-    plain, count = db.execute("SELECT coalesce(sum(epsilon), 0), count(*) FROM charges").fetchone()
+    now, made = totals(db), list(reservations(db))
+    drawn, alone = ("1", "1") if store.is_old(db) else ("releases IS NULL", "under IS NULL")
+    count, plain = db.execute(
+        f"SELECT count(*), coalesce(sum(CASE WHEN {alone} THEN epsilon END), 0) "
+        f"FROM charges WHERE {drawn}"
+    ).fetchone()
+    plain += sum(r.releases * units_up(r.release_epsilon, EPSILON_UNIT) for r in made)
     return pd.DataFrame(
         {
             "ledger": [path],
@@ -35,33 +46,76 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "plain_epsilon": [amount(plain, EPSILON_UNIT)],
             "saved_epsilon": [amount(plain - now.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
+            "reserved": [sum(r.left for r in made)],
         }
     )
 
 
-def releases(db: sqlite3.Connection) -> pd.DataFrame:
-    """One row a charge, oldest first; ``stored`` says that its name replays it."""
+def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
+    """One row a reservation, oldest first."""
     import pandas as pd
 
-    rows = db.execute(
-        "SELECT number, time, charges.name, charges.release_id, source, epsilon, delta, "
-        "charges.receipt, results.name IS NOT NULL FROM charges LEFT JOIN results "
-        "ON results.release_id = charges.release_id ORDER BY number"
-    ).fetchall()
-    facts = [json.loads(row[7]) for row in rows]
+    rows = [asdict(made) for made in reservations(db)]
+    kinds = {"str": pd.Series([""]).dtype, "int": "int64", "float": "float64"}
+    return pd.DataFrame(
+        {
+            field.name: pd.Series([row[field.name] for row in rows], dtype=kinds[str(field.type)])
+            for field in fields(Reservation)
+        }
+    )
+
+
+def releases(db: sqlite3.Connection, limit: object = None, before: object = None) -> pd.DataFrame:
+    """One row a release, oldest first; ``stored`` says that its name replays it."""
+    import pandas as pd
+
+    rows = _page(db, _whole("limit", limit), _whole("before", before))
+    stored = {name for (name,) in db.execute("SELECT release_id FROM results")}
+    facts = [_facts(row.receipt) for row in rows]
     text = pd.Series([""]).dtype  # also where all is missing, or no row
 
     return pd.DataFrame(
         {
-            "number": pd.Series([r[0] for r in rows], dtype="int64"),
-            "time": pd.Series([r[1] for r in rows], dtype=text),
-            "release": pd.Series([r[2] for r in rows], dtype=text),
-            "release_id": pd.Series([r[3] for r in rows], dtype=text),
-            "source": pd.Series([r[4] for r in rows], dtype=text),
-            **{name: pd.Series([fact.get(name) for fact in facts], dtype=text) for name in FACTS},
-            "epsilon": pd.Series([amount(r[5], EPSILON_UNIT) for r in rows], dtype="float64"),
-            "delta": pd.Series([amount(r[6], DELTA_UNIT) for r in rows], dtype="float64"),
-            "stored": pd.Series([bool(r[8]) for r in rows], dtype="bool"),
-            "receipt": pd.Series([r[7] for r in rows], dtype=text),
+            "number": pd.Series([r.number for r in rows], dtype="int64"),
+            "time": pd.Series([r.time for r in rows], dtype=text),
+            "release": pd.Series([r.name for r in rows], dtype=text),
+            "release_id": pd.Series([r.release_id for r in rows], dtype=text),
+            "source": pd.Series([r.source for r in rows], dtype=text),
+            **{name: pd.Series([f[i] for f in facts], dtype=text) for i, name in enumerate(FACTS)},
+            "epsilon": pd.Series([amount(r.epsilon, EPSILON_UNIT) for r in rows], dtype="float64"),
+            "delta": pd.Series([amount(r.delta, DELTA_UNIT) for r in rows], dtype="float64"),
+            "stored": pd.Series([r.release_id in stored for r in rows], dtype="bool"),
+            "receipt": pd.Series([r.receipt for r in rows], dtype=text),
         }
     )
+
+
+def _facts(receipt: str) -> tuple[str | None, ...]:
+    """What is shown of a receipt; the rest of it is not kept in memory."""
+    said = json.loads(receipt)
+    return tuple(said.get(name) for name in FACTS)
+
+
+def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list[Entry]:
+    """The newest releases below a number; reservations are not among them."""
+    now = totals(db)
+    last = newest(db, now).number if before is None else before - 1
+    found = "" if store.is_old(db) else "AND +releases IS NULL"  # by number, not by the index
+    row = db.execute(
+        f"SELECT min(number) FROM (SELECT number FROM charges WHERE number <= ? {found} "
+        "ORDER BY number DESC LIMIT ?)",
+        (last, -1 if limit is None else limit),
+    ).fetchone()
+    if row[0] is None:
+        return []
+    return [entry for entry in entries(db, now, row[0], last) if entry.releases is None]
+
+
+def _whole(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ParameterTypeError(f"{name} must be a whole number; got {value!r}.")
+    if not 0 <= value < 2**63:
+        raise ParameterError(f"{name} ({value!r}) must be 0 or more.")
+    return value

@@ -5,7 +5,7 @@ delta, so that sums are exact and ten charges of 0.1 are 1. The file is in rollb
 with full synchronisation: it is a single file at rest, and a commit is on disk before it returns.
 
 Triggers keep the history, the stored results and the totals as they were written, whoever writes
-SQL into the file; seals (``totals.check_history``) show what got past them, such as a flipped bit.
+SQL into the file; seals (``entries.check_history``) show what got past them, such as a flipped bit.
 """
 
 from __future__ import annotations
@@ -23,76 +23,13 @@ from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
 from dpframe.errors import LedgerError
+from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADE
 
 EPSILON_UNIT = Decimal("1e-12")
 DELTA_UNIT = Decimal("1e-18")
 
-APPLICATION_ID = 0x64706C67
-"""Marks the file as a ledger of dpframe ("dplg")."""
-
-FORMAT = 1
-
 OLDEST = (3, 37)
 """First version of SQLite with STRICT tables."""
-
-SCHEMA = """
-CREATE TABLE budget (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    ledger_id TEXT NOT NULL,
-    accountant TEXT NOT NULL CHECK (accountant IN ('sum', 'pld')),
-    epsilon INTEGER NOT NULL CHECK (epsilon > 0),
-    delta INTEGER NOT NULL CHECK (delta > 0),
-    spent_epsilon INTEGER NOT NULL DEFAULT 0 CHECK (spent_epsilon BETWEEN 0 AND epsilon),
-    spent_delta INTEGER NOT NULL DEFAULT 0 CHECK (spent_delta BETWEEN 0 AND delta)
-) STRICT;
-CREATE TABLE charges (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    release_id TEXT NOT NULL UNIQUE,
-    time TEXT NOT NULL,
-    name TEXT,
-    source TEXT NOT NULL,
-    epsilon INTEGER NOT NULL CHECK (epsilon > 0),
-    delta INTEGER NOT NULL CHECK (delta > 0),
-    profile TEXT NOT NULL,
-    receipt TEXT NOT NULL,
-    spent_epsilon INTEGER NOT NULL,  -- of the whole ledger, after this charge
-    spent_delta INTEGER NOT NULL,
-    seal TEXT NOT NULL
-) STRICT;
-CREATE TABLE results (
-    name TEXT PRIMARY KEY,
-    release_id TEXT NOT NULL UNIQUE REFERENCES charges (release_id),
-    request TEXT NOT NULL,
-    receipt TEXT NOT NULL,
-    frame BLOB NOT NULL,
-    seal TEXT NOT NULL
-) STRICT;
-CREATE TRIGGER charges_are_kept BEFORE DELETE ON charges
-BEGIN SELECT RAISE (ABORT, 'the history of a ledger is append-only'); END;
-CREATE TRIGGER charges_do_not_change BEFORE UPDATE ON charges
-BEGIN SELECT RAISE (ABORT, 'the history of a ledger is append-only'); END;
-CREATE TRIGGER charges_are_not_replaced BEFORE INSERT ON charges
-WHEN EXISTS (SELECT 1 FROM charges WHERE number = NEW.number OR release_id = NEW.release_id)
-BEGIN SELECT RAISE (ABORT, 'the history of a ledger is append-only'); END;
-CREATE TRIGGER results_are_kept BEFORE DELETE ON results
-BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
-CREATE TRIGGER results_do_not_change BEFORE UPDATE ON results
-BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
-CREATE TRIGGER results_are_not_replaced BEFORE INSERT ON results
-WHEN EXISTS (SELECT 1 FROM results WHERE name = NEW.name OR release_id = NEW.release_id)
-BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
-CREATE TRIGGER totals_do_not_change
-BEFORE UPDATE OF id, ledger_id, accountant, epsilon, delta ON budget
-BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
-CREATE TRIGGER spending_is_not_taken_back BEFORE UPDATE ON budget
-WHEN NEW.spent_epsilon < OLD.spent_epsilon
-BEGIN SELECT RAISE (ABORT, 'what a ledger has spent stays spent'); END;
-CREATE TRIGGER budget_is_kept BEFORE DELETE ON budget
-BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
-CREATE TRIGGER budget_is_not_replaced BEFORE INSERT ON budget
-WHEN EXISTS (SELECT 1 FROM budget)
-BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
-"""
 
 
 def units_up(value: float, unit: Decimal) -> int:
@@ -204,8 +141,25 @@ def _open(path: Path, timeout: float) -> sqlite3.Connection:
     return db
 
 
+def is_old(db: sqlite3.Connection) -> bool:
+    """Whether the file still has to be brought to the format that is written."""
+    return bool(_mark(db, "user_version") < FORMAT)
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Bring the tables to the format that is written, within the transaction of a write."""
+    for statement in _statements(UPGRADE):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _mark(db: sqlite3.Connection, name: str) -> int:
+    value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
 def _check_marks(db: sqlite3.Connection, path: Path) -> None:
-    if [db.execute(f"PRAGMA {name}").fetchone()[0] for name in MARKS] != [APPLICATION_ID, FORMAT]:
+    if _mark(db, "application_id") != APPLICATION_ID or _mark(db, "user_version") not in FORMATS:
         raise LedgerError(
             f"{str(path)!r} is no ledger of this version of dpframe: choose another path."
         )
@@ -229,8 +183,6 @@ def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
 
 LONGEST_PAUSE = 0.01
 """Seconds between two attempts at a lock."""
-
-MARKS = ("application_id", "user_version")
 
 
 def _durable(db: sqlite3.Connection, timeout: float) -> None:

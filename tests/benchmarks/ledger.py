@@ -1,4 +1,5 @@
-"""What a charge costs: one process alone, and 8 processes that charge one ledger 200 times each.
+"""What a charge costs: one process alone, 8 processes that charge one ledger 200 times each, and
+ledgers of up to 100,000 releases.
 
 Run with ``python -m tests.benchmarks.ledger [--folder F] [--processes 8] [--times 200]``. Every
 charge waits for the disk, so beside it stands what a bare SQLite transaction of the same size takes
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from dpframe.ledger import Ledger
-from tests.privacy.ledger_worker import EPSILON, TOTALS, charge, race
+from dpframe.ledger.entries import append, entry_of, newest
+from dpframe.ledger.totals import totals
+from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge, race
 
 
 def bare(path: Path, text: str) -> None:
@@ -66,6 +69,42 @@ def together(folder: Path, processes: int, times: int) -> None:
     print(f"total {again.spent.epsilon} of {number} x {EPSILON}: {'exact' if right else 'WRONG'}")
 
 
+def long(folder: Path, accountant: Any, releases: int) -> None:
+    """A ledger with a reservation and so many releases before: what each use of it takes."""
+    held = {"epsilon": 2000.0, "delta": 1e-2}
+    ledger = Ledger(folder / f"{accountant}-{releases}.db", **held, accountant=accountant)
+    if accountant == "pld":
+        ledger.reserve(LAW, releases=10, delta=1e-7)
+    with ledger._writing() as db:
+        last = newest(db, totals(db))
+        for _ in range(releases):
+            cost = entry_of(charge(), ((EPSILON, DELTA),), (0, 0))
+            before = last
+            last = cost._replace(
+                number=last.number + 1,
+                spent_epsilon=before.spent_epsilon + cost.epsilon,
+                spent_delta=before.spent_delta + cost.delta,
+                open=before.open,
+            )
+            last = last._replace(seal=last.sealed(before.seal))
+            append(db, before, last)
+    uses: dict[str, Any] = {
+        "charge": lambda: ledger.charge(charge()),
+        "left": lambda: ledger.left,
+        "open": lambda: Ledger(ledger.path),
+        "summary": ledger.summary,
+        "releases(100)": lambda: ledger.releases(100),
+        "releases()": ledger.releases,
+        "verify": ledger.verify,
+    }
+    took = []
+    for name, use in uses.items():
+        start = time.perf_counter()
+        use()
+        took.append(f"{name} {1e3 * (time.perf_counter() - start):.0f} ms")
+    print(f"{accountant}, {releases} releases: {', '.join(took)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="on the disk to measure; default: temporary")
@@ -76,6 +115,9 @@ def main() -> None:
         for accountant in ("sum", "pld"):
             alone(Path(folder), accountant, 200)
         together(Path(folder), options.processes, options.times)
+        for releases in (10, 1_000, 10_000, 100_000):
+            for accountant in ("sum", "pld"):
+                long(Path(folder), accountant, releases)
 
 
 if __name__ == "__main__":

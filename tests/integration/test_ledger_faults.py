@@ -28,7 +28,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, book
+from dpframe.ledger import Ledger, book, opened
 from dpframe.noise import NoiseTable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -319,7 +319,7 @@ def test_a_locked_ledger_is_not_charged(
 
     A reader is in the way of the commit only. What can be read without a lock still replays.
     """
-    monkeypatch.setattr(book, "BUSY", 0.3)
+    monkeypatch.setattr(opened, "BUSY", 0.3)
     before = spent.path.read_bytes()
     with held(spent.path, how):
         start = time.monotonic()
@@ -362,8 +362,8 @@ def test_a_name_that_another_process_is_drawing_is_waited_for(
 
 WAIT = """
 import sqlite3, sys, dpframe as dp
-from dpframe.ledger import book
-book.BUSY = 60.0
+from dpframe.ledger import opened
+opened.BUSY = 60.0
 print("waiting", flush=True)
 try:
     dp.Ledger(sys.argv[1]) if sys.argv[2] == "ours" else sqlite3.connect(

@@ -18,7 +18,7 @@ import pytest
 import dpframe as dp
 from dpframe.frontends import cli
 from dpframe.frontends.report import page
-from dpframe.ledger import book
+from dpframe.ledger import opened
 from dpframe.postprocess.flat import flat
 from dpframe.receipt import Receipt
 from dpframe.release import receipt_of
@@ -304,7 +304,7 @@ def test_a_locked_ledger_stops_every_door(
     world: World, ledger: dp.Ledger, monkeypatch: Any, capsys: Any
 ) -> None:
     """Law: who cannot charge in time draws nothing; later it works."""
-    monkeypatch.setattr(book, "BUSY", 0.3)
+    monkeypatch.setattr(opened, "BUSY", 0.3)
     dp.register(world.con, ledger=ledger)
     named = ", ".join(f'"{k}" := ${k}' for k in CENTRAL)
     statement = f"FROM dp_prefix_tree('typed', 'word', {named})"

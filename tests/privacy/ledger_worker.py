@@ -20,9 +20,9 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from dpframe.accounting.compose import loss_distribution
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.hierarchy import columns
@@ -42,6 +42,10 @@ PLAN = make_plan(
     remainder=True,
 )
 TREE = tree_of({"a": 10_000, "b": 20_000})
+LAW = SimpleNamespace(
+    budget=PLAN.budget, profile=((EPSILON, DELTA),), request=PLAN.request, unit=PLAN.unit
+)
+"""What ``charge`` charges, for a reservation."""
 
 
 def release(ledger: Ledger, name: str | None = None, seconds: float = 0.0) -> Release:
@@ -128,8 +132,6 @@ def race(path: str, processes: str, times: str) -> object:
     """Many processes charge one ledger; what happened to each attempt, and how long it took."""
     file, gate = Path(path), os.pipe()
     outputs = [file.with_name(f"said-{i}") for i in range(int(processes))]
-    if Ledger(file).accountant == "pld":
-        loss_distribution(((EPSILON, DELTA),))  # imported once, for all
 
     def work(out: Path) -> None:
         os.close(gate[1])

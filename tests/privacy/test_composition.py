@@ -9,11 +9,15 @@ was claimed: no sampling, no tolerance. Each comparison must reject planted mist
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,10 +31,14 @@ from dpframe.accounting.compose import Profile, composed_epsilon, group_profile,
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws, composed_delta
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.errors import OverBudgetError
+from dpframe.errors import BudgetError, OverBudgetError
 from dpframe.hierarchy import columns
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
-from dpframe.ledger.totals import Standing, Totals
+from dpframe.ledger import Charge
+from dpframe.ledger.entries import Entry, _origin
+from dpframe.ledger.reservations import Held, price
+from dpframe.ledger.standing import Standing
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
+from dpframe.ledger.totals import Totals
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
 from dpframe.plan import Plan
@@ -650,7 +658,8 @@ def test_releases_of_the_shipped_mechanism_are_covered_together(times: int, delt
         assert both(product(real), math.exp(cheap)) > delta
 
 
-def opened(epsilon: float, delta: float, accountant: str) -> Standing:
+def opened(epsilon: float, delta: float, accountant: str = "pld") -> Standing:
+    """A ledger that was just made."""
     now = Totals(
         ledger_id="x",
         accountant=accountant,  # type: ignore[arg-type]
@@ -659,22 +668,53 @@ def opened(epsilon: float, delta: float, accountant: str) -> Standing:
         spent_epsilon=0,
         spent_delta=0,
     )
-    return Standing(now, (0, 0), Counter())
+    return Standing(now, _origin(now), ())
+
+
+@dataclass(frozen=True)
+class Law:
+    """A plan of nothing but a law."""
+
+    profile: Profile
+    request: dict[str, Any] = field(default_factory=dict)
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+
+    @property
+    def budget(self) -> Any:
+        return SimpleNamespace(epsilon=self.profile[-1][0], delta=self.profile[-1][1])
 
 
 def charged(standing: Standing, profile: Profile) -> Standing:
     """A ledger's standing after one more release; OverBudgetError if it does not fit."""
-    import json
-    from dataclasses import replace
-
-    epsilon, delta = profile[-1]
-    after = standing.after(epsilon, delta, lambda: profile)
-    now = replace(standing.now, spent_epsilon=after[0], spent_delta=after[1])
-    plain = (
-        standing.plain[0] + units_up(epsilon, EPSILON_UNIT),
-        standing.plain[1] + units_up(delta, DELTA_UNIT),
+    cost = Charge(
+        release_id="x",
+        time="",
+        epsilon=profile[-1][0],
+        delta=profile[-1][1],
+        profile=lambda: profile,
+        source="",
+        receipt=json.dumps({"neighbours": PrivacyUnit().sentence}),
     )
-    return Standing(now, plain, standing.profiles + Counter([json.dumps(profile)]))
+    return after(standing, standing.with_charge(cost, profile)[0])
+
+
+def reserving(standing: Standing, profile: Profile, releases: int, delta: float) -> Standing:
+    """A ledger's standing after a reservation."""
+    law = Law(profile)
+    number, cost = price(law, releases, delta)
+    return after(standing, standing.with_reservation(law, number, cost))
+
+
+def after(standing: Standing, entry: Entry) -> Standing:
+    now = replace(standing.now, spent_epsilon=entry.spent_epsilon, spent_delta=entry.spent_delta)
+    left, known = json.loads(entry.open or "{}"), list(standing.held)
+    if entry.releases is not None:
+        profile = tuple((e, d) for e, d in json.loads(entry.profile))
+        neighbours = json.loads(entry.receipt)["neighbours"]
+        made = {"reservation_id": entry.release_id, "profile": profile, "neighbours": neighbours}
+        known.append(Held(releases=entry.releases, left=entry.releases, **made))
+    held = tuple(replace(h, left=left[h.reservation_id]) for h in known if h.reservation_id in left)
+    return Standing(now, entry, held)
 
 
 def with_delta(profile: Profile) -> Profile:
@@ -683,106 +723,248 @@ def with_delta(profile: Profile) -> Profile:
 
 
 @given(
-    st.lists(pairs(), min_size=1, max_size=4),
+    st.lists(pairs(), min_size=1, max_size=3),
     epsilon_lists,
     st.floats(0.2, 6.0),
     st.sampled_from([0.5, 0.2, 0.05, 1e-3]),
-    st.sampled_from(["sum", "pld"]),
+    st.sampled_from([0, 1, 2]),
 )
 @settings(max_examples=60, deadline=None)
 def test_what_a_ledger_let_through_keeps_its_totals(
-    releases: list[Pair], epsilons: list[float], total: float, delta: float, accountant: str
+    releases: list[Pair], epsilons: list[float], total: float, delta: float, reserve: int
 ) -> None:
     """Law: the exact product of all accepted releases is (total epsilon, total delta)-private.
 
-    And "pld" spends at most the plain sum wherever that fits.
+    The first of them is reserved several times, if that fits, and drawn as often. What is spent is
+    never more than the plain sum.
     """
-    standing, accepted = opened(total, delta, accountant), []
-    for pair in releases:
+    standing, accepted = opened(total, delta), []
+    law = with_delta(profile_of(releases[0], epsilons))
+    with suppress(OverBudgetError, BudgetError):
+        standing = reserving(standing, law, max(1, reserve), delta * 0.9)
+    for pair in [releases[0]] * reserve + releases:
         profile = with_delta(profile_of(pair, epsilons))
         try:
-            after = charged(standing, profile)
+            standing = charged(standing, profile)
         except OverBudgetError:
             continue
-        assert after.now.spent_epsilon >= standing.now.spent_epsilon
-        standing = after
         accepted.append(pair)
-        if standing.plain[1] <= standing.now.delta:
-            assert standing.now.spent_epsilon <= standing.plain[0]
     if accepted:
         assert both(product(accepted), math.exp(total)) <= Fraction(delta)
 
 
 def test_a_ledger_that_forgets_a_release_is_rejected() -> None:
-    """Planted bug: a ledger that does not add the last release lets too much through."""
+    """Planted bug: a reservation that pays for one release too many lets too much through."""
     profile = with_delta(profile_of(RESPONSE, GRID))
-    standing, accepted = opened(3.0, 0.05, "pld"), 0
-    while accepted < 40:
-        try:
-            charged(standing, profile)
-        except OverBudgetError:
-            break
+    releases = 5
+    standing = reserving(opened(9.0, 0.5), profile, releases, 0.05)
+    cost = float(standing.now.spent.epsilon)
+    assert both(product([RESPONSE] * releases), math.exp(cost)) <= Fraction(0.05)
+    assert both(product([RESPONSE] * (releases + 1)), math.exp(cost)) > Fraction(0.05)
+    for _ in range(releases):
         standing = charged(standing, profile)
-        accepted += 1
-    assert accepted >= 2
-    assert both(product([RESPONSE] * accepted), math.exp(3.0)) <= Fraction(0.05)
-    assert both(product([RESPONSE] * (accepted + 1)), math.exp(3.0)) > Fraction(0.05)
+    assert standing.now.spent.epsilon == cost
+    assert standing.held == ()
+    assert charged(standing, profile).now.spent.epsilon == pytest.approx(cost + profile[-1][0])
 
 
-def test_pld_holds_more_than_the_sum_and_never_less() -> None:
-    """Law: a ledger with "pld" accepts every release that one with "sum" accepts, and more."""
+def test_pld_holds_more_than_the_sum_where_it_is_reserved() -> None:
+    """Law: a reservation costs less than the sum; without one "pld" is the sum, release by release.
+
+    The figures of docs/decisions/0011-what-a-ledger-adds-up.md: what (3, 1e-5) holds.
+    """
     plan = explained({"epsilon": 0.3, "delta": 1e-7, "mechanism": "gaussian"})
-    counts = []
+    standing = reserving(opened(1.5, 1e-5), plan.profile, 12, 5e-6)
+    assert standing.now.spent.epsilon < 1.5
     for accountant in ("sum", "pld"):
         standing, number = opened(1.5, 1e-5, accountant), 0
-        while number < 12:
-            try:
-                standing = charged(standing, plan.profile)
-            except OverBudgetError:
-                break
-            number += 1
-        counts.append(number)
-    assert counts[0] == 5
-    assert counts[1] == 12
+        with suppress(OverBudgetError):
+            while True:
+                standing, number = charged(standing, plan.profile), number + 1
+        assert number == 5
+    small = Law(explained({"hierarchy": list("abcd"), "epsilon": 0.1, "delta": 1e-8}).profile)
+    costs = [price(small, n, 1e-5)[1][0] <= units_down(3.0, EPSILON_UNIT) for n in (112, 113)]
+    assert costs == [True, False]
 
 
-# -- what "pld" does not cover ---------------------------------------------------------------------
+def test_what_shapes_the_law_decides_whether_a_reservation_pays() -> None:
+    """Law: the same law, computed anew with other rounding, is paid for; any other is not."""
+    plans = {
+        "itself": explained({}),
+        "another column": explained({"hierarchy": ["x", "y"]}),
+        "a level more": explained({"hierarchy": ["a", "b", "c"]}),
+        "no remainder": explained({"remainder": False}),
+        "another share": explained({"release_share": 0.3}),
+        "another delta": explained({"delta": 1.01e-6}),
+        "users": explained({"user": "u", "contribution": "records", "max_contributions": 1}),
+        "counts": dp.explain_tree_counts(["a", "b"], epsilon=1.0, delta=1e-6).plan,
+    }
+    law = plans["itself"]
+    (held,) = reserving(opened(9.0, 0.1), law.profile, 3, 1e-5).held
+    paid = {n for n, p in plans.items() if held.pays_for(p.profile, p.unit.sentence)}
+    assert paid == {"itself", "another column"}
+    for wiggle in (1 - 1e-9, 1 + 1e-9):
+        other = (*((e, d * wiggle) for e, d in law.profile[:-1]), law.profile[-1])
+        assert held.pays_for(other, law.unit.sentence)
+        assert all(a <= b for (_, a), (_, b) in zip(other, held.profile, strict=True))
 
 
-def test_budgets_chosen_after_looking_are_covered_by_the_sum_and_not_by_pld() -> None:
-    """Known limit, exactly: a release whose cost depends on earlier answers can overspend "pld".
+# -- laws, numbers and reservations that are chosen after looking ----------------------------------
 
-    First a randomized response. After one answer a response of the same kind, after the other a
-    release that fails with probability delta. With "pld" both sequences fit the totals, and the
-    choice between them does not. With "sum" the choice does not fit either, and is refused.
-    """
-    e = math.log(3)
+Buy = Callable[[Any, Profile], Any]
+"""A ledger's rule: its state after one more release, or OverBudgetError."""
+
+
+def composing(state: tuple[Standing, Counter[Profile]], profile: Profile) -> Any:
+    """Planted: the rule without reservations. All releases so far compose, at the total delta."""
+    standing, profiles = state
+    profiles = profiles + Counter([profile])
+    delta = float(standing.now.delta * DELTA_UNIT)
+    together = composed_epsilon(list(profiles.items()), delta)
+    plain = [sum(n * p[-1][i] for p, n in profiles.items()) for i in (0, 1)]
+    total = standing.now.epsilon * float(EPSILON_UNIT)
+    if together > total and not (plain[0] <= total and plain[1] <= delta):
+        raise OverBudgetError("over")
+    return standing, profiles
+
+
+def adaptive(
+    buy: Buy, start: Any, menu: Sequence[tuple[Profile, Pair]], total: float, depth: int
+) -> Fraction:
+    """The largest divergence at e^total of any policy, exactly: what is released next, if anything,
+    may depend on every earlier output, and ``buy`` says what a ledger lets through."""
+    t = Fraction(math.exp(total))
+
+    @cache
+    def bought(*profiles: Profile) -> Any:
+        before = bought(*profiles[:-1]) if profiles else start
+        try:
+            return buy(before, profiles[-1]) if profiles and before is not None else before
+        except OverBudgetError:
+            return None
+
+    def best(p: Fraction, q: Fraction, so_far: tuple[Profile, ...]) -> Fraction:
+        found = [max(p - t * q, Fraction(0))]
+        if p and len(so_far) < depth:
+            for profile, pair in menu:
+                if bought(*so_far, profile) is not None:
+                    ways = zip(*pair, strict=True)
+                    found.append(
+                        sum((best(p * a, q * b, (*so_far, profile)) for a, b in ways), found[0] * 0)
+                    )
+        return max(found)
+
+    return best(Fraction(1), Fraction(1), ())
+
+
+FINE = tuple(np.linspace(0.0, math.log(3), 200).tolist())
+
+
+def looking() -> tuple[float, float, list[tuple[Profile, Pair]]]:
+    """Totals, and releases of which "pld" without reservations lets through too much."""
     total = 1.2
-    tell = Fraction(both(product([RESPONSE, SKEWED]), math.exp(total)))
-    delta = float(tell) * 1.05
+    delta = float(both(product([RESPONSE, SKEWED]), math.exp(total))) * 1.05
     fail = Fraction(delta) * Fraction(97, 100)
     failing: Pair = ((1 - fail, fail, Fraction(0)), (1 - fail, Fraction(0), fail))
-    fine = tuple(np.linspace(0.0, e, 200).tolist())
-    first = with_delta(profile_of(RESPONSE, fine))
-    narrow = with_delta(profile_of(failing, (1e-4,)))
-    wide = with_delta(profile_of(SKEWED, tuple(np.linspace(0.0, 1.39, 200).tolist())))
-    for second in (wide, narrow):
-        charged(charged(opened(total, delta, "pld"), first), second)  # both fit
-    best = max(
-        sum(
-            (
-                hockey_stick((scaled(a, p), scaled(b, q)), math.exp(total))
-                for a, b, (p, q) in zip(*pair, chosen, strict=True)
-            ),
-            Fraction(0),
-        )
-        for pair in (RESPONSE, RESPONSE[::-1])
-        for chosen in itertools.product((SKEWED, SKEWED[::-1], failing), repeat=2)
+    wide = tuple(np.linspace(0.0, 1.39, 200).tolist())
+    laws = [
+        (with_delta(profile_of(RESPONSE, FINE)), RESPONSE),
+        (with_delta(profile_of(SKEWED, wide)), SKEWED),
+        (with_delta(profile_of(failing, (1e-4,))), failing),
+    ]
+    return total, delta, [(law, way) for law, pair in laws for way in (pair, pair[::-1])]
+
+
+def test_laws_chosen_after_looking_are_covered_and_were_not_by_composing_all() -> None:
+    """Law: whatever is chosen after looking at earlier answers, a ledger keeps its totals, exactly.
+
+    Planted: composing all releases so far, as "pld" did, lets a policy through that exceeds them by
+    a tenth. First a randomized response. After one answer a response of a similar kind, after the
+    other a release that fails with probability delta: both sequences fit, the choice does not.
+    """
+    total, delta, menu = looking()
+    standing = opened(total, delta)
+    assert adaptive(composing, (standing, Counter()), menu, total, depth=2) > (
+        Fraction(delta) * Fraction(11, 10)
     )
-    assert best > Fraction(delta) * Fraction(11, 10)
-    with pytest.raises(OverBudgetError):
-        charged(charged(opened(total, delta, "sum"), first), wide)
+    assert adaptive(charged, standing, menu, total, depth=2) <= Fraction(delta)
 
 
-def scaled(mass: Fraction, law: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    return tuple(mass * x for x in law)
+@pytest.mark.parametrize("reserved", ["the same", "others"])
+def test_a_reservation_that_is_mixed_with_other_releases_keeps_the_totals(reserved: str) -> None:
+    """Law: two releases that are reserved, and others on top, in any order, each chosen after
+    looking at all answers, are (total epsilon, total delta)-private, exactly.
+
+    Planted: a reservation that was not paid for, beside the same releases, exceeds them.
+    """
+    _, delta, menu = looking()
+    law = menu[0][0]
+    on_top = menu if reserved == "the same" else menu[2:]
+    within = reserving(opened(9.0, 0.9), law, 2, 0.1)
+    cost = within.now.spent
+    for extra in (0.0, 1.11):
+        total = cost.epsilon + extra
+        limit = cost.delta + delta
+        standing = reserving(opened(total, limit), law, 2, 0.1)
+        exact = adaptive(charged, standing, [*menu[:2], *on_top], total, depth=3)
+        assert exact <= Fraction(limit)
+    free = replace(standing, now=replace(standing.now, spent_epsilon=0, spent_delta=0))
+    assert adaptive(charged, free, [*menu[:2], *on_top], total, depth=4) > Fraction(limit)
+
+
+def losses(noise: NoiseTable) -> tuple[int, Any, float]:
+    """Privacy losses of a count that moves by one, rounded down to a grid, and the mass at
+    infinity: composing them gives a lower bound on any divergence."""
+    p = np.append(noise.pmf, 0.0)
+    q = np.append(0.0, noise.pmf)
+    here = (p > 0) & (q > 0)
+    grid = np.floor(np.log(p[here] / q[here]) / LOSS_GRID).astype(int)
+    law = np.bincount(grid - grid.min(), weights=p[here])
+    return int(grid.min()), law, float(p[q == 0].sum())
+
+
+LOSS_GRID = 1e-3
+
+
+def together(parts: Sequence[tuple[int, Any, float]]) -> tuple[int, Any, float]:
+    low, law, infinite = parts[0]
+    for other in parts[1:]:
+        low, law = low + other[0], np.convolve(law, other[1])
+        infinite = 1 - (1 - infinite) * (1 - other[2])
+    return low, law, infinite
+
+
+def at_least(loss: tuple[int, Any, float], t: Any) -> Any:
+    """A lower bound on the divergence at every t."""
+    ratio = np.exp(-(loss[0] + np.arange(len(loss[1]))) * LOSS_GRID)
+    return loss[2] + np.array([(loss[1] * np.maximum(0, 1 - x * ratio)).sum() for x in t])
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "more", "claimed", "reached"),
+    [(1.0, 1e-6, 4, 1.4672, 1.53e-3), (0.9, 1e-7, 5, 1.2618, 1.66e-3)],
+)
+def test_keys_and_weights_chosen_after_looking_overspent_what_was_composed(
+    epsilon: float, delta: float, more: int, claimed: float, reached: float
+) -> None:
+    """Law: a policy of shipped releases that composing all of them lets through beyond its totals,
+    by a lower bound on its true delta, is refused by a ledger; every budget in it is the same.
+
+    First counts of one column with almost all of the budget on the leaves. Depending on them, once
+    the counts of listed keys, or several more of the first kind. Each way composes to less than
+    (claimed, 1e-3), the choice between them has delta 1.5e-3 there and more.
+    """
+    budget, total = {"epsilon": epsilon, "delta": delta}, 1e-3
+    first = dp.explain_tree_counts(["c"], **budget, level_weights=[1e-3, 1]).plan
+    keyed = dp.explain_tree_counts(["c"], **budget, keys=["a", "b"]).plan
+    ways = [[(first.profile, 1), (keyed.profile, 1)], [(first.profile, 1 + more)]]
+    assert max(composed_epsilon(way, total) for way in ways) < claimed
+    one, once = (together([losses(n) for n in plan.laws.noises]) for plan in (first, keyed))
+    loss = (one[0] + np.arange(len(one[1]))) * LOSS_GRID
+    left = np.exp(claimed - loss)  # e^epsilon that is left after each answer
+    then = np.maximum(at_least(once, left), at_least(together([one] * more), left))
+    assert one[2] + float((one[1] * then).sum()) > reached
+    standing = charged(opened(claimed, total), first.profile)
+    for profile in (first.profile, keyed.profile):
+        with pytest.raises(OverBudgetError):
+            charged(standing, profile)

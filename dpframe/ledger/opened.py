@@ -1,0 +1,79 @@
+"""A ledger's file while it is open: every transaction begins by finding it as it was opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpframe.errors import LedgerError
+from dpframe.ledger import store
+from dpframe.ledger.entries import check_history, damaged, newest
+from dpframe.ledger.standing import upgrade
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
+from dpframe.ledger.totals import Accountant, Totals, totals
+
+BUSY = 30.0
+"""Seconds to wait for another process that is writing."""
+
+
+class OpenedFile:
+    """The file of a ledger, the totals that it was made with, and transactions on it."""
+
+    _path: Path
+    _made: Totals
+    _last: int  # number of the newest entry when it was opened
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def ledger_id(self) -> str:
+        """A random name that the file was given when it was made."""
+        return self._made.ledger_id
+
+    @property
+    def epsilon(self) -> float:
+        """Total epsilon."""
+        return amount(self._made.epsilon, EPSILON_UNIT)
+
+    @property
+    def delta(self) -> float:
+        """Total delta."""
+        return amount(self._made.delta, DELTA_UNIT)
+
+    @property
+    def accountant(self) -> Accountant:
+        """How releases compose."""
+        return self._made.accountant
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with store.reading(self._path, BUSY) as db:
+            self._same(db)
+            yield db
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with store.writing(self._path, BUSY) as db:
+            self._same(db)
+            if store.is_old(db):
+                check_history(db, whole=True)
+                upgrade(db)
+            yield db
+
+    def _same(self, db: sqlite3.Connection) -> None:
+        """Totals, accountant and what is spent are those that were opened, or came after."""
+        now = totals(db)
+        if now.ledger_id != self.ledger_id:
+            raise LedgerError(
+                f"ledger {str(self._path)!r} is not the file that was opened, another took its "
+                "place: find out why before releasing anything, then open it anew."
+            )
+        if now.fixed != self._made.fixed:
+            raise damaged("its totals or accountant are not those that it was opened with")
+        if newest(db, now).number < self._last:
+            raise damaged("it holds less than when it was opened")

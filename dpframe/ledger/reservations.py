@@ -1,0 +1,154 @@
+"""Reservations: releases of one law that are paid for together, before the first is drawn.
+
+A law and a number that are fixed beforehand compose by privacy loss distributions, whatever is
+asked in between and of whom (:mod:`dpframe.accounting.compose`). The whole of it is charged at
+once, as one release of that (epsilon, delta) would be; so the totals of a ledger are plain sums
+(docs/decisions/0011-what-a-ledger-adds-up.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Protocol
+
+from dpframe.accounting.compose import Profile, composed_epsilon
+from dpframe.budget import Budget
+from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
+from dpframe.ledger.totals import Totals, Units
+
+MOST = 100_000
+"""Releases of one reservation."""
+
+SLACK = 1e-6, 2e-15
+"""Relative and absolute: what two computations of the same curve may differ by, at most. Curves are
+reserved with that much more delta, and one lower by more than five times as much is another law."""
+
+ROUNDING = 1e-14
+"""Delta kept back for each release of a composition, above the rounding of long convolutions."""
+
+
+class Planned(Protocol):
+    """A plan of a release."""
+
+    @property
+    def budget(self) -> Budget: ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def request(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Releases of one law that a ledger has paid for beforehand, and how many are left.
+
+    ``epsilon`` and ``delta`` are what all of them cost together. ``release_epsilon`` and
+    ``release_delta`` are the budget of one.
+    """
+
+    reservation_id: str
+    time: str
+    releases: int
+    left: int
+    epsilon: float
+    delta: float
+    release_epsilon: float
+    release_delta: float
+    neighbours: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A reservation with releases left: the law that may use one, and for what neighbours."""
+
+    reservation_id: str
+    releases: int
+    left: int
+    profile: Profile
+    neighbours: str | None
+
+    def pays_for(self, profile: Profile, neighbours: str | None) -> bool:
+        """Whether a release has the reserved law: the same budget and, but for rounding, curve."""
+        return (
+            neighbours == self.neighbours
+            and profile[-1] == self.profile[-1]
+            and [e for e, _ in profile] == [e for e, _ in self.profile]
+            and all(
+                _least(reserved) <= asked <= reserved
+                for (_, asked), (_, reserved) in zip(profile[:-1], self.profile[:-1], strict=True)
+            )
+        )
+
+
+def _least(reserved: float) -> float:
+    return reserved * (1 - 5 * SLACK[0]) - 5 * SLACK[1]
+
+
+def reserved_law(profile: Profile) -> Profile:
+    """The curve that is composed: not below what a later version may compute for the same plan."""
+    return (*((e, min(1.0, d * (1 + SLACK[0]) + SLACK[1])) for e, d in profile[:-1]), profile[-1])
+
+
+def neighbours_of(plan: Any) -> str:
+    """What a release of a plan protects, as its receipt will say."""
+    return str(getattr(plan, "neighbours", None) or plan.unit.sentence)
+
+
+def planned(explained: Any) -> Planned:
+    """The plan of what ``dp.explain`` and its kind return."""
+    plan = getattr(explained, "plan", explained)
+    if not all(hasattr(plan, part) for part in ("budget", "profile", "request", "unit")):
+        raise ParameterTypeError(
+            "plan must be what dp.explain, explain_tree_counts, explain_prefix_tree or "
+            f"explain_synthesize returns; got {type(explained).__name__}."
+        )
+    found: Planned = plan
+    return found
+
+
+def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
+    """How many releases, checked, and what they cost together, in units.
+
+    The composed epsilon at ``delta``, or the plain sums where those are no more.
+    """
+    if isinstance(releases, bool) or not isinstance(releases, int):
+        raise ParameterTypeError(f"releases must be a whole number; got {releases!r}.")
+    if not 1 <= releases <= MOST:
+        raise ParameterError(f"releases ({releases!r}) must be from 1 to {MOST}.")
+    if isinstance(delta, bool) or not isinstance(delta, Real):
+        raise ParameterTypeError(f"delta must be a number; got {delta!r}.")
+    one = max(1, units_up(plan.budget.delta, DELTA_UNIT))
+    plain = releases * units_up(plan.budget.epsilon, EPSILON_UNIT), releases * one
+    if not 0 < float(delta) < 1 or units_up(float(delta), DELTA_UNIT) < plain[1]:  # or NaN
+        raise BudgetError(
+            f"delta ({delta!r}), for all releases together, must be below 1 and at least their "
+            f"sum, {releases} x {plan.budget.delta:g}; twice that leaves room for a smaller "
+            "epsilon."
+        )
+    usable = float(delta) - releases * ROUNDING
+    together = composed_epsilon([(reserved_law(plan.profile), releases)], max(usable, 0.0))
+    if math.isinf(together) or units_up(together, EPSILON_UNIT) >= plain[0]:
+        return releases, plain
+    return releases, (units_up(together, EPSILON_UNIT), units_up(float(delta), DELTA_UNIT))
+
+
+def restated(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]]) -> Units:
+    """What the releases of a ledger cost that were composed before there were reservations.
+
+    They stood at the total delta, which would leave none. Midway between the plain sum of their
+    deltas and the total, their epsilon is a little larger: the same claim, under the same condition
+    (their laws and number fixed beforehand), at another point of its curve.
+    """
+    if now.spent_units == plain or plain[1] >= now.delta:
+        return now.spent_units
+    middle = (plain[1] + now.delta) // 2
+    together = composed_epsilon(profiles, float(middle * DELTA_UNIT))
+    if math.isinf(together) or units_up(together, EPSILON_UNIT) > now.epsilon:
+        return now.spent_units
+    return max(units_up(together, EPSILON_UNIT), now.spent_epsilon), middle
