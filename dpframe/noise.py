@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -37,17 +38,53 @@ def operating_system_bits(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
 
-_bits: ContextVar[Bits] = ContextVar("bits", default=operating_system_bits)
+@dataclass(eq=False, slots=True)
+class _Replacement:
+    """Other bits, until the block that replaced them ends: a context that was copied outlives it."""
+
+    bits: Bits
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+_replacement: ContextVar[_Replacement | None] = ContextVar("replacement", default=None)
+_open: dict[str, _Replacement] = {}
+"""Replacements whose block has not ended, by name."""
 
 
 @contextmanager
 def replaced_bits(bits: Bits) -> Iterator[None]:
     """Swap the source of randomness here, not in other threads; for :mod:`dpframe.testing` only."""
-    before = _bits.set(bits)
+    new = _Replacement(bits)
+    _open[new.name] = new
+    before = _replacement.set(new)
     try:
         yield
     finally:
-        _bits.reset(before)
+        del _open[new.name]
+        _replacement.reset(before)
+
+
+def replacement() -> str | None:
+    """The name of what replaces the operating system's generator here, if anything does."""
+    now = _replacement.get()
+    return now.name if now is not None and now.name in _open else None
+
+
+@contextmanager
+def replaced_by(name: str | None) -> Iterator[None]:
+    """Draw as where ``name`` was the :func:`replacement`, while that lasts, in whatever thread."""
+    before = _replacement.set(None if name is None else _open.get(name))
+    try:
+        yield
+    finally:
+        _replacement.reset(before)
+
+
+def _bits(n: int) -> NDArray[np.uint64]:
+    now = _replacement.get()
+    if now is None or now.name not in _open:
+        return operating_system_bits(n)
+    return now.bits(n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +135,7 @@ class NoiseTable:
     def draw(self, n: int) -> NDArray[np.int64]:
         """n independent draws."""
         last_of_each = np.cumsum(self.weights, dtype=np.uint64)[:-1]
-        return self.lowest + np.searchsorted(last_of_each, _bits.get()(n), side="right")
+        return self.lowest + np.searchsorted(last_of_each, _bits(n), side="right")
 
 
 def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
@@ -175,7 +212,7 @@ def chances(n: int, epsilon: float) -> NDArray[np.bool_]:
     """n times True with probability 1/(e^epsilon + 1), rounded up to a multiple of 2^-64."""
     least = math.ceil(Fraction(1 / (math.exp(epsilon) + 1)) * (1 + Fraction(1, 10**12)) * TOTAL)
     bound = TOTAL // 2 if epsilon == 0 else min(least, TOTAL // 2)
-    return np.asarray(_bits.get()(n) < np.uint64(bound))
+    return np.asarray(_bits(n) < np.uint64(bound))
 
 
 # -- without bounds ------------------------------------------------------------------------------
@@ -241,7 +278,7 @@ def uniform(n: int, size: int) -> NDArray[np.int64]:
     waiting = np.arange(size if n > 1 else 0)
     last = np.uint64(TOTAL - TOTAL % n - 1)
     while len(waiting):
-        bits = _bits.get()(len(waiting))
+        bits = _bits(len(waiting))
         fits = bits <= last
         out[waiting[fits]] = bits[fits] % np.uint64(n)
         waiting = waiting[~fits]
@@ -275,7 +312,7 @@ def _successes(size: int) -> NDArray[np.int64]:
 
 def random_seed() -> int:
     """63 secret bits for hashes that sample or round a user's records."""
-    return int(_bits.get()(1)[0] >> np.uint64(1))
+    return int(_bits(1)[0] >> np.uint64(1))
 
 
 def device_choices() -> PublicRandom:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe._version import __version__
 from dpframe.advice import advice
 from dpframe.ledger import Ledger, Spending
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, replacement
 from dpframe.plan import Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_quantities import prefix_quantities
@@ -25,6 +25,10 @@ from dpframe.tree_quantities import tree_quantities
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SECRET = "operating system"
+REPLACED = "replaced by a seeded generator: NOT private"
+"""Where noise came from."""
 
 UNTRACKED = "no ledger: nothing tracks what this and other releases cost in total"
 
@@ -136,6 +140,8 @@ class Receipt(Mapping[str, Any]):
     @property
     def _lines(self) -> list[Quantity]:
         card = [Quantity(*line) for line in self["card"]]
+        if self.get("noise_source", SECRET) != SECRET:
+            card.insert(0, Quantity("noise source", "NOT private", self["noise_source"]))
         tracked = "untracked" if self["ledger"] is None else "tracked"
         card.append(Quantity("budget", tracked, self["budget"]))
         name = self["release"] or self["release_id"]
@@ -152,11 +158,12 @@ class Receipt(Mapping[str, Any]):
 
 
 def stamp() -> dict[str, str]:
-    """What tells releases apart: a random id, the time, the version."""
+    """What tells releases apart: a random id, the time, the version; and whose noise it is."""
     return {
         "release_id": uuid.uuid4().hex,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,
+        "noise_source": SECRET if replacement() is None else REPLACED,
     }
 
 

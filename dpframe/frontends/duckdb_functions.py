@@ -7,7 +7,6 @@ list of candidates, which charges and draws when the statement runs. Binding doe
 
 from __future__ import annotations
 
-import contextvars
 import json
 import weakref
 from collections.abc import Callable
@@ -50,7 +49,7 @@ from dpframe.frontends.duckdb_types import (
 )
 from dpframe.frontends.heavy_hitters import flat_hierarchy
 from dpframe.ledger import Ledger
-from dpframe.noise import random_seed
+from dpframe.noise import random_seed, replacement
 from dpframe.plan import Plan
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
@@ -109,7 +108,7 @@ def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None)
             f"con must be a DuckDB connection, as from duckdb.connect(); got {type(con).__name__}."
         )
     token = str(next(tokens))
-    sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger), contextvars.copy_context())
+    sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger))
     weakref.finalize(con, sessions.pop, token, None)
     _duck.add_functions(con, FUNCTIONS, ARROW_FUNCTIONS)
     script = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};\n" + macros()
@@ -147,7 +146,13 @@ def _release_sql(
     source, name = source_of(tbl, query), release_name(release)
     columns = _label_columns(plan)
     call = json.dumps(
-        {"kind": kind, "arguments": arguments, "release": name, "source": source.described},
+        {
+            "kind": kind,
+            "arguments": arguments,
+            "release": name,
+            "source": source.described,
+            "noise": replacement(),
+        },
         ensure_ascii=False,
     )
     if name is not None and _stored(session, plan, source, name):
@@ -167,7 +172,7 @@ def _release_sql(
         plan.hierarchy,
         plan.unit,
         band=plan.band,
-        seed=session.context.copy().run(random_seed),
+        seed=random_seed(),
         columns=described,
         only=only,
     )

@@ -23,6 +23,7 @@ from dpframe.frontends.duckdb_sessions import (
 from dpframe.frontends.duckdb_types import plan_sql, result_rows
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS, checked_population, declared_plan
+from dpframe.noise import replacement
 from dpframe.prefix_plan import PrefixAsked, make_prefix_plan
 from dpframe.release import Release, replayed
 from dpframe.sources import sql_tables
@@ -41,7 +42,8 @@ def prefix_tree_sql(
     session, arguments = session_of(token), _arguments(given)
     asked, source, name = _asked(arguments), source_of(tbl, query), release_name(release)
     facts = {"kind": "prefix_tree", "arguments": arguments, "release": name}
-    call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
+    drawn = {"source": source.described, "noise": replacement()}
+    call = json.dumps({**facts, **drawn}, ensure_ascii=False)
     here = f"{literal(token)}, {literal(call)}"
     if name is not None and _stored(session, asked, source.described, name) is not None:
         return _flat(asked, f"{OURS}.__dpframe_replay({here})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
@@ -70,7 +69,6 @@ class Session:
 
     connection: weakref.ref[DuckDBPyConnection]
     ledger: Ledger | None
-    context: contextvars.Context
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
     listed: dict[str, ListedNodes] = field(default_factory=dict)
 

@@ -32,6 +32,7 @@ from dpframe.frontends.synthetic_arguments import (
     shape_from,
     synthetic_plan_from,
 )
+from dpframe.noise import replaced_by, replacement
 from dpframe.sources import sql_tables
 from dpframe.sources.codes import relation_codes, relation_schema
 from dpframe.sources.columns import require
@@ -78,7 +79,8 @@ def synthesize_sql(
         return sql_tables.not_seen(source, "dp_synthesize", "from Python by dp.synthesize")
     types = _types(wanted, described)
     facts = {"kind": "synthesize", "arguments": arguments, "n": count, "release": name}
-    call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
+    drawn = {"source": source.described, "noise": replacement()}
+    call = json.dumps({**facts, **drawn}, ensure_ascii=False)
     where = f"{literal(source.relation)}, {literal(path)}"
     texts = f"{OURS}.__dpframe_rows({literal(token)}, {literal(call)}, {where})"
     columns = ", ".join(
@@ -122,7 +124,8 @@ def synthetic_rows(
 
 def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
-    table = session.context.copy().run(_drawn, session, facts, relation, path)
+    with replaced_by(facts["noise"]):
+        table = _drawn(session, facts, relation, path)
     texts = [column.cast(pa.string()).combine_chunks() for column in table.columns]
     wide, long = len(texts), table.num_rows
     together = pa.concat_arrays([pa.array([], pa.string()), *texts])
