@@ -104,6 +104,10 @@ class Receipt(Mapping[str, Any]):
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)
 
+    def about(self, data: str | None) -> Receipt:
+        """With the caller's name for the state of the data, if there is one."""
+        return self if data is None else Receipt({**self._facts, "data": data})
+
     def paid(self, ledger: Ledger | None, left: Spending | None) -> Receipt:
         """With what the ledger holds after this release."""
         if ledger is None or left is None:
@@ -146,6 +150,12 @@ class Receipt(Mapping[str, Any]):
         card.append(Quantity("budget", tracked, self["budget"]))
         name = self["release"] or self["release_id"]
         card.append(Quantity("release", name, f"{self['time']}, dpframe {self['version']}"))
+        if self.get("data") is not None:
+            card.append(
+                Quantity("data", self["data"], "the caller's name for the state of the data")
+            )
+        if self.get("replayed"):
+            card.append(Quantity("replayed", True, replay_words(self)))
         return card
 
     def __str__(self) -> str:
@@ -157,13 +167,20 @@ class Receipt(Mapping[str, Any]):
         return _html_card("Privacy card", self._lines)
 
 
-def stamp() -> dict[str, str]:
+def replay_words(receipt: Receipt) -> str:
+    """What a replay is, in a few words."""
+    return f"drawn on {receipt['time']}, nothing was charged"
+
+
+def stamp() -> dict[str, Any]:
     """What tells releases apart: a random id, the time, the version; and whose noise it is."""
     return {
         "release_id": uuid.uuid4().hex,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,
         "noise_source": SECRET if replacement() is None else REPLACED,
+        "replayed": False,
+        "data": None,
     }
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import resources
 
 from dpframe._version import __version__
-from dpframe.errors import DpframeError
+from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.frontends.arguments import plan_from
 from dpframe.frontends.cli_output import (
     add_release_arguments,
@@ -34,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 for a mistake that the message explains."""
     options = _parser().parse_args(arguments)
     try:
-        code: int = options.run(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplayedNotice)  # what is printed says it
+            code: int = options.run(options)
         sys.stdout.flush()
     except DpframeError as error:
         print(f"dpframe: {error}", file=sys.stderr)

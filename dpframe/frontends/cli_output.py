@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpframe.errors import ParameterError
-from dpframe.frontends.arguments import chosen_ledger, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, release_name
 from dpframe.plan import Plan
+from dpframe.receipt import replay_words
 from dpframe.release import Release, release
 from dpframe.tree_plan import TreePlan
 
@@ -27,6 +28,7 @@ def add_release_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--release", help="store the result in the ledger under this name, or replay"
     )
+    command.add_argument("--data", help="your name for the state of the data, such as a date")
     command.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
     command.add_argument("--report", help="write a page for people: hierarchy, table, privacy card")
     command.add_argument("--quiet", action="store_true", help="print nothing but errors")
@@ -46,7 +48,7 @@ def run_drawn(
 ) -> int:
     """What every command that releases does: check, draw, write, print.
 
-    ``draw`` checks the other arguments and returns what takes ``ledger``, ``name`` and
+    ``draw`` checks the other arguments and returns what takes ``ledger``, ``name``, ``data`` and
     ``progress``; ``printed`` makes what is printed of the rows that are written.
     """
     check_output(options.output)
@@ -55,6 +57,7 @@ def run_drawn(
     result = draw()(
         ledger=chosen_ledger(options.ledger),
         name=release_name(options.release),
+        data=data_name(options.data),
         progress=not options.quiet,
     )
     if options.output:
@@ -92,6 +95,8 @@ def show(result: Release, *paths: str | None) -> None:
     print(table_text(result.frame))
     print()
     print(result.receipt)
+    if result.receipt["replayed"]:
+        print(f"\nreplayed: {replay_words(result.receipt)}")
     written = [path for path in paths if path]
     if written:
         print(f"\nwritten to {' and '.join(written)}")

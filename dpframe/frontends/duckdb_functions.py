@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError
-from dpframe.frontends.arguments import chosen_ledger, release_name, whole
+from dpframe.frontends.arguments import chosen_ledger, data_name, release_name, whole
 from dpframe.frontends.duckdb_prefix import (
     device_rows,
     explain_prefix_tree_sql,
@@ -51,6 +51,7 @@ from dpframe.frontends.heavy_hitters import flat_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed, replacement
 from dpframe.plan import Plan
+from dpframe.release import asked_for
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
 from dpframe.tree_plan import TreePlan
@@ -137,25 +138,33 @@ MACRO_FILES = (
 
 
 def _release_sql(
-    kind: str, token: str, path: str, tbl: object, query: object, release: object, *given: object
+    kind: str,
+    token: str,
+    path: str,
+    tbl: object,
+    query: object,
+    release: object,
+    data: object,
+    *given: object,
 ) -> str:
     """The SQL of a release: the rollup, whose last step charges and draws."""
     session = session_of(token)
     arguments = arguments_of(kind, given, session, path)
     plan = plan_of(kind, arguments, session)
-    source, name = source_of(tbl, query), release_name(release)
+    source, name, about = source_of(tbl, query), release_name(release), data_name(data)
     columns = _label_columns(plan)
     call = json.dumps(
         {
             "kind": kind,
             "arguments": arguments,
             "release": name,
+            "data": about,
             "source": source.described,
             "noise": replacement(),
         },
         ensure_ascii=False,
     )
-    if name is not None and _stored(session, plan, source, name):
+    if name is not None and _stored(session, plan, source, name, about):
         rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     described = described_by(session, path, source)
@@ -214,6 +223,7 @@ def _heavy_sql(
     tbl: object,
     query: object,
     release: object,
+    data: object,
     k: object,
     column: object,
     *given: object,
@@ -223,13 +233,15 @@ def _heavy_sql(
     hierarchy = flat_hierarchy(column)
     arguments = dict(zip(KINDS["hhh"].arguments, (hierarchy.spec, *given), strict=True))
     arguments["remainder"] = False
-    rows = _release_sql("hhh", token, path, tbl, query, release, *arguments.values())
+    rows = _release_sql("hhh", token, path, tbl, query, release, data, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
     return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
 
 
-def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
-    request = {**plan.request, "source": source.described}
+def _stored(
+    session: Session, plan: Plan | TreePlan, source: SqlSource, name: str, data: str | None
+) -> bool:
+    request = asked_for(plan.request, source.described, data)
     return session.ledger_for(name).find(name, request) is not None
 
 

@@ -101,6 +101,7 @@ def charged_release(
             source=facts["source"],
             ledger=session.ledger,
             name=facts["release"],
+            data=facts["data"],
         )
     if session.ledger is None:
         session.receipts.append((result.receipt, facts["source"]))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import ParameterError
-from dpframe.frontends.arguments import release_name
+from dpframe.frontends.arguments import data_name, release_name
 from dpframe.frontends.duckdb_running import charged_release, once
 from dpframe.frontends.duckdb_sessions import (
     Session,
@@ -59,6 +59,7 @@ def synthesize_sql(
     tbl: object,
     query: object,
     release: object,
+    data: object,
     n: object,
     *given: object,
 ) -> str:
@@ -79,7 +80,7 @@ def synthesize_sql(
         return sql_tables.not_seen(source, "dp_synthesize", "from Python by dp.synthesize")
     types = _types(wanted, described)
     facts = {"kind": "synthesize", "arguments": arguments, "n": count, "release": name}
-    drawn = {"source": source.described, "noise": replacement()}
+    drawn = {"source": source.described, "data": data_name(data), "noise": replacement()}
     call = json.dumps({**facts, **drawn}, ensure_ascii=False)
     where = f"{literal(source.relation)}, {literal(path)}"
     texts = f"{OURS}.__dpframe_rows({literal(token)}, {literal(call)}, {where})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, flag, release_name
 from dpframe.frontends.generator import Generator
 from dpframe.frontends.synthetic_arguments import (
     Asked,
@@ -14,7 +14,7 @@ from dpframe.frontends.synthetic_arguments import (
     synthetic_plan_from,
 )
 from dpframe.receipt import Explanation
-from dpframe.release import released
+from dpframe.release import released, told
 from dpframe.sources.codes import counted_codes, schema_of
 from dpframe.sources.relations import describe
 
@@ -40,6 +40,7 @@ def synthesize(
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
+    data: str | None = None,
     progress: bool = False,
 ) -> Generator:
     """A differentially private generator of synthetic rows, fitted in one pass and small memory.
@@ -76,7 +77,7 @@ def synthesize(
         all rows of one are protected together, at so many times the noise.
     seed
         Of the hash functions, which are public; by default chosen at random.
-    ledger, release, progress
+    ledger, release, data, progress
         As for :func:`hhh`. A named generator is stored and replayed, identical and free.
 
     Returns
@@ -116,7 +117,7 @@ def synthesize(
     given: dict[str, object] = {"epsilon": epsilon, "split": split, "user": user}
     given["max_contributions"] = max_contributions
     synthetic_plan_from(wanted, shape, None, **given)
-    book, name = chosen_ledger(ledger), release_name(release)
+    book, name, about = chosen_ledger(ledger), release_name(release), data_name(data)
     showing = flag("progress", progress)
     schema = schema_of(source, wanted.domain)
     plan = synthetic_plan_from(wanted, shape, schema, **given)
@@ -126,8 +127,9 @@ def synthesize(
         source=describe(source),
         ledger=book,
         name=name,
+        data=about,
     )
-    return Generator(result, wanted, schema, dtypes_of(source, wanted))
+    return Generator(told(result), wanted, schema, dtypes_of(source, wanted))
 
 
 def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:

@@ -71,7 +71,7 @@ def test_a_copied_context_does_not_keep_the_seed() -> None:
 
 
 def test_a_connection_registered_in_the_block_draws_secret_noise_after_it() -> None:
-    """Law: two of them draw differently, also what they prepared, and their receipts do not warn."""
+    """Law: two of them draw differently, also what they prepared, and no receipt warns."""
     found = []
     for _ in range(2):
         with seeded_noise(3):
