@@ -40,7 +40,7 @@ def operating_system_bits(n: int) -> NDArray[np.uint64]:
 
 @dataclass(eq=False, slots=True)
 class _Replacement:
-    """Other bits, until the block that replaced them ends: a context that was copied outlives it."""
+    """Other bits, until the block that replaced them ends: a copied context outlives it."""
 
     bits: Bits
     name: str = field(default_factory=lambda: uuid.uuid4().hex)

@@ -65,10 +65,11 @@ KINDS = {
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What one registered connection knows. It does not keep the connection open."""
+    """What one registered connection knows. It keeps none open, but for duckdb's default one."""
 
     connection: weakref.ref[DuckDBPyConnection]
     ledger: Ledger | None
+    kept: DuckDBPyConnection | None = None
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
     listed: dict[str, ListedNodes] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen_ledger, data_name, flag, release_name
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
-from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
+from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan, to_nobody
 from dpframe.receipt import Explanation
 from dpframe.release import Release, already, asked_for, released, told
 from dpframe.sources.devices import count_devices, population
@@ -225,7 +225,7 @@ def asked_of(
     if known is not None:
         return known
     users = count_devices(source, asked.hierarchy, asked.user)
-    plan = replace(make_prefix_plan(asked, users), say=_shown if progress else _silent)
+    plan = replace(make_prefix_plan(asked, users), say=_shown if progress else to_nobody)
 
     def counted() -> Population:
         found = population(
@@ -249,10 +249,6 @@ def checked_population(found: Population, plan: PrefixPlan) -> Population:
     if found.devices < plan.devices:
         raise SourceError("the source changed while it was read: call again.")
     return found
-
-
-def _silent(_: str) -> None:
-    """No progress."""
 
 
 def _shown(line: str, end: str = "") -> None:

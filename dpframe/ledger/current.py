@@ -38,6 +38,8 @@ class _Choice:
     """Whether that is in a generator, which others run in between."""
     token: Token[tuple[_Choice, ...]] | None = None
     """Tells the context that entered the block."""
+    program: bool = False
+    """Whether it is a statement at the top level of a script or notebook."""
     ended: bool = False
     """Another context left the block."""
     number: int = field(default_factory=_numbers.__next__)
@@ -106,7 +108,7 @@ class use_ledger:
                 del here[place]
                 break
         if stated.around is None and _is_top_level(frames[0]):
-            _program = stated
+            stated.program, _program = True, stated
         else:
             _add(stated)
         _here.set((*here, stated))
@@ -174,6 +176,8 @@ def _found(frames: list[FrameType]) -> Ledger | str | None:
     if not here:
         return _of_the_program() if inside is None else inside.ledger
     chosen = here[-1]
+    if chosen.program and _program is not None:
+        chosen = _program  # another cell, in a context of its own, may have chosen since
     block = chosen.block
     if block is inside:
         return chosen.ledger

@@ -32,7 +32,7 @@ def warehouse(**named: Any) -> Receipt:
     asked = dp.rollup_sql(["word"], table="words", dialect="duckdb", **BUDGET)
     with duckdb.connect() as con:
         con.register("words", FRAME)
-        counted = con.execute(asked.sql).to_arrow_table()
+        counted = con.sql(asked.sql).to_arrow_table()
     return dp.hhh(candidates=counted, plan=asked.plan, **named).dp.receipt
 
 

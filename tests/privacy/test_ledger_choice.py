@@ -148,6 +148,10 @@ def test_a_statement_at_the_top_level_is_the_choice_of_the_program(
             in_thread(current_ledger)
     at_top_level("with dp.use_ledger(ledger): pass", ledger=one)
     assert in_thread(current_ledger) is two
+    shell = contextvars.Context()  # some kernels run cells in one context, and those that await not
+    shell.run(exec, "dp.use_ledger(ledger)", {"__name__": "__main__", "dp": dp, "ledger": one})
+    at_top_level("dp.use_ledger(ledger)", ledger=two)
+    assert shell.run(current_ledger) is two
     contextvars.Context().run(lambda: dp.use_ledger(one))  # in a function: not the program
     assert in_thread(current_ledger) is two
 
