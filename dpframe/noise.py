@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -38,53 +38,41 @@ def operating_system_bits(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
 
-@dataclass(eq=False, slots=True)
-class _Replacement:
-    """Other bits, until the block that replaced them ends: a copied context outlives it."""
-
-    bits: Bits
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-
-_replacement: ContextVar[_Replacement | None] = ContextVar("replacement", default=None)
-_open: dict[str, _Replacement] = {}
-"""Replacements whose block has not ended, by name."""
+_replaced: ContextVar[str | None] = ContextVar("replaced", default=None)
+_open: dict[str, Bits] = {}
+"""Other bits, by name, until the block that brought them ends: a copied context outlives it."""
 
 
 @contextmanager
 def replaced_bits(bits: Bits) -> Iterator[None]:
     """Swap the source of randomness here, not in other threads; for :mod:`dpframe.testing` only."""
-    new = _Replacement(bits)
-    _open[new.name] = new
-    before = _replacement.set(new)
+    name = uuid.uuid4().hex
+    _open[name] = bits
     try:
-        yield
+        with replaced_by(name):
+            yield
     finally:
-        del _open[new.name]
-        _replacement.reset(before)
+        del _open[name]
 
 
 def replacement() -> str | None:
     """The name of what replaces the operating system's generator here, if anything does."""
-    now = _replacement.get()
-    return now.name if now is not None and now.name in _open else None
+    name = _replaced.get()
+    return name if name in _open else None
 
 
 @contextmanager
 def replaced_by(name: str | None) -> Iterator[None]:
     """Draw as where ``name`` was the :func:`replacement`, while that lasts, in whatever thread."""
-    before = _replacement.set(None if name is None else _open.get(name))
+    before = _replaced.set(name)
     try:
         yield
     finally:
-        _replacement.reset(before)
+        _replaced.reset(before)
 
 
 def _bits(n: int) -> NDArray[np.uint64]:
-    now = _replacement.get()
-    if now is None or now.name not in _open:
-        return operating_system_bits(n)
-    return now.bits(n)
+    return _open.get(_replaced.get() or "", operating_system_bits)(n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -130,8 +130,8 @@ def _no_connection(given: object) -> str:
             "connect jupysql by SQLAlchemy, as in %sql duckdb:///file.db, and register that."
         )
     return (
-        "con must be an open DuckDB connection, as from duckdb.connect(), the module duckdb for its "
-        "default one, or a connection of SQLAlchemy, ibis or jupysql that holds one; got "
+        "con must be an open DuckDB connection, as from duckdb.connect(), the module duckdb for "
+        "its default one, or a connection of SQLAlchemy, ibis or jupysql that holds one; got "
         f"{kind.__name__}."
     )
 
