@@ -17,6 +17,7 @@ from dpframe.errors import (
     ParameterError,
     ParameterTypeError,
     ReleaseNameError,
+    ReplayedNotice,
     SourceError,
     ThresholdError,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "PrivacyAwareMisraGries",
     "Receipt",
     "ReleaseNameError",
+    "ReplayedNotice",
     "SourceError",
     "Spending",
     "StreamingHHH",

@@ -1,4 +1,4 @@
-"""Everything dpframe raises.
+"""Everything dpframe raises, and the notice that it gives.
 
 ::
 
@@ -13,6 +13,8 @@
     +-- LedgerError      (RuntimeError) the ledger's file cannot be used; nothing was drawn
         +-- OverBudgetError             the release would cost more than is left
         +-- ReleaseNameError            the name is stored with other arguments
+
+    ReplayedNotice     (UserWarning)    no error: a release by name was replayed
 
 Messages say what was given, the rule, and the next step. No message contains a value from the
 data: what a database says about a failing row is dropped, not forwarded.
@@ -63,3 +65,10 @@ class OverBudgetError(LedgerError):
 
 class ReleaseNameError(LedgerError, ValueError):
     """A release is stored under this name and answered another request."""
+
+
+class ReplayedNotice(UserWarning):
+    """A release by name was replayed: as old as its first call, with nothing read or charged.
+
+    ``warnings.filterwarnings("ignore", category=dpframe.ReplayedNotice)`` where that is meant.
+    """

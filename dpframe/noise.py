@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,17 +38,41 @@ def operating_system_bits(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
 
-_bits: ContextVar[Bits] = ContextVar("bits", default=operating_system_bits)
+_replaced: ContextVar[str | None] = ContextVar("replaced", default=None)
+_open: dict[str, Bits] = {}
+"""Other bits, by name, until the block that brought them ends: a copied context outlives it."""
 
 
 @contextmanager
 def replaced_bits(bits: Bits) -> Iterator[None]:
     """Swap the source of randomness here, not in other threads; for :mod:`dpframe.testing` only."""
-    before = _bits.set(bits)
+    name = uuid.uuid4().hex
+    _open[name] = bits
+    try:
+        with replaced_by(name):
+            yield
+    finally:
+        del _open[name]
+
+
+def replacement() -> str | None:
+    """The name of what replaces the operating system's generator here, if anything does."""
+    name = _replaced.get()
+    return name if name in _open else None
+
+
+@contextmanager
+def replaced_by(name: str | None) -> Iterator[None]:
+    """Draw as where ``name`` was the :func:`replacement`, while that lasts, in whatever thread."""
+    before = _replaced.set(name)
     try:
         yield
     finally:
-        _bits.reset(before)
+        _replaced.reset(before)
+
+
+def _bits(n: int) -> NDArray[np.uint64]:
+    return _open.get(_replaced.get() or "", operating_system_bits)(n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +123,7 @@ class NoiseTable:
     def draw(self, n: int) -> NDArray[np.int64]:
         """n independent draws."""
         last_of_each = np.cumsum(self.weights, dtype=np.uint64)[:-1]
-        return self.lowest + np.searchsorted(last_of_each, _bits.get()(n), side="right")
+        return self.lowest + np.searchsorted(last_of_each, _bits(n), side="right")
 
 
 def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
@@ -172,7 +197,7 @@ def chances(n: int, epsilon: float) -> NDArray[np.bool_]:
     """n times True with probability 1/(e^epsilon + 1), rounded up to a multiple of 2^-64."""
     least = math.ceil(Fraction(1 / (math.exp(epsilon) + 1)) * (1 + Fraction(1, 10**12)) * TOTAL)
     bound = TOTAL // 2 if epsilon == 0 else min(least, TOTAL // 2)
-    return np.asarray(_bits.get()(n) < np.uint64(bound))
+    return np.asarray(_bits(n) < np.uint64(bound))
 
 
 # -- without bounds ------------------------------------------------------------------------------
@@ -238,7 +263,7 @@ def uniform(n: int, size: int) -> NDArray[np.int64]:
     waiting = np.arange(size if n > 1 else 0)
     last = np.uint64(TOTAL - TOTAL % n - 1)
     while len(waiting):
-        bits = _bits.get()(len(waiting))
+        bits = _bits(len(waiting))
         fits = bits <= last
         out[waiting[fits]] = bits[fits] % np.uint64(n)
         waiting = waiting[~fits]
@@ -272,7 +297,7 @@ def _successes(size: int) -> NDArray[np.int64]:
 
 def random_seed() -> int:
     """63 secret bits for hashes that sample or round a user's records."""
-    return int(_bits.get()(1)[0] >> np.uint64(1))
+    return int(_bits(1)[0] >> np.uint64(1))
 
 
 def device_choices() -> PublicRandom:

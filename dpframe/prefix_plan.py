@@ -95,6 +95,10 @@ class PrefixAsked:
         return self.search.rounds * self.search.segments.iterations
 
 
+def to_nobody(_: str) -> None:
+    """No progress is shown."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrefixPlan:
     """What was asked for, with the noise that so many devices need.
@@ -109,7 +113,7 @@ class PrefixPlan:
     reporting: int
     local_epsilon: float | None = None
     noise: NoiseTable | None = None
-    say: Callable[[str], None] = field(default=lambda _: None, repr=False, compare=False)
+    say: Callable[[str], None] = field(default=to_nobody, repr=False, compare=False)
 
     @property
     def budget(self) -> Budget:

@@ -16,7 +16,7 @@ from dpframe.advice import advice
 from dpframe.digest import Standing
 from dpframe.hierarchy import INVALID, Hierarchy
 from dpframe.ledger import Ledger, Paid
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, replacement
 from dpframe.plan import Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_quantities import prefix_quantities
@@ -28,6 +28,10 @@ from dpframe.tree_quantities import tree_quantities
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SECRET = "operating system"
+REPLACED = "replaced by a seeded generator: NOT private"
+"""Where noise came from."""
 
 UNTRACKED = "no ledger: nothing tracks what this and other releases cost in total"
 
@@ -109,6 +113,10 @@ class Receipt(Mapping[str, Any]):
             return self
         return Receipt({**self._facts, "frame": standing.sentence})
 
+    def about(self, data: str | None) -> Receipt:
+        """With the caller's name for the state of the data, if there is one."""
+        return self if data is None else Receipt({**self._facts, "data": data})
+
     def paid(self, ledger: Ledger, paid: Paid) -> Receipt:
         """With what the ledger holds after this release."""
         left, used = paid.left, paid.reservation
@@ -164,10 +172,18 @@ class Receipt(Mapping[str, Any]):
         card = [Quantity(*line) for line in self["card"]]
         if "frame" in self:
             card.insert(0, Quantity("frame", "changed", self["frame"]))
+        if self.get("noise_source", SECRET) != SECRET:
+            card.insert(0, Quantity("noise source", "NOT private", self["noise_source"]))
         tracked = "untracked" if self["ledger"] is None else "tracked"
         card.append(Quantity("budget", tracked, self["budget"]))
         name = self["release"] or self["release_id"]
         card.append(Quantity("release", name, f"{self['time']}, dpframe {self['version']}"))
+        if self.get("data") is not None:
+            card.append(
+                Quantity("data", self["data"], "the caller's name for the state of the data")
+            )
+        if self.get("replayed"):
+            card.append(Quantity("replayed", True, replay_words(self)))
         return card
 
     def __str__(self) -> str:
@@ -212,12 +228,20 @@ def _mostly_invalid(column: str, kind: str) -> Quantity:
     )
 
 
-def stamp() -> dict[str, str]:
-    """What tells releases apart: a random id, the time, the version."""
+def replay_words(receipt: Receipt) -> str:
+    """What a replay is, in a few words."""
+    return f"drawn on {receipt['time']}, nothing was charged"
+
+
+def stamp() -> dict[str, Any]:
+    """What tells releases apart: a random id, the time, the version; and whose noise it is."""
     return {
         "release_id": uuid.uuid4().hex,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,
+        "noise_source": SECRET if replacement() is None else REPLACED,
+        "replayed": False,
+        "data": None,
     }
 
 

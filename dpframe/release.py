@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
@@ -13,7 +16,7 @@ import pyarrow as pa
 from dpframe.accounting.compose import Profile
 from dpframe.budget import Budget
 from dpframe.digest import seal
-from dpframe.errors import ParameterError, SourceError
+from dpframe.errors import ParameterError, ReplayedNotice, SourceError
 from dpframe.federated.population import Population
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.mechanisms.hot_partition import Partition
@@ -74,6 +77,7 @@ def release(
     *,
     ledger: Ledger | None = None,
     name: str | None = None,
+    data: str | None = None,
     progress: bool = False,
 ) -> Release:
     """Run a plan, made without data, on a source; or replay what its name already answered."""
@@ -86,6 +90,7 @@ def release(
         source=describe(source),
         ledger=ledger,
         name=name,
+        data=data,
     )
 
 
@@ -106,26 +111,32 @@ def released(
     source: str,
     ledger: Ledger | None,
     name: str | None,
+    data: str | None = None,
 ) -> Release:
     """As :func:`release`, for true counts that are fetched when they are needed."""
     if name is None:
-        return _drawn(counted, plan, source, ledger, None)
-    known = already(plan.request, source, ledger, name)
+        return _drawn(counted, plan, source, ledger, None, data)
+    request = asked_for(plan.request, source, data)
+    known = already(request, ledger, name)
     if known is not None:
         return known
     assert ledger is not None  # or `already` raises
     with ledger.drawing():  # whoever comes second replays
-        known = already(plan.request, source, ledger, name)
+        known = already(request, ledger, name)
         if known is not None:
             return known
-        new = _drawn(counted, plan, source, ledger, name)
-        ledger.keep(_stored(new, name, {**plan.request, "source": source}))
+        new = _drawn(counted, plan, source, ledger, name, data)
+        ledger.keep(_stored(new, name, request))
         return new
 
 
-def already(
-    request: dict[str, object], source: str, ledger: Ledger | None, name: str | None
-) -> Release | None:
+def asked_for(request: dict[str, object], source: str, data: str | None) -> dict[str, object]:
+    """What a name answers; ``data`` only where it is given, as in what was stored before it was."""
+    about = {} if data is None else {"data": data}
+    return {**request, "source": source, **about}
+
+
+def already(request: dict[str, object], ledger: Ledger | None, name: str | None) -> Release | None:
     """What a name already answered, None if it is new or there is no name. Nothing is read."""
     if name is None:
         return None
@@ -134,7 +145,7 @@ def already(
             f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
             "call dp.use_ledger first."
         )
-    stored = ledger.find(name, {**request, "source": source})
+    stored = ledger.find(name, request)
     return None if stored is None else replayed(stored)
 
 
@@ -144,10 +155,11 @@ def _drawn(
     source: str,
     ledger: Ledger | None,
     name: str | None,
+    data: str | None,
 ) -> Release:
     import pandas  # noqa: F401  # before anything is charged; `import dpframe` does not load it
 
-    facts = _receipt(plan, name)  # what is spent is fixed before the data are read
+    facts = _receipt(plan, name).about(data)  # what is spent is fixed before the data are read
     private, facts = charged(counted, plan, facts, source, ledger, name)
     noisy = plan.run(private)  # the only noisy step
     if isinstance(noisy, NoisyNodes):
@@ -246,8 +258,26 @@ def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:
 
 
 def replayed(stored: Stored) -> Release:
-    """A stored result as it was released."""
-    return Release(stored.to_arrow().to_pandas(), Receipt(json.loads(stored.receipt)))
+    """A stored result as it was released; its receipt says that it is one."""
+    facts = {**json.loads(stored.receipt), "replayed": True}
+    return Release(stored.to_arrow().to_pandas(), Receipt(facts))
+
+
+def told(result: Release) -> Release:
+    """A result; a replay with a notice, which Python shows once for each line that asks."""
+    facts = result.receipt
+    if facts["replayed"]:
+        frame: FrameType | None = sys._getframe()
+        level = 1
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("dpframe."):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(
+            f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was read "
+            "or charged. For other data use another name; data= tells states of the data apart.",
+            ReplayedNotice,
+            stacklevel=level,
+        )
+    return result
 
 
 def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:

@@ -2,7 +2,15 @@
 
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.connections import add_functions, describe, is_one_select, run_script, type_name
+from dpframe._duck.connections import (
+    add_functions,
+    connection_in,
+    describe,
+    is_default,
+    is_one_select,
+    run_script,
+    type_name,
+)
 from dpframe._duck.databases import create_database, opened
 from dpframe._duck.relations import (
     VIEW,
@@ -27,8 +35,10 @@ __all__ = [
     "add_functions",
     "beside",
     "check_collation",
+    "connection_in",
     "create_database",
     "describe",
+    "is_default",
     "is_one_select",
     "one_task",
     "opened",

@@ -53,6 +53,35 @@ _adding = threading.Lock()
 """Held while functions are looked for and added: a database takes each name once."""
 
 
+_INSIDE = {
+    "duckdb_engine": ("_ConnectionWrapper__c",),
+    "ibis": ("con",),
+    "sql": ("_connection_sqlalchemy",),  # jupysql
+    "sqlalchemy": ("driver_connection", "connection"),
+}
+"""Where objects of other packages, which dpframe does not import, keep a connection."""
+
+
+def connection_in(given: object) -> DuckDBPyConnection | None:
+    """A connection itself, the default one of the module, or the one that an object holds."""
+    if given is duckdb:
+        return duckdb.default_connection()
+    for _ in range(4):  # jupysql holds one of SQLAlchemy, which holds one of duckdb_engine
+        if isinstance(given, DuckDBPyConnection):
+            return given
+        names = _INSIDE.get(type(given).__module__.split(".")[0], ())
+        try:
+            given = next((getattr(given, name) for name in names if hasattr(given, name)), None)
+        except Exception:  # a closed connection of SQLAlchemy
+            return None
+    return given if isinstance(given, DuckDBPyConnection) else None
+
+
+def is_default(con: DuckDBPyConnection) -> bool:
+    """Whether a connection is that of ``duckdb.sql``, which lives on when its object is gone."""
+    return con is duckdb.default_connection()
+
+
 def type_name(text: str) -> str | None:
     """DuckDB's own name of a type; None if it has none."""
     try:

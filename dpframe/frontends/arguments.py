@@ -90,6 +90,23 @@ def release_name(value: object) -> str | None:
     return value
 
 
+def data_name(value: object) -> str | None:
+    """The caller's name for the state of the data."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            "data must be your name for the state of the data, as text, for example '2026-11-03'; "
+            f"got {type(value).__name__}."
+        )
+    if not value.strip() or len(value) > 200 or not value.isprintable():
+        raise ParameterError(
+            f"data ({value[:200]!r}) must be your name for the state of the data, 1 to 200 "
+            "printable characters, for example '2026-11-03'."
+        )
+    return value
+
+
 def chosen_ledger(value: object) -> Ledger | None:
     """The ledger of the call, or of ``use_ledger``."""
     return current_ledger() if value is None else as_ledger(value)

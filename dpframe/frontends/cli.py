@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import resources
 from typing import NoReturn
 
 from dpframe._terminal import visible
 from dpframe._version import __version__
-from dpframe.errors import DpframeError
+from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.frontends.arguments import plan_from
 from dpframe.frontends.cli_output import (
     NotPrintedError,
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         _refuse(options.parser, unknown)
     try:
-        code: int = options.run(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplayedNotice)  # what is printed says it
+            code: int = options.run(options)
     except BrokenPipeError:  # whoever read the output has seen enough
         return _unprinted(0)
     except NotPrintedError as error:

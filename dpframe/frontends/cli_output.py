@@ -15,8 +15,9 @@ from typing import IO, TYPE_CHECKING
 from dpframe._paths import check_target, matching, named, replacing
 from dpframe._terminal import visible
 from dpframe.errors import DpframeError, ParameterError, SourceError
-from dpframe.frontends.arguments import chosen_ledger, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, release_name
 from dpframe.plan import Plan
+from dpframe.receipt import replay_words
 from dpframe.release import Release, release
 from dpframe.tree_plan import TreePlan
 
@@ -46,6 +47,7 @@ def add_release_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--release", help="store the result in the ledger under this name, or replay"
     )
+    command.add_argument("--data", help="your name for the state of the data, such as a date")
     command.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
     command.add_argument("--report", help="write a page for people: hierarchy, table, privacy card")
     add_output_arguments(command)
@@ -75,13 +77,14 @@ def run_drawn(
 ) -> int:
     """What every command that releases does: check, draw, write, print.
 
-    ``draw`` checks the other arguments and returns what takes ``ledger``, ``name`` and
+    ``draw`` checks the other arguments and returns what takes ``ledger``, ``name``, ``data`` and
     ``progress``; ``printed`` makes what is printed of the rows that are written.
     """
     check_files(options)
     result = draw()(
         ledger=chosen_ledger(options.ledger),
         name=release_name(options.release),
+        data=data_name(options.data),
         progress=not options.quiet,
     )
     return deliver(
@@ -184,6 +187,8 @@ def _done(write: Callable[[], None]) -> bool:
 def show(result: Release, *paths: str | None) -> None:
     """Print the rows, the receipt, and which files were written."""
     say(f"{table_text(result.frame)}\n\n{result.receipt}")
+    if result.receipt["replayed"]:
+        say(f"\nreplayed: {replay_words(result.receipt)}")
     written = [path for path in paths if path]
     if written:
         say(f"\nwritten to {' and '.join(written)}")

@@ -28,6 +28,7 @@ def add_synthetic_commands(commands: Any) -> None:
     run.add_argument("--seed", type=int, help="of the drawn rows, to draw the same again")
     run.add_argument("--ledger", help="charge the generator to this ledger before drawing noise")
     run.add_argument("--release", help="store it in the ledger under this name, or take it there")
+    run.add_argument("--data", help="your name for the state of the data, such as a date")
     run.add_argument("-o", "--output", help="write the rows: .parquet or .csv")
     run.add_argument("--save", help="write the generator: .parquet")
     add_output_arguments(run)
@@ -95,6 +96,7 @@ def _synthesize(options: argparse.Namespace) -> int:
         **_given(options),
         ledger=options.ledger,
         release=options.release,
+        data=options.data,
         progress=not options.quiet,
     )
 

@@ -7,18 +7,17 @@ list of candidates, which charges and draws when the statement runs. Binding doe
 
 from __future__ import annotations
 
-import contextvars
 import json
 import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError
-from dpframe.frontends.arguments import chosen, chosen_ledger, release_name, whole
+from dpframe.frontends.arguments import chosen, chosen_ledger, data_name, release_name, whole
 from dpframe.frontends.duckdb_prefix import (
     device_rows,
     explain_prefix_tree_sql,
@@ -50,20 +49,18 @@ from dpframe.frontends.duckdb_types import (
 )
 from dpframe.frontends.heavy_hitters import FLAT_MECHANISMS, flat_hierarchy
 from dpframe.ledger import Ledger
-from dpframe.noise import random_seed
+from dpframe.noise import random_seed, replacement
 from dpframe.plan import Plan
+from dpframe.release import asked_for
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
 from dpframe.tree_plan import TreePlan
-
-if TYPE_CHECKING:
-    from dpframe._duck import DuckDBPyConnection
 
 OURS = "system.main"
 """Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
 
 
-def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None) -> None:
+def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
     ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_prefix_tree``, ``dp_heavy_hitters``,
@@ -75,7 +72,9 @@ def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None)
     Parameters
     ----------
     con
-        An open connection or cursor.
+        An open connection or cursor; the module ``duckdb`` for its default connection, which
+        ``duckdb.sql`` uses; or a connection of SQLAlchemy (duckdb-engine), ibis or jupysql to
+        DuckDB. An engine of SQLAlchemy opens connections later: docs/sql.md.
     ledger
         What ``dp_hhh`` charges: a :class:`Ledger`, its path, or the one of :class:`use_ledger`.
 
@@ -104,16 +103,37 @@ def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None)
     >>> [prefix for prefix, _ in rows]
     ['10.0.0.0/32', '10.0.0.1/32', '10.0.0.2/32']
     """
-    if not isinstance(con, _duck.DuckDBPyConnection):
-        raise ParameterTypeError(
-            f"con must be a DuckDB connection, as from duckdb.connect(); got {type(con).__name__}."
-        )
+    opened = _duck.connection_in(con)
+    if opened is None:
+        raise ParameterTypeError(_no_connection(con))
     token = str(next(tokens))
-    sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger), contextvars.copy_context())
-    weakref.finalize(con, sessions.pop, token, None)
-    _duck.add_functions(con, FUNCTIONS, ARROW_FUNCTIONS)
+    kept = opened if _duck.is_default(opened) else None  # else gone while duckdb.sql uses it
+    sessions[token] = Session(weakref.ref(opened), chosen_ledger(ledger), kept)
+    weakref.finalize(opened, sessions.pop, token, None)
+    _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
     script = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};\n" + macros()
-    _duck.run_script(con, script)
+    _duck.run_script(opened, script)
+
+
+def _no_connection(given: object) -> str:
+    """What to pass instead."""
+    kind = type(given)
+    if kind.__module__.startswith("sqlalchemy.") and kind.__name__.endswith("Engine"):
+        return (
+            "con is an engine, which opens connections as it needs them, and each is registered by "
+            "itself. Before its first use: @sqlalchemy.event.listens_for(engine, 'connect') above "
+            "def registered(con, record): dpframe.register(con, ledger=...)."
+        )
+    if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":
+        return (
+            "con runs every statement on a cursor of its own, which would have to be registered: "
+            "connect jupysql by SQLAlchemy, as in %sql duckdb:///file.db, and register that."
+        )
+    return (
+        "con must be an open DuckDB connection, as from duckdb.connect(), the module duckdb for "
+        "its default one, or a connection of SQLAlchemy, ibis or jupysql that holds one; got "
+        f"{kind.__name__}."
+    )
 
 
 def macros() -> str:
@@ -138,19 +158,33 @@ MACRO_FILES = (
 
 
 def _release_sql(
-    kind: str, token: str, path: str, tbl: object, query: object, release: object, *given: object
+    kind: str,
+    token: str,
+    path: str,
+    tbl: object,
+    query: object,
+    release: object,
+    data: object,
+    *given: object,
 ) -> str:
     """The SQL of a release: the rollup, whose last step charges and draws."""
     session = session_of(token)
     arguments = arguments_of(kind, given, session, path)
     plan = plan_of(kind, arguments, session)
-    source, name = source_of(tbl, query), release_name(release)
+    source, name, about = source_of(tbl, query), release_name(release), data_name(data)
     columns = _label_columns(plan)
     call = json.dumps(
-        {"kind": kind, "arguments": arguments, "release": name, "source": source.described},
+        {
+            "kind": kind,
+            "arguments": arguments,
+            "release": name,
+            "data": about,
+            "source": source.described,
+            "noise": replacement(),
+        },
         ensure_ascii=False,
     )
-    if name is not None and _stored(session, plan, source, name):
+    if name is not None and _stored(session, plan, source, name, about):
         rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     described = described_by(session, path, source)
@@ -167,7 +201,7 @@ def _release_sql(
         plan.hierarchy,
         plan.unit,
         band=plan.band,
-        seed=session.context.copy().run(random_seed),
+        seed=random_seed(),
         columns=described,
         only=only,
     )
@@ -209,6 +243,7 @@ def _heavy_sql(
     tbl: object,
     query: object,
     release: object,
+    data: object,
     k: object,
     column: object,
     *given: object,
@@ -220,13 +255,15 @@ def _heavy_sql(
     arguments["remainder"] = False
     if arguments["mechanism"] is not None:
         chosen("mechanism", arguments["mechanism"], FLAT_MECHANISMS)
-    rows = _release_sql("hhh", token, path, tbl, query, release, *arguments.values())
+    rows = _release_sql("hhh", token, path, tbl, query, release, data, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
     return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
 
 
-def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
-    request = {**plan.request, "source": source.described}
+def _stored(
+    session: Session, plan: Plan | TreePlan, source: SqlSource, name: str, data: str | None
+) -> bool:
+    request = asked_for(plan.request, source.described, data)
     return session.ledger_for(name).find(name, request) is not None
 
 

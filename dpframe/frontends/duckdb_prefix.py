@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.federated.population import Population
-from dpframe.frontends.arguments import release_name
+from dpframe.frontends.arguments import data_name, release_name
 from dpframe.frontends.duckdb_running import charged_release, once
 from dpframe.frontends.duckdb_sessions import (
     Session,
@@ -23,8 +23,9 @@ from dpframe.frontends.duckdb_sessions import (
 from dpframe.frontends.duckdb_types import plan_sql, result_rows
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS, checked_population, declared_plan
+from dpframe.noise import replacement
 from dpframe.prefix_plan import PrefixAsked, make_prefix_plan
-from dpframe.release import Release, replayed
+from dpframe.release import Release, asked_for, replayed
 from dpframe.sources import sql_tables
 from dpframe.sources.devices import relation_devices, relation_population
 
@@ -35,15 +36,23 @@ ARGUMENTS = ("column", "epsilon", "delta", "user", *DEFAULTS)
 
 
 def prefix_tree_sql(
-    token: str, path: str, tbl: object, query: object, release: object, *given: object
+    token: str,
+    path: str,
+    tbl: object,
+    query: object,
+    release: object,
+    data: object,
+    *given: object,
 ) -> str:
     """SQL of the items found, largest count first."""
     session, arguments = session_of(token), _arguments(given)
     asked, source, name = _asked(arguments), source_of(tbl, query), release_name(release)
     facts = {"kind": "prefix_tree", "arguments": arguments, "release": name}
-    call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
+    request = asked_for(asked.request, source.described, data_name(data))
+    drawn = {"source": source.described, "data": data_name(data), "noise": replacement()}
+    call = json.dumps({**facts, **drawn}, ensure_ascii=False)
     here = f"{literal(token)}, {literal(call)}"
-    if name is not None and _stored(session, asked, source.described, name) is not None:
+    if name is not None and _stored(session, request, name) is not None:
         return _flat(asked, f"{OURS}.__dpframe_replay({here})")
     described = described_by(session, path, source)
     if described is None:
@@ -88,7 +97,8 @@ def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
     asked = _asked(facts["arguments"])
     if facts["release"] is not None:  # stored since the statement was bound
-        stored = _stored(session, asked, facts["source"], facts["release"])
+        request = asked_for(asked.request, facts["source"], facts["data"])
+        stored = _stored(session, request, facts["release"])
         if stored is not None:
             return result_rows(stored)
     with _duck.beside(session.opened(), relation, path, "the source") as rows:
@@ -110,9 +120,9 @@ def _released(
     return charged_release(session, facts, plan, counted)
 
 
-def _stored(session: Session, asked: PrefixAsked, source: str, name: str) -> Release | None:
+def _stored(session: Session, request: dict[str, object], name: str) -> Release | None:
     """What a name already answered; users are not counted for it."""
-    stored = session.ledger_for(name).find(name, {**asked.request, "source": source})
+    stored = session.ledger_for(name).find(name, request)
     return None if stored is None else replayed(stored)
 
 

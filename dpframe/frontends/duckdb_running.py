@@ -18,6 +18,7 @@ from dpframe.frontends.duckdb_types import (
     release_rows,
     result_rows,
 )
+from dpframe.noise import replaced_by
 from dpframe.plan import Counted, Plan
 from dpframe.release import AnyCounted, AnyPlan, Release, released, replayed
 from dpframe.sources.keys import listed_counts
@@ -93,14 +94,15 @@ def charged_release(
     session: Session, facts: Mapping[str, Any], plan: AnyPlan, counted: Callable[[], AnyCounted]
 ) -> Release:
     """One release for what a statement says of its call, remembered for ``dp_releases``."""
-    result = session.context.copy().run(
-        released,
-        counted,
-        plan,
-        source=facts["source"],
-        ledger=session.ledger,
-        name=facts["release"],
-    )
+    with replaced_by(facts["noise"]):  # that of who asked: this may be a thread of DuckDB
+        result = released(
+            counted,
+            plan,
+            source=facts["source"],
+            ledger=session.ledger,
+            name=facts["release"],
+            data=facts["data"],
+        )
     if session.ledger is None:
         session.receipts.append((result.receipt, facts["source"]))
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
@@ -66,11 +65,11 @@ KINDS = {
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What one registered connection knows. It does not keep the connection open."""
+    """What one registered connection knows. It keeps none open, but for duckdb's default one."""
 
     connection: weakref.ref[DuckDBPyConnection]
     ledger: Ledger | None
-    context: contextvars.Context
+    kept: DuckDBPyConnection | None = None
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
     listed: dict[str, ListedNodes] = field(default_factory=dict)
 

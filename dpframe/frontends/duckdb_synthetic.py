@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.errors import ParameterError
-from dpframe.frontends.arguments import release_name
+from dpframe.frontends.arguments import data_name, release_name
 from dpframe.frontends.duckdb_running import charged_release, once
 from dpframe.frontends.duckdb_sessions import (
     Session,
@@ -32,6 +32,7 @@ from dpframe.frontends.synthetic_arguments import (
     shape_from,
     synthetic_plan_from,
 )
+from dpframe.noise import replaced_by, replacement
 from dpframe.sources import sql_tables
 from dpframe.sources.codes import relation_codes, relation_schema
 from dpframe.sources.columns import require
@@ -58,6 +59,7 @@ def synthesize_sql(
     tbl: object,
     query: object,
     release: object,
+    data: object,
     n: object,
     *given: object,
 ) -> str:
@@ -78,7 +80,8 @@ def synthesize_sql(
         return sql_tables.not_seen(source, "dp_synthesize", "from Python by dp.synthesize")
     types = _types(wanted, described)
     facts = {"kind": "synthesize", "arguments": arguments, "n": count, "release": name}
-    call = json.dumps({**facts, "source": source.described}, ensure_ascii=False)
+    drawn = {"source": source.described, "data": data_name(data), "noise": replacement()}
+    call = json.dumps({**facts, **drawn}, ensure_ascii=False)
     where = f"{literal(source.relation)}, {literal(path)}"
     texts = f"{OURS}.__dpframe_rows({literal(token)}, {literal(call)}, {where})"
     columns = ", ".join(
@@ -122,7 +125,8 @@ def synthetic_rows(
 
 def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
-    table = session.context.copy().run(_drawn, session, facts, relation, path)
+    with replaced_by(facts["noise"]):
+        table = _drawn(session, facts, relation, path)
     texts = [column.cast(pa.string()).combine_chunks() for column in table.columns]
     wide, long = len(texts), table.num_rows
     together = pa.concat_arrays([pa.array([], pa.string()), *texts])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.frontends.arguments import chosen_ledger, flag, plan_from, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, flag, plan_from, release_name
 from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.warehouse_plan import finished
 from dpframe.plan import Plan
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
+from dpframe.release import told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +41,7 @@ def hhh(
     counters: int | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
+    data: str | None = None,
     progress: bool = False,
     candidates: object = None,
     plan: object = None,
@@ -93,11 +95,15 @@ def hhh(
     release
         A name. The first call draws, charges and stores the result in the ledger; later calls
         with the same arguments and source replay it, identical and free, without reading data.
-        In-memory frames of one kind count as one source: name a release after its data.
+        In-memory frames of one kind count as one source: name a release after its data. A replay
+        says so with a :class:`ReplayedNotice`, and its receipt with ``replayed``.
+    data
+        Your name for the state of the data, such as "2026-11-03". It goes into the receipt, and a
+        name that answered for other ``data`` is an error in place of a replay.
     progress
         Show progress on a terminal while files are counted.
     candidates, plan
-        Instead of everything above but ``ledger`` and ``release``: what a statement of
+        Instead of everything above but ``ledger``, ``release`` and ``data``: what a statement of
         :func:`rollup_sql` returned, and its plan.
 
     Returns
@@ -143,7 +149,8 @@ def hhh(
     """
     if candidates is not None or plan is not None:
         given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
-        return finished(hhh, given, Plan, ledger=paid, name=name).to_frame()
+        about = data_name(data)
+        return told(finished(hhh, given, Plan, ledger=paid, name=name, data=about)).to_frame()
     made = plan_from(
         hierarchy,
         epsilon=epsilon,
@@ -159,13 +166,15 @@ def hhh(
         acknowledge=acknowledge,
         counters=counters,
     )
-    return run(
+    drawn = run(
         source,
         made,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
+        data=data_name(data),
         progress=flag("progress", progress),
-    ).to_frame()
+    )
+    return told(drawn).to_frame()
 
 
 @known_arguments

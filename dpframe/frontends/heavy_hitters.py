@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 
 from dpframe.digest import RECEIPT, seal
 from dpframe.errors import ParameterTypeError
-from dpframe.frontends.arguments import chosen, chosen_ledger, flag, plan_from, release_name, whole
+from dpframe.frontends.arguments import (
+    chosen,
+    chosen_ledger,
+    data_name,
+    flag,
+    plan_from,
+    release_name,
+    whole,
+)
 from dpframe.frontends.known_arguments import known_arguments
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.plan import MECHANISMS
 from dpframe.release import release as run
+from dpframe.release import told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +51,7 @@ def heavy_hitters(
     confidence: float = 0.95,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
+    data: str | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """The frequent values of one column, with noisy counts, differentially private.
@@ -58,7 +68,7 @@ def heavy_hitters(
         At most so many values, those with the largest noisy counts; by default all that are
         released. Choosing among released values costs nothing.
     epsilon, delta, threshold, user, contribution, max_contributions, counters, release_share, \
-confidence, ledger, release, progress
+confidence, ledger, release, data, progress
         As for :func:`hhh`.
     mechanism
         "offline" (default: exact counts before noise), "streaming" (one Misra-Gries sketch of
@@ -111,13 +121,15 @@ confidence, ledger, release, progress
         acknowledge=False,
         counters=counters,
     )
-    result = run(
+    drawn = run(
         source,
         plan,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
+        data=data_name(data),
         progress=flag("progress", progress),
-    ).to_frame()
+    )
+    result = told(drawn).to_frame()
     frame = flat(result, hierarchy.label_columns[0], most)
     return seal(frame, result.attrs[RECEIPT])
 

@@ -12,13 +12,13 @@ from dpframe.digest import RECEIPT, seal
 from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
-from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, flag, release_name
 from dpframe.frontends.known_arguments import check_known, known_arguments
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
-from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan
+from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan, to_nobody
 from dpframe.receipt import Explanation
-from dpframe.release import Release, already, released
+from dpframe.release import Release, already, asked_for, released, told
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.relations import describe
 
@@ -76,6 +76,7 @@ def prefix_tree(
     confidence: float = 0.95,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
+    data: str | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Frequent items of users who each hold many, found without collecting them.
@@ -138,7 +139,7 @@ def prefix_tree(
         the device still reports, as one without items.
     confidence
         Of the intervals, 0.5 to 0.999999.
-    ledger, release, progress
+    ledger, release, data, progress
         As for :func:`hhh`.
 
     Returns
@@ -201,27 +202,35 @@ def prefix_tree(
         neighbours=neighbours,
         confidence=confidence,
     )
-    result = asked_of(
+    drawn = asked_of(
         source,
         asked,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
+        data=data_name(data),
         progress=flag("progress", progress),
-    ).to_frame()
+    )
+    result = told(drawn).to_frame()
     frame = flat(result, asked.hierarchy.label_columns[0], None)
     return seal(frame, result.attrs[RECEIPT])
 
 
 def asked_of(
-    source: object, asked: PrefixAsked, *, ledger: Ledger | None, name: str | None, progress: bool
+    source: object,
+    asked: PrefixAsked,
+    *,
+    ledger: Ledger | None,
+    name: str | None,
+    data: str | None,
+    progress: bool,
 ) -> Release:
     """The release of what was asked for, or its replay."""
     what, segments = describe(source), asked.search.segments
-    known = already(asked.request, what, ledger, name)
+    known = already(asked_for(asked.request, what, data), ledger, name)
     if known is not None:
         return known
     users = count_devices(source, asked.hierarchy, asked.user)
-    plan = replace(make_prefix_plan(asked, users), say=_shown if progress else _silent)
+    plan = replace(make_prefix_plan(asked, users), say=_shown if progress else to_nobody)
 
     def counted() -> Population:
         found = population(
@@ -234,7 +243,7 @@ def asked_of(
         )
         return checked_population(found, plan)
 
-    result = released(counted, plan, source=what, ledger=ledger, name=name)
+    result = released(counted, plan, source=what, ledger=ledger, name=name, data=data)
     if progress:
         _shown("", end="\r")
     return result
@@ -245,10 +254,6 @@ def checked_population(found: Population, plan: PrefixPlan) -> Population:
     if found.devices < plan.devices:
         raise SourceError("the source changed while it was read: call again.")
     return found
-
-
-def _silent(_: str) -> None:
-    """No progress."""
 
 
 def _shown(line: str, end: str = "") -> None:

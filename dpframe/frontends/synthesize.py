@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, flag, release_name
 from dpframe.frontends.generator import Generator, check_dtypes
 from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.synthetic_arguments import (
@@ -15,7 +15,7 @@ from dpframe.frontends.synthetic_arguments import (
     synthetic_plan_from,
 )
 from dpframe.receipt import Explanation
-from dpframe.release import released
+from dpframe.release import released, told
 from dpframe.sources.codes import counted_codes, schema_of
 from dpframe.sources.relations import describe
 
@@ -42,6 +42,7 @@ def synthesize(
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
+    data: str | None = None,
     progress: bool = False,
 ) -> Generator:
     """A differentially private generator of synthetic rows, fitted in one pass and small memory.
@@ -78,7 +79,7 @@ def synthesize(
         all rows of one are protected together, at so many times the noise.
     seed
         Of the hash functions, which are public; by default chosen at random.
-    ledger, release, progress
+    ledger, release, data, progress
         As for :func:`hhh`. A named generator is stored and replayed, identical and free.
 
     Returns
@@ -118,7 +119,7 @@ def synthesize(
     given: dict[str, object] = {"epsilon": epsilon, "split": split, "user": user}
     given["max_contributions"] = max_contributions
     synthetic_plan_from(wanted, shape, None, **given)
-    book, name = chosen_ledger(ledger), release_name(release)
+    book, name, about = chosen_ledger(ledger), release_name(release), data_name(data)
     showing = flag("progress", progress)
     schema = schema_of(source, wanted.domain)
     dtypes = dtypes_of(source, wanted)
@@ -129,8 +130,9 @@ def synthesize(
         source=describe(source),
         ledger=book,
         name=name,
+        data=about,
     )
-    return Generator(result, wanted, schema, dtypes)
+    return Generator(told(result), wanted, schema, dtypes)
 
 
 def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:

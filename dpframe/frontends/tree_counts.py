@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.frontends.arguments import chosen_ledger, flag, release_name
+from dpframe.frontends.arguments import chosen_ledger, data_name, flag, release_name
 from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.frontends.warehouse_plan import finished
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
+from dpframe.release import told
 from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def tree_counts(
     largest: int | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
+    data: str | None = None,
     progress: bool = False,
     candidates: object = None,
     plan: object = None,
@@ -94,7 +96,7 @@ def tree_counts(
     alpha, largest
         With "relative": the accepted relative error, 0.01 to 0.99, and the largest number of
         records that the data could have.
-    ledger, release, progress
+    ledger, release, data, progress
         As for :func:`hhh`.
     candidates, plan
         Instead of everything else: what a statement of :func:`tree_rollup_sql` returned, and its
@@ -137,10 +139,10 @@ def tree_counts(
     True
     """
     if candidates is not None or plan is not None:
-        given, paid = locals(), chosen_ledger(ledger)
-        return finished(
-            tree_counts, given, TreePlan, ledger=paid, name=release_name(release)
-        ).to_frame()
+        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
+        about = data_name(data)
+        result = finished(tree_counts, given, TreePlan, ledger=paid, name=name, data=about)
+        return told(result).to_frame()
     made = tree_plan_from(
         hierarchy,
         epsilon=epsilon,
@@ -159,13 +161,15 @@ def tree_counts(
         alpha=alpha,
         largest=largest,
     )
-    return run(
+    drawn = run(
         source,
         made,
         ledger=chosen_ledger(ledger),
         name=release_name(release),
+        data=data_name(data),
         progress=flag("progress", progress),
-    ).to_frame()
+    )
+    return told(drawn).to_frame()
 
 
 @known_arguments

@@ -249,6 +249,7 @@ def finished(
     *,
     ledger: Ledger | None,
     name: str | None,
+    data: str | None = None,
 ) -> Release:
     """A release from candidates; ``arguments`` are all those of the call of ``function``."""
     candidates, plan = arguments["candidates"], arguments["plan"]
@@ -269,7 +270,7 @@ def finished(
         raise ParameterError(f"plan is one for dp.{other}: pass it there, or use dp.{maker[kind]}.")
     defaults = inspect.signature(function).parameters
     for given, value in arguments.items():
-        if given in ("candidates", "plan", "ledger", "release", "progress"):
+        if given in ("candidates", "plan", "ledger", "release", "data", "progress"):
             continue
         if value is not defaults[given].default:
             raise ParameterError(
@@ -277,5 +278,10 @@ def finished(
                 f"another plan with dp.{maker[kind]}."
             )
     return released(
-        lambda: plan.counted(candidates), plan.plan, source=plan.source, ledger=ledger, name=name
+        lambda: plan.counted(candidates),
+        plan.plan,
+        source=plan.source,
+        ledger=ledger,
+        name=name,
+        data=data,
     )

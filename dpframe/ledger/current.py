@@ -1,22 +1,65 @@
-"""Which ledger a call uses: the one it is given, or the one chosen with ``use_ledger``."""
+"""Which ledger a call uses: the one it is given, or the one chosen with ``use_ledger``.
+
+A choice belongs to a context (:mod:`contextvars`) and is never looked for in threads. Where the
+context does not say which ledger is meant the call is refused: to charge somebody else's ledger, or
+none, cannot be taken back.
+"""
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import sys
 import threading
+import weakref
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from dpframe.errors import LedgerError, ParameterTypeError
 from dpframe.ledger.book import Ledger
 
-_here: ContextVar[tuple[Ledger | None] | None] = ContextVar("dpframe_ledger", default=None)
-"""What this thread or task chose, if it did."""
-
-_everywhere: dict[int, tuple[int, Ledger | None]] = {}
-"""All choices that have not ended, with their threads, for threads that chose nothing."""
-
 _numbers = itertools.count()
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class _Choice:
+    """A ledger, or none: for a block, or from a statement on, to the end of the block it is in."""
+
+    ledger: Ledger | None
+    around: _Choice | None = None
+    """The block that a statement is in."""
+    frame: FrameType | None = None
+    """Of the ``with`` statement, while the block is open."""
+    is_block: bool = False
+    generator: bool = False
+    """Whether that is in a generator, which others run in between."""
+    token: Token[tuple[_Choice, ...]] | None = None
+    """Tells the context that entered the block."""
+    program: bool = False
+    """Whether it is a statement at the top level of a script or notebook."""
+    ended: bool = False
+    """Another context left the block."""
+    number: int = field(default_factory=_numbers.__next__)
+
+    @property
+    def block(self) -> _Choice | None:
+        """What it lasts for."""
+        return self if self.is_block else self.around
+
+
+_here: ContextVar[tuple[_Choice, ...]] = ContextVar("dpframe_ledger", default=())
+"""The choices of this context, the last one last."""
+
+_program: _Choice | None = None
+"""The last statement at the top level of a script or notebook, for contexts that chose nothing."""
+
+_choices: weakref.WeakSet[_Choice] = weakref.WeakSet()
+"""All others, while a context knows them or their block is open."""
+
+_adding = threading.Lock()
 
 
 class use_ledger:
@@ -29,9 +72,13 @@ class use_ledger:
 
     Notes
     -----
-    ``ledger=`` on a call goes first. Then a thread or task goes by what it chose itself, and one
-    that chose nothing (a worker of a pool) by what the program chose; if several threads chose
-    different ledgers, it is refused. A process that is spawned, not forked, starts without.
+    ``ledger=`` on a call goes first. Then the choice of the context counts, as in
+    :mod:`contextvars`: tasks and ``asyncio.to_thread`` inherit it, plain threads and the workers of
+    pools and of ``run_in_executor`` do not; ``contextvars.copy_context().run`` hands it on. What
+    chose nothing uses the ledger of a statement at the top level of the script or in a cell of the
+    notebook, and is refused while somebody else uses another one. In a generator, a block counts
+    for the generator itself; the call is refused where that leaves open which ledger is meant
+    (docs/known_limits.md). A spawned process starts without.
 
     Examples
     --------
@@ -44,45 +91,199 @@ class use_ledger:
 
     def __init__(self, ledger: Ledger | str | Path | None) -> None:
         self._ledger = as_ledger(ledger)
-        self._begun: list[tuple[int, Token[tuple[Ledger | None] | None]]] = []
-        self._blocks = 0
-        self._begin()
+        self._blocks: list[_Choice] = []
+        self._state(_stack())
 
-    def _begin(self) -> None:
-        number = next(_numbers)
-        self._choice = (self._ledger,)
-        _everywhere[number] = threading.get_ident(), self._ledger
-        self._begun.append((number, _here.set(self._choice)))
+    def _state(self, frames: list[FrameType]) -> None:
+        """Choose from here on; without keeping alive what is replaced, which may be taken back."""
+        global _program
+        here = list(_mine())
+        around = (c for c in reversed(here) if c.is_block and _lasts(c, frames))
+        stated = _Choice(self._ledger, next(around, None))
+        self._stated, self._program_before = weakref.ref(stated), _program
+        self._replaced: tuple[int, Ledger | None, bool] | None = None
+        for place, choice in enumerate(here):
+            if not choice.is_block and choice.around is stated.around:
+                self._replaced = place, choice.ledger, choice is _program
+                del here[place]
+                break
+        if stated.around is None and _is_top_level(frames[0]):
+            stated.program, _program = True, stated
+        else:
+            _add(stated)
+        _here.set((*here, stated))
+
+    def _take_back(self) -> None:
+        """The statement that made this object was the head of a block, if nothing came between."""
+        global _program
+        stated, program = self._stated(), self._program_before
+        if stated is None or _here.get()[-1:] != (stated,):
+            return
+        here = list(_here.get()[:-1])
+        if self._replaced is not None:
+            place, ledger, of_program = self._replaced
+            choice = program if of_program and program else _Choice(ledger, stated.around)
+            here.insert(place, choice)
+            if choice is not program:
+                _add(choice)
+        _here.set(tuple(here))
+        if _program is stated:
+            _program = program
 
     def __enter__(self) -> Ledger | None:
-        self._blocks += 1
-        if self._blocks > len(self._begun) or _here.get() is not self._choice:
-            self._begin()  # not the block of the statement that made this object
+        self._take_back()
+        frame = _owner(sys._getframe(1))
+        block = _Choice(self._ledger, frame=frame, is_block=True, generator=_is_generator(frame))
+        _add(block)
+        self._blocks.append(block)
+        block.token = _here.set((*_mine(), block))
         return self._ledger
 
     def __exit__(self, *error: object) -> None:
-        self._blocks -= 1
-        number, token = self._begun.pop()
-        del _everywhere[number]
-        _here.reset(token)
+        frame = _owner(sys._getframe(1))
+        block = next((b for b in self._blocks if b.frame is frame), None)
+        block = block or next((c for c in reversed(_mine()) if c in self._blocks), self._blocks[-1])
+        self._blocks.remove(block)
+        block.frame = None
+        block.ended = not _entered_here(block)
+        _here.set(_without(_mine(), block))
 
     def __repr__(self) -> str:
         return f"<using {self._ledger!r}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise ParameterTypeError(
+            "use_ledger is a choice of the context that made it and cannot be copied or pickled: "
+            "pass the ledger on, and call dp.use_ledger(ledger) where it arrives."
+        )
+
 
 def current_ledger() -> Ledger | None:
-    """The ledger of ``use_ledger``, if any."""
-    here = _here.get()
-    if here is not None:
-        return here[0]
-    last = dict(list(_everywhere.values()))  # of every thread
-    chosen = {ledger.path: ledger for ledger in last.values() if ledger is not None}
-    if len(chosen) > 1:
+    """The ledger of ``use_ledger``, if any; LedgerError where nobody can say which."""
+    found = _found(_stack())
+    if isinstance(found, str):  # what keeps the error keeps no choice alive
         raise LedgerError(
-            "other threads use different ledgers and this one chose none: pass ledger=, or call "
-            "dp.use_ledger in this thread."
+            f"nobody can say which ledger to charge: {found}. Pass ledger=, or call dp.use_ledger "
+            "here, with None for no ledger; contextvars.copy_context().run hands a choice on to "
+            "threads and executors."
         )
-    return next(iter(chosen.values()), None)
+    return found
+
+
+def _found(frames: list[FrameType]) -> Ledger | str | None:
+    """The ledger, or why nobody can say which."""
+    here, inside = _mine(), _enclosing(frames)
+    if not here:
+        return _of_the_program() if inside is None else inside.ledger
+    chosen = here[-1]
+    if chosen.program and _program is not None:
+        chosen = _program  # another cell, in a context of its own, may have chosen since
+    block = chosen.block
+    if block is inside:
+        return chosen.ledger
+    handed_on = block is not None and not block.generator and block.frame not in frames
+    if (block is None or handed_on) if inside is None else (handed_on and inside in here):
+        return chosen.ledger
+    if inside is not None and _path(inside.ledger) == _path(chosen.ledger):
+        return chosen.ledger
+    return "a block of use_ledger in a generator is open that this call may not be in"
+
+
+def _of_the_program() -> Ledger | str | None:
+    ledger = None if _program is None else _program.ledger
+    if any(_path(choice.ledger) != _path(ledger) for choice in _all() if not choice.ended):
+        return "this thread or task chose none, and others did"
+    return ledger
+
+
+def _mine() -> tuple[_Choice, ...]:
+    """The choices of this context, without blocks of its own that another one left."""
+    here = _here.get()
+    for choice in here:
+        if choice.ended and _entered_here(choice):
+            here = _without(here, choice)
+            _here.set(here)
+    return here
+
+
+def _entered_here(block: _Choice) -> bool:
+    """Whether this context entered a block. True once: then the block is over."""
+    now, token = _here.get(), block.token
+    if token is None:
+        return False
+    try:
+        _here.reset(token)
+    except ValueError:  # it is another one, or a copy
+        return False
+    block.token = None
+    _here.set(now)
+    return True
+
+
+def _without(here: tuple[_Choice, ...], block: _Choice) -> tuple[_Choice, ...]:
+    return tuple(choice for choice in here if choice.block is not block)
+
+
+def _add(choice: _Choice) -> None:
+    with _adding:
+        _choices.add(choice)
+
+
+def _all() -> list[_Choice]:
+    with _adding:
+        return list(_choices)
+
+
+def _stack() -> list[FrameType]:
+    """The frames of this thread below this module, the last call first."""
+    frame: FrameType | None = sys._getframe(2)
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def _enclosing(frames: list[FrameType]) -> _Choice | None:
+    """The innermost open block that a call stands in, whatever its context says."""
+    opened = [choice for choice in _all() if choice.frame is not None]
+    for frame in frames if opened else []:
+        of_frame = [choice for choice in opened if choice.frame is frame]
+        if of_frame:
+            return max(of_frame, key=lambda choice: choice.number)
+    return None
+
+
+def _lasts(block: _Choice, frames: list[FrameType]) -> bool:
+    """Whether what is stated now is in a block; it is not beside a generator that waits."""
+    return not block.generator or block.frame in frames
+
+
+def _owner(frame: FrameType) -> FrameType:
+    """The frame of the ``with`` statement: what contextlib makes of a generator is entered and left
+    like a block."""
+    while _is_generator(frame) and frame.f_back is not None and _is_contextlib(frame.f_back):
+        frame = frame.f_back
+        while frame.f_back is not None and _is_contextlib(frame):
+            frame = frame.f_back
+    return frame
+
+
+def _is_contextlib(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") == "contextlib"
+
+
+def _is_generator(frame: FrameType) -> bool:
+    return bool(frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR))
+
+
+def _is_top_level(frame: FrameType) -> bool:
+    """Of a script, or of a cell of a notebook."""
+    return frame.f_globals.get("__name__") == "__main__" and frame.f_locals is frame.f_globals
+
+
+def _path(ledger: Ledger | None) -> Path | None:
+    return None if ledger is None else ledger.path
 
 
 def as_ledger(ledger: object) -> Ledger | None:

@@ -15,7 +15,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -32,11 +31,12 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe import release as release_module
-from dpframe.ledger import Ledger, current_ledger
+from dpframe.ledger import Ledger
 from dpframe.ledger.entries import append, entry_of, newest
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
 from dpframe.ledger.totals import totals
 from dpframe.noise import NoiseTable
+from dpframe.receipt import Receipt
 from dpframe.release import Release, release
 
 from . import ledger_worker
@@ -638,9 +638,10 @@ def same(first: Release, again: Release) -> None:
     pd.testing.assert_frame_equal(a, b, check_exact=True, check_frame_type=True)
     assert a.dtypes.equals(b.dtypes)
     assert type(a.index) is type(b.index)
-    assert json.dumps(a.attrs) == json.dumps(b.attrs)
-    assert first.receipt.to_json() == again.receipt.to_json()
-    assert ipc(first) == ipc(again)
+    told = Receipt({**first.receipt, "replayed": True})
+    assert json.dumps(b.attrs) == json.dumps({"dp": dict(told)})
+    assert again.receipt.to_json() == told.to_json()
+    assert ipc(Release(first.frame, told)) == ipc(again)
 
 
 def ipc(result: Release) -> bytes:
@@ -808,72 +809,6 @@ def test_every_way_to_use_a_ledger_charges_it(tmp_path: Path) -> None:
     assert cost() == 0.0
     assert inner.spent.epsilon == 1.0
     dp.use_ledger(None)
-
-
-def in_thread(work: Callable[[], Any]) -> Any:
-    """What a plain thread, which inherits no context, makes of it."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
-
-
-def test_worker_threads_charge_the_ledger_in_use(tmp_path: Path) -> None:
-    """Law: a thread pool inside a block, or after a statement, is charged; after it, it is not."""
-    ledger = made(tmp_path)
-    with dp.use_ledger(ledger), ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: hhh(None), range(3)))
-    assert ledger.spent.epsilon == 1.5
-    assert in_thread(current_ledger) is None
-    dp.use_ledger(ledger)
-    in_thread(lambda: hhh(None))
-    assert ledger.spent.epsilon == 2.0
-    dp.use_ledger(None)
-    assert in_thread(current_ledger) is None
-
-
-def test_threads_keep_their_own_ledgers_and_others_must_choose(tmp_path: Path) -> None:
-    """Law: two threads with ledgers of their own are not mixed; a third one is asked to choose."""
-    one, two = (Ledger(tmp_path / n, epsilon=3.0, delta=1e-5) for n in ("one.db", "two.db"))
-    both, third = threading.Barrier(2, timeout=60), threading.Barrier(3, timeout=60)
-
-    def work(ledger: Ledger, times: int) -> None:
-        with dp.use_ledger(ledger):
-            both.wait()
-            for _ in range(times):
-                hhh(None)
-            third.wait()  # a thread that chose nothing looks now
-            third.wait()
-
-    with ThreadPoolExecutor(2) as pool:
-        done = [pool.submit(work, one, 1), pool.submit(work, two, 2)]
-        third.wait()
-        with pytest.raises(dp.LedgerError, match=r"different ledgers.*pass ledger="):
-            in_thread(lambda: hhh(None))
-        in_thread(lambda: hhh(one))
-        third.wait()
-        for future in done:
-            future.result()
-    assert (one.spent.epsilon, two.spent.epsilon) == (1.0, 1.0)
-    assert current_ledger() is None
-
-
-def test_a_context_of_its_own_still_charges_the_ledger(tmp_path: Path) -> None:
-    """Law: a statement in one context (a notebook cell) holds in the next ones."""
-    import contextvars
-
-    ledger = made(tmp_path)
-    contextvars.Context().run(dp.use_ledger, ledger)
-    contextvars.Context().run(lambda: hhh(None))
-    assert ledger.spent.epsilon == 0.5
-    dp.use_ledger(None)
-
-
-def test_context_alone_would_leave_threads_uncharged(tmp_path: Path) -> None:
-    """Planted bug: a ledger in a context variable only is unknown to the threads of a pool."""
-    import contextvars
-
-    variable: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("x", default=None)
-    variable.set(made(tmp_path))
-    assert in_thread(variable.get) is None
 
 
 def test_every_front_door_says_what_was_left(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import sqlite3
 import subprocess
 import sys
 import weakref
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import sqlalchemy
 
 import dpframe as dp
 from dpframe.frontends import duckdb_sessions
@@ -178,11 +180,89 @@ def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) 
     assert con.execute(settings).fetchall() == before
 
 
-@pytest.mark.parametrize("wrong", [None, "user.db", duckdb, 7])
+@pytest.mark.parametrize("wrong", [None, "user.db", pytest, 7, sqlite3])
 def test_only_connections_can_be_registered(wrong: object) -> None:
     """Law: what is no connection is refused by its type."""
-    with pytest.raises(dp.ParameterTypeError, match="con must be a DuckDB connection"):
-        dp.register(wrong)  # type: ignore[arg-type]
+    with pytest.raises(dp.ParameterTypeError, match="con must be an open DuckDB connection"):
+        dp.register(wrong)
+
+
+DEFAULT = """
+import duckdb, dpframe as dp, gc, sys
+ledger = dp.Ledger(sys.argv[1])
+duckdb.sql("CREATE TABLE visits AS SELECT 'a' AS k, i AS who FROM range(900) r(i)")
+dp.register({con}, ledger=ledger)
+gc.collect()
+call = "'visits', 'columns:k', epsilon := 1.0, delta := 1e-6"
+assert duckdb.sql(f"SELECT prefix FROM dp_hhh({{call}})").fetchall()[1:] == [("a",)]
+assert duckdb.execute(f"FROM dp_hhh({{call}}, mechanism := 'streaming')").fetchall()
+other = duckdb.connect()
+other.execute("CREATE TABLE visits AS SELECT 'b' AS k FROM range(900)")
+dp.register(other)
+assert other.execute(f"FROM dp_hhh({{call}})").fetchall()[1][1] == "b"
+print(len(ledger.releases()))
+"""
+
+
+@pytest.mark.parametrize("con", ["duckdb", "duckdb.default_connection()"])
+def test_the_default_connection(con: str, ledger: dp.Ledger) -> None:
+    """Law: what ``duckdb.sql`` uses stays registered, whether or not anybody holds its object."""
+    code = [sys.executable, "-c", DEFAULT.format(con=con), str(ledger.path)]
+    done = subprocess.run(code, capture_output=True, text=True)
+    assert done.stdout.split()[-1:] == ["2"], done.stderr  # DuckDB may print its progress
+
+
+def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
+    """Law: a connection that holds one of DuckDB is registered; an engine says what to write, and
+    that works for each of its connections."""
+    engine = sqlalchemy.create_engine("duckdb:///:memory:")
+    count = sqlalchemy.text(f"SELECT count(*) FROM {HHH}")
+    with engine.connect() as con:
+        con.execute(sqlalchemy.text(f"CREATE TABLE visits AS {VISITS}"))
+        con.commit()
+        for given in (con, con.connection, con.connection.driver_connection):
+            dp.register(given, ledger=ledger)
+            assert con.execute(count).scalar() == len(LABELS)
+            con.rollback()
+    assert charges(ledger) == 3
+    with pytest.raises(dp.ParameterTypeError, match=r"con is an engine.*listens_for") as caught:
+        dp.register(engine)
+    assert "dpframe.register(con, ledger=...)" in str(caught.value)
+    engine.dispose()
+
+    fresh = sqlalchemy.create_engine("duckdb:///:memory:")
+
+    @sqlalchemy.event.listens_for(fresh, "connect")
+    def registered(con: object, record: object) -> None:
+        dp.register(con, ledger=ledger)
+
+    with fresh.connect() as con:
+        con.execute(sqlalchemy.text(f"CREATE TABLE visits AS {VISITS}"))
+        assert con.execute(count).scalar() == len(LABELS)
+    fresh.dispose()
+    sqlite = sqlalchemy.create_engine("sqlite://")
+    with sqlite.connect() as con, pytest.raises(dp.ParameterTypeError, match="that holds one"):
+        dp.register(con)
+    sqlite.dispose()
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("ibis.backends.duckdb", ["con"]),
+        ("sql.connection.connection", ["_connection_sqlalchemy", "driver_connection"]),
+    ],
+)
+def test_objects_of_ibis_and_jupysql(
+    con: duckdb.DuckDBPyConnection, module: str, names: list[str]
+) -> None:
+    """Law: the DuckDB connection is found where ibis 12 and jupysql 0.11 keep it."""
+    held: object = con
+    for name in reversed(names):
+        where = "sqlalchemy.engine.base" if name == "driver_connection" else module
+        held = type("Holder", (), {"__module__": where, name: held})()
+    dp.register(held)
+    assert labels(con) == LABELS
 
 
 def test_a_view_read_without_registering_says_what_is_missing(tmp_path: Path) -> None:

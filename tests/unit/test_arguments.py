@@ -267,9 +267,8 @@ def test_front_doors_have_the_same_arguments() -> None:
     """``explain`` takes what ``hhh`` takes, but for the source and what is spent and shown."""
     hhh = inspect.signature(dp.hhh).parameters
     explain = inspect.signature(dp.explain).parameters
-    assert [
-        n for n in hhh if n not in ("source", "ledger", "release", "progress", "candidates", "plan")
-    ] == list(explain)
+    others = ("source", "ledger", "release", "data", "progress", "candidates", "plan")
+    assert [n for n in hhh if n not in others] == list(explain)
     assert hhh["hierarchy"].default is None  # beside candidates= there is none
     assert all(explain[n].default == hhh[n].default for n in list(explain)[1:])
 

@@ -217,7 +217,7 @@ def test_front_doors_have_the_same_arguments() -> None:
     """Law: ``explain_synthesize`` takes what ``synthesize`` takes, but for what is spent."""
     fit = inspect.signature(dp.synthesize).parameters
     explain = inspect.signature(dp.explain_synthesize).parameters
-    others = ("source", "seed", "ledger", "release", "progress")
+    others = ("source", "seed", "ledger", "release", "data", "progress")
     assert [n for n in fit if n not in others] == list(explain)
     assert all(explain[n].default == fit[n].default for n in explain)
     with pytest.raises(TypeError, match="'delta'"):

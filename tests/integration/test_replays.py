@@ -1,0 +1,181 @@
+"""A replay says so, and a name that answered for other data is no answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.frontends.cli import main
+from dpframe.receipt import Receipt
+
+FRAME = pd.DataFrame({"who": range(2000), "word": ["a"] * 1200 + ["b"] * 800, "n": [7] * 2000})
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+PREFIX: dict[str, Any] = {**BUDGET, "epsilon": 4.0, "user": "who", "length": 10, "iterations": 2}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> dp.Ledger:
+    return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
+
+
+def warehouse(**named: Any) -> Receipt:
+    asked = dp.rollup_sql(["word"], table="words", dialect="duckdb", **BUDGET)
+    with duckdb.connect() as con:
+        con.register("words", FRAME)
+        counted = con.sql(asked.sql).to_arrow_table()
+    return dp.hhh(candidates=counted, plan=asked.plan, **named).dp.receipt
+
+
+PYTHON: dict[str, Callable[..., Receipt]] = {
+    "hhh": lambda **named: dp.hhh(FRAME, ["word"], **BUDGET, **named).dp.receipt,
+    "accessor": lambda **named: FRAME.dp.hhh(["word"], **BUDGET, **named).dp.receipt,
+    "heavy hitters": lambda **named: dp.heavy_hitters(FRAME, "word", **BUDGET, **named).dp.receipt,
+    "tree counts": lambda **named: dp.tree_counts(FRAME, ["word"], **BUDGET, **named).dp.receipt,
+    "synthesize": lambda **named: (
+        dp.synthesize(FRAME, {"n": (0, 9)}, epsilon=1.0, depth=4, k=4, seed=1, **named).receipt
+    ),
+    "prefix tree": lambda **named: dp.prefix_tree(FRAME, "word", **PREFIX, **named).dp.receipt,
+    "warehouse": warehouse,
+}
+
+SQL = {
+    "dp_hhh": "'words', 'columns:word', epsilon := 1.0, delta := 1e-6",
+    "dp_heavy_hitters": "'words', 'word', epsilon := 1.0, delta := 1e-6",
+    "dp_tree_counts": "'words', 'columns:word', epsilon := 1.0, delta := 1e-6",
+    "dp_synthesize": "'words', 'number:n?lower=0&upper=9', 9, epsilon := 1, depth := 4, k := 4",
+    "dp_prefix_tree": "'words', 'word', epsilon := 4.0, delta := 1e-6, \"user\" := 'who', "
+    "length := 10, iterations := 2",
+}
+
+
+@pytest.mark.parametrize("door", PYTHON)
+def test_a_replay_says_so(door: str, ledger: dp.Ledger) -> None:
+    """Law: by a notice at the caller's line, in the receipt and on its card; a draw does not."""
+    ask = PYTHON[door]
+    first = ask(ledger=ledger, release="weekly", data="2026-11-02")
+    assert (first["replayed"], first["data"]) == (False, "2026-11-02")
+    with pytest.warns(
+        dp.ReplayedNotice, match=rf"'weekly' is replayed: drawn on {first['time'][:10]}"
+    ) as notes:
+        again = ask(ledger=ledger, release="weekly", data="2026-11-02")
+    assert [Path(note.filename).name for note in notes] == ["test_replays.py"]
+    assert dict(again) == {**first, "replayed": True}
+    assert f"(drawn on {first['time']}, nothing was charged)" in str(again)
+    assert "replayed" not in str(first)
+    assert len(ledger.releases()) == 1
+
+
+@pytest.mark.parametrize("door", PYTHON)
+def test_other_data_under_the_same_name_are_refused(door: str, ledger: dp.Ledger) -> None:
+    """Law: the error names both states and the way out; without ``data`` requests are as ever."""
+    ask = PYTHON[door]
+    ask(ledger=ledger, release="weekly", data="2026-11-02")
+    for other in ("2026-11-03", None):
+        words = f"data was '2026-11-02' and is now {other!r}.*or another name to draw"
+        with pytest.raises(dp.ReleaseNameError, match=words):
+            ask(ledger=ledger, release="weekly", data=other)
+    ask(ledger=ledger, release="plain")
+    stored = ledger.find("plain")
+    assert stored is not None
+    assert "data" not in stored.request
+    assert len(ledger.releases()) == 2
+
+
+def test_data_without_a_name_are_in_the_receipt(ledger: dp.Ledger) -> None:
+    """Law: what the caller said of the data is kept with what was drawn from them."""
+    receipt = PYTHON["hhh"](ledger=ledger, data="2026-11-03")
+    assert receipt["data"] == json.loads(ledger.releases()["receipt"][0])["data"] == "2026-11-03"
+    assert "(the caller's name for the state of the data)" in str(receipt)
+    assert PYTHON["hhh"]()["data"] is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"), [("", ValueError), ("a\nb", ValueError), (3, TypeError)]
+)
+@pytest.mark.parametrize("door", PYTHON)
+def test_data_is_a_text_that_people_can_read(
+    door: str, wrong: Any, error: type[Exception], ledger: dp.Ledger
+) -> None:
+    """Law: refused before anything is charged."""
+    with pytest.raises(error, match="your name for the state of the data"):
+        PYTHON[door](ledger=ledger, release="weekly", data=wrong)
+    assert len(ledger.releases()) == 0
+
+
+@pytest.mark.parametrize("function", SQL)
+def test_in_sql(function: str, ledger: dp.Ledger) -> None:
+    """Law: ``data :=`` is part of the request there too, and dp_releases tells it."""
+    with duckdb.connect() as con:
+        con.execute(
+            "CREATE TABLE words AS SELECT i AS who, 'a' AS word, 7 AS n FROM range(2000) r(i)"
+        )
+        dp.register(con, ledger=ledger)
+
+        def ask(data: str) -> list[Any]:
+            named = f"release := 'weekly', data := {data}"
+            return con.execute(f"FROM {function}({SQL[function]}, {named})").fetchall()
+
+        rows = ask("'2026-11-02'")
+        assert len(ask("'2026-11-02'")) == len(rows)
+        for other in ("'2026-11-03'", "NULL"):
+            words = "data was '2026-11-02' and is now (None|'2026-11-03')"
+            with pytest.raises(duckdb.Error, match=words):
+                ask(other)
+        told = con.execute("SELECT release, receipt->>'data', time FROM dp_releases()").fetchall()
+        assert [row[:2] for row in told] == [("weekly", "2026-11-02")]
+        con.execute(f"FROM {function}({SQL[function]}, data := 'unnamed')").fetchall()
+        assert json.loads(ledger.releases()["receipt"][1])["data"] == "unnamed"
+        assert len(ledger.releases()) == 2
+
+
+COMMANDS = {
+    "hhh": ["columns:word", "--epsilon=1", "--delta=1e-6"],
+    "tree-counts": ["columns:word", "--epsilon=1", "--delta=1e-6"],
+    "prefix-tree": ["word", "--user=who", "--epsilon=4", "--delta=1e-6", "--length=10"],
+    "synthesize": ["number:n?lower=0&upper=9", "--epsilon=1", "--depth=4", "-k=4", "-n=3"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_on_the_command_line(
+    command: str, ledger: dp.Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: a line says it, nothing else is on stderr, and --data is part of the request."""
+    FRAME.to_parquet(tmp_path / "words.parquet")
+    call = [command, str(tmp_path / "words.parquet"), *COMMANDS[command]]
+    call += [f"--ledger={ledger.path}", "--release=weekly", "--data=2026-11-02"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(call) == 0
+        assert "replayed" not in capsys.readouterr().out
+        assert main(call) == 0
+    out, err = capsys.readouterr()
+    time = ledger.releases()["time"][0]
+    assert f"\nreplayed: drawn on {time}, nothing was charged\n" in out
+    assert err == ""
+    assert main([*call[:-1], "--data=2026-11-03"]) == 2
+    assert "data was '2026-11-02' and is now '2026-11-03'" in capsys.readouterr().err
+
+
+def test_a_dashboard_is_told_once(ledger: dp.Ledger) -> None:
+    """Law: by Python's own filter a line that asks every minute prints one notice a process."""
+    code = (
+        "import pandas as pd, dpframe as dp\n"
+        "frame = pd.DataFrame({'word': ['a'] * 900})\n"
+        "for minute in range(4):\n"
+        f"    frame.dp.hhh(['word'], epsilon=1.0, delta=1e-6, ledger={str(ledger.path)!r},\n"
+        "        release='weekly')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("ReplayedNotice") == 1, done.stderr
