@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
     {"errors", "_version", "_sql"},
+    {"_unicode"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},
     {"domains"},

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
@@ -111,8 +112,7 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
                     f"or leave {name} out to protect single records."
                 )
         return PrivacyUnit()
-    if not isinstance(user, str):
-        raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
+    user = column_name("user", user)
     default = "share" if contribution is None else contribution
     kind = chosen("contribution", default, ("share", "records", "items"))
     if kind == "share":
@@ -129,6 +129,20 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
         )
     bound = whole("max_contributions", max_contributions, 1, 1_000_000)
     return PrivacyUnit(user=user, contribution=cast(Contribution, kind), max_contributions=bound)
+
+
+def column_name(argument: str, value: object) -> str:
+    """The name of a column that an argument says."""
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"{argument} must be the name of a column; got {type(value).__name__}."
+        )
+    if not value or not is_unicode(value):
+        raise ParameterError(
+            f"{argument} ({value!r}) must be the name of a column: text that is not empty and that "
+            "UTF-8 can write. Rename the column."
+        )
+    return value
 
 
 def amount(name: str, value: object, low: float, high: float, advice: str) -> float:

@@ -122,7 +122,7 @@ def write_marginals(
     if not Path(path).absolute().parent.is_dir():
         raise ParameterError(f"path ({str(path)!r}) is in a folder that does not exist.")
     text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
-    Path(path).write_text(text, encoding="utf-8", newline="\n")
+    Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
 
 
 # -- one column ----------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from importlib import resources
 from string import Template
 
+from dpframe._unicode import is_unicode
+from dpframe.errors import ParameterError
 from dpframe.quantities import shown
 from dpframe.receipt import Receipt
 
@@ -50,6 +52,8 @@ def document(
     before, after
         HTML before and after the main part.
     """
+    if not isinstance(title, str) or not is_unicode(title):
+        raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
     said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in promise)
     return Template(asset("document.html")).substitute(
         title=html.escape(title),

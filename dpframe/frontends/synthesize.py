@@ -135,8 +135,15 @@ def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
     if type(source).__module__.split(".")[0] != "pandas":
         return {}
     kinds: Any = getattr(source, "dtypes", {})
-    names = {name: str(kinds[name]) for name in wanted.domain.columns}
-    return {name: kind for name, kind in names.items() if kind not in ("object", "category")}
+    return {name: str(kinds[name]) for name in wanted.domain.columns if _kept(kinds[name])}
+
+
+def _kept(kind: Any) -> bool:
+    """Whether pandas makes a column of this type of what Arrow reads in it; others are text."""
+    name = str(kind)
+    if name.endswith("[pyarrow]") or name.startswith(("str", "string")):
+        return True
+    return kind.kind in "biufM" and not name.startswith("Sparse")
 
 
 def explain_synthesize(
