@@ -73,7 +73,8 @@ def synthesize(
         How epsilon is divided over levels: "optimal" (equation 23 of the paper) or "uniform".
     user, max_contributions
         Column that identifies a person, and how many of their rows are counted, a uniform sample:
-        all rows of one are protected together, at so many times the noise.
+        all rows of one are protected together, at so many times the noise. As for :func:`hhh`,
+        ids beyond 2^53 must not be floating-point numbers.
     seed
         Of the hash functions, which are public; by default chosen at random.
     ledger, release, progress

@@ -204,7 +204,7 @@ def text_of(column: str, duckdb_type: str) -> str:
     if duckdb_type in COARSE_TIMES:
         return f"CAST(TRY_CAST({column} AS TIMESTAMP) AS VARCHAR)"
     if re.search(UNWRITABLE, duckdb_type):
-        raise ColumnError(f"a column of type {duckdb_type.split('(')[0]} {NO_TEXT}")
+        raise ColumnError(NO_TEXT)
     return f"CAST({column} AS VARCHAR)"
 
 
@@ -216,8 +216,8 @@ UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT)\b"
 """In the names of types that hold such times inside, or can hold them."""
 
 NO_TEXT = (
-    "can have times inside that DuckDB cannot write as text (TIMESTAMP_S, TIMESTAMP_MS, VARIANT): "
-    "cast the column."
+    "a column has a type whose values cannot all be written as text: VARIANT, or TIMESTAMP_S or "
+    "TIMESTAMP_MS inside of another type. Cast the column."
 )
 
 

@@ -78,7 +78,8 @@ class Date(Hierarchy):
 
     def check_types(self, types: tuple[str, ...]) -> None:
         readable = ("VARCHAR", "ENUM", "DATE", '"NULL"')
-        if types[0] not in readable and not types[0].startswith("TIMESTAMP"):
+        is_time = types[0].startswith("TIMESTAMP") and not types[0].endswith("]")
+        if types[0] not in readable and not is_time:
             refuse_type("date", self.column, types[0], "dates, timestamps and ISO 8601 text")
 
     def key_steps(

@@ -230,14 +230,13 @@ def _reads(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
 def _as_text(name: str) -> str:
     """Any value as text: what ``hierarchy.text_of`` writes, with the type asked of DuckDB."""
     kind, text = f"typeof({name})", f"CAST({name} AS VARCHAR)"
-    refused = literal(f"a column {NO_TEXT}")
     return (
         f"CASE WHEN {kind} IN ('DOUBLE', 'FLOAT') "
         f"THEN {real_text(f'TRY_CAST({name} AS DOUBLE)', text)} "
         f"WHEN {kind} IN ({', '.join(map(literal, COARSE_TIMES))}) "
         f"THEN CAST(TRY_CAST({name} AS TIMESTAMP) AS VARCHAR) "
         f"WHEN NOT starts_with({kind}, 'ENUM(') AND regexp_matches({kind}, {literal(UNWRITABLE)}) "
-        f"THEN error({refused}) ELSE {text} END"
+        f"THEN error({literal(NO_TEXT)}) ELSE {text} END"
     )
 
 
