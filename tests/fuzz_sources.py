@@ -212,7 +212,7 @@ def relation(r: random.Random, folder: Path) -> Any:
     if r.random() < 0.2:
         query = r.choice(
             (
-                f"SELECT CAST('{WORD}' || i AS INT) AS c, i AS d, i AS u, i AS n FROM range(3) t(i)",
+                f"SELECT ('{WORD}' || i)::INT AS c, i AS d, i AS u, i AS n FROM range(3) t(i)",
                 "SELECT random() AS c, 1 AS d, 2 AS u, 3 AS n",
                 f"SELECT MAP{{'{WORD}': 1}} AS c, [1] AS d, '{WORD}'::VARIANT AS u, 1 AS n",
                 f"SELECT '{WORD}' AS c, 1 AS \"C\", 'x'::ENUM('x', '{WORD}') AS u, 1 AS n",
