@@ -72,6 +72,8 @@ SHAPES: tuple[Any, ...] = (
     *([NUMBERS, "number:d?lower=0&upper=1"], {"n": ("a", "b")}, {"missing": (0, 1)}, "x", None, 7),
 )
 
+LISTED = ("path:c?depth=2", "columns:d", "code:u?lengths=1", "columns:c")
+
 COMMON: dict[str, tuple[Any, ...]] = {
     "user": ("u", "u", "c", "missing", "", "\ud800", 5, "U"),
     "contribution": ("share", "records", "items", "all", None),
@@ -147,11 +149,10 @@ def _call(r: random.Random) -> tuple[str, Any, dict[str, Any]]:
     """A verb, its first argument and the others."""
     verb = r.choice(("hhh", "hhh", "tree_counts", "heavy_hitters", "synthesize", "prefix_tree"))
     if verb == "synthesize":
-        return (
-            verb,
-            _shape(r),
-            _given(r, GENERATED, {"epsilon": 1.0, "k": 4, "width": 16, "depth": 5}),
-        )
+        small: dict[str, Any] = {"epsilon": 1.0, "k": 4, "width": 16, "depth": 5}
+        if r.random() < 0.3:
+            return verb, r.choice(LISTED), _given(r, GENERATED, small | {"keys": ["a", "1"]})
+        return verb, _shape(r), _given(r, GENERATED, small)
     if verb == "prefix_tree":
         return (
             verb,
@@ -248,6 +249,8 @@ def _sql(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     if r.random() < 0.1:
         where = {"query": r.choice(("SELECT * FROM t", "SELECT 1; SELECT 2", "nonsense", ""))}
     written = {k: v for k, v in (where | given).items() if isinstance(v, str | int | float)}
+    if given.get("keys") == ["a", "1"]:
+        written["keys"] = ["a", "1"]
     written = {k: v for k, v in written.items() if "\ud800" not in str(v)}  # no text for DuckDB
     text = ", ".join(f'"{name}" := ${name}' for name in written)
     said = None
