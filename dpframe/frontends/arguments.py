@@ -11,7 +11,7 @@ import numpy as np
 
 from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
-from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger, as_ledger, current_ledger
 from dpframe.plan import DEFAULT_COUNTERS, MECHANISMS, Mechanism, Plan, make_plan
@@ -138,7 +138,7 @@ def column_name(argument: str, value: object) -> str:
             f"{argument} must be the name of a column; got {type(value).__name__}."
         )
     if not value or not is_unicode(value):
-        raise ParameterError(
+        raise ColumnError(
             f"{argument} ({value!r}) must be the name of a column: text that is not empty and that "
             "UTF-8 can write. Rename the column."
         )
