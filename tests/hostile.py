@@ -579,6 +579,10 @@ TYPED = pa.table(
         "whole": _padded([0, 1, -1, 2**62, 7, 7], pa.int64()),
         "small": _padded([0, 1, -1, 2**31 - 1, 7, 7], pa.int32()),
         "real": _padded([*_REALS, float("inf"), float("-inf"), float("nan")], pa.float64()),
+        "wide": _padded(
+            [0.0, 7.0, 2.0**53, 1e16, -(2.0**60), 2.0**63 - 1024, -(2.0**62), float("nan")],
+            pa.float64(),
+        ),
         "single": _padded([0.1, 2.5, 1.0, -0.0, 3e38, float("nan"), 1e-9], pa.float32()),
         "decimal": _padded(
             [Decimal(t) for t in ("0.00", "1.50", "-2.25", "7.49", "99999.99", "0.01")],

@@ -33,7 +33,7 @@ def text(value: Any) -> str | None:
     if isinstance(value, float):
         if math.isnan(value):
             return None
-        return str(int(value)) if value.is_integer() and abs(value) <= 2**53 else repr(value)
+        return str(int(value)) if value.is_integer() and abs(value) < 2.0**127 else repr(value)
     if isinstance(value, dt.datetime):
         return value.isoformat(" ")
     if isinstance(value, dt.date):

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
     {"errors", "_version", "_sql", "_terminal", "digest"},
-    {"_paths"},
+    {"_paths", "_unicode"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},
     {"domains"},

@@ -267,8 +267,13 @@ def _withheld(what: str, call: Callable[[], T]) -> T:
 @lru_cache(maxsize=1)
 def _connect(process: int) -> DuckDBPyConnection:
     """One in-memory database a process; a forked child makes its own."""
+    try:
+        spill = tempfile.mkdtemp(prefix="dpframe-")  # raw keys: not in the working directory
+    except OSError:
+        raise SourceError(
+            "there is no temporary folder that can be written to: set TMPDIR to one."
+        ) from None
     connection = duckdb.connect(":memory:")
-    spill = tempfile.mkdtemp(prefix="dpframe-")  # raw keys: not in the working directory
     atexit.register(shutil.rmtree, spill, ignore_errors=True)
     connection.execute(f"SET temp_directory = {literal(spill)}")
     return connection

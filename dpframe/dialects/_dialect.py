@@ -199,7 +199,8 @@ class Dialect(ABC):
 
     def text(self, value: str, kind: str) -> str:
         """SQL of a value as hierarchies read it, NULL for NaN, equal to what DuckDB writes but for
-        decimals and fractions of doubles, which columns read again on the driver."""
+        decimals, fractions of doubles and doubles beyond 64 bits, which columns read again on the
+        driver."""
         outer = kind.split("(")[0]
         if outer in REAL:
             least, most = self.real(-sys.float_info.max), self.real(sys.float_info.max)
@@ -228,8 +229,8 @@ class Dialect(ABC):
         return text
 
     def is_whole(self, value: str) -> str:
-        """Whether a double is a whole number that it holds exactly."""
-        return f"abs({value}) <= {self.real(2**53)} AND {self.is_integral(value)}"
+        """Whether a double is a whole number of 64 bits."""
+        return f"abs({value}) <= {self.real(2.0**63 - 1024)} AND {self.is_integral(value)}"
 
     def is_integral(self, value: str) -> str:
         """Whether a finite double, however large, is a whole number."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe.domains._axis import Axis, Codes, Counts, Mask, is_text, plain
+from dpframe.domains._axis import Axis, Codes, Counts, Mask, is_text, plain, refuse
 from dpframe.domains._category_keys import Categories
 from dpframe.domains._category_values import check_values, typed
 from dpframe.domains._read import distinct, level_texts, whole
@@ -18,6 +18,11 @@ from dpframe.noise import PublicRandom
 
 MAX_BITS = 60
 """Bits of a path that are kept; categories that differ only below share one."""
+
+NOT_LISTED = ("STRUCT", "MAP", "UNION", "INTERVAL", "BIGNUM", "VARIANT")
+"""DuckDB's types, without parameters, whose values are no categories; nor are lists."""
+
+READABLE = "text, numbers, booleans, dates and times"
 
 SHOWN = 3
 """Categories that a label names."""
@@ -123,6 +128,9 @@ class ListedAxis(Axis):
         return text
 
     def check_types(self, types: tuple[str, ...]) -> None:
+        for column, kind in zip(self.columns, types, strict=True):
+            if kind.endswith("]") or kind.split("(")[0] in NOT_LISTED:
+                raise refuse("a list of keys", column, kind, READABLE)
         self.hierarchy.check_types(types)
         if self.hierarchy.kind == "columns":
             listed = [[t for t in texts if t != OTHER] for texts in self._texts]

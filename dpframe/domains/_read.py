@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe import _duck
+from dpframe._unicode import unicode
 from dpframe.domains._axis import Counts
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_keys
@@ -32,21 +33,8 @@ def distinct(column: pa.Array) -> tuple[pa.Array, Counts]:
     if pa.types.is_null(column.type):
         column = column.cast(pa.string())
     encoded = column.dictionary_encode(null_encoding="encode")
-    values = encoded.dictionary
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        values = _unicode(values)
-    return values, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _unicode(text: pa.Array) -> pa.Array:
-    """Text in which what is no UTF-8 is repaired, so that no value is an error."""
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
-        raw = text.cast(pa.large_binary()).to_pylist()
-        repaired = [None if b is None else b.decode("utf-8", "replace") for b in raw]
-        return pa.array(repaired, type=text.type)
-    return text
+    place = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return unicode(encoded.dictionary), place
 
 
 def asked(values: pa.Array, steps: Steps, answer: str, what: str = "a batch") -> pa.Table:

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
-from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger, as_ledger, current_ledger
 from dpframe.plan import DEFAULT_COUNTERS, MECHANISMS, Mechanism, Plan, make_plan
@@ -124,8 +125,7 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
                     f"or leave {name} out to protect single records."
                 )
         return PrivacyUnit()
-    if not isinstance(user, str):
-        raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
+    user = column_name("user", user)
     default = "share" if contribution is None else contribution
     kind = chosen("contribution", default, ("share", "records", "items"))
     if kind == "share":
@@ -142,6 +142,20 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
         )
     bound = whole("max_contributions", max_contributions, 1, 1_000_000)
     return PrivacyUnit(user=user, contribution=cast(Contribution, kind), max_contributions=bound)
+
+
+def column_name(argument: str, value: object) -> str:
+    """The name of a column that an argument says."""
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"{argument} must be the name of a column; got {type(value).__name__}."
+        )
+    if not value or not is_unicode(value):
+        raise ColumnError(
+            f"{argument} ({value!r}) must be the name of a column: text that is not empty and that "
+            "UTF-8 can write. Rename the column."
+        )
+    return value
 
 
 def amount(name: str, value: object, low: float, high: float, advice: str) -> float:

@@ -85,7 +85,7 @@ def synthesize_sql(
     where = f"{literal(source.relation)}, {literal(path)}"
     texts = f"{OURS}.__dpframe_rows({literal(token)}, {literal(call)}, {where})"
     columns = ", ".join(
-        f"CAST(r[{i}] AS {_type(types[c])}) AS {identifier(c)}"
+        f"TRY_CAST(r[{i}] AS {_type(types[c])}) AS {identifier(c)}"  # <other> is no UUID
         for i, c in enumerate(wanted.domain.columns, 1)
     )
     return f"SELECT {columns} FROM (SELECT unnest({texts}) AS r)"
@@ -185,5 +185,6 @@ def _plan(wanted: Asked, arguments: Mapping[str, Any], schema: pa.Schema | None)
 
 
 def _type(name: str) -> str:
-    """The type of a column; that of an ENUM lists values of the data's owner, and text will do."""
-    return "VARCHAR" if name.startswith("ENUM") else name
+    """The type of a column; that of an ENUM lists values of the data's owner, and text will do, as
+    it does for a column that holds nothing and has no type."""
+    return "VARCHAR" if name.startswith("ENUM") or name == '"NULL"' else name

@@ -65,7 +65,8 @@ def hhh(
         Residual count from which a node is reported. By default the smallest private one.
     user
         Column that identifies a person; all rows of one are protected together. NULL ids count
-        as one user. Without it single records are protected.
+        as one user. Without it single records are protected. Ids beyond 2^53 must be whole numbers
+        or text: pandas makes floats of integers for one NULL, and equal floats are one user.
     contribution
         With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
         of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or,

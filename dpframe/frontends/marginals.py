@@ -124,7 +124,7 @@ def write_marginals(
     check_target("path", path)
     text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
     with replacing(path, "the page") as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="replace"))
 
 
 # -- one column ----------------------------------------------------------------------------------

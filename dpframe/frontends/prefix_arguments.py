@@ -17,7 +17,16 @@ from dpframe.federated.encoding import (
     checked_items,
 )
 from dpframe.federated.segments import Segments
-from dpframe.frontends.arguments import DELTA, EPSILON, amount, chosen, flag, number, whole
+from dpframe.frontends.arguments import (
+    DELTA,
+    EPSILON,
+    amount,
+    chosen,
+    column_name,
+    flag,
+    number,
+    whole,
+)
 from dpframe.frontends.heavy_hitters import flat_hierarchy
 from dpframe.mechanisms.prefix_tree import Search
 from dpframe.prefix_plan import PREFIX_MECHANISMS, Accountant, PrefixAsked, PrefixMechanism
@@ -124,9 +133,7 @@ def _user(user: object) -> str:
             "user is missing: name the column that identifies a person, whose items are on one "
             "device."
         )
-    if not isinstance(user, str):
-        raise ParameterTypeError(f"user must be the name of a column; got {type(user).__name__}.")
-    return user
+    return column_name("user", user)
 
 
 def _segments(segments: object, length: object, iterations: object, limit: object) -> Segments:

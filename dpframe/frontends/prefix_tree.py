@@ -92,7 +92,8 @@ def prefix_tree(
     column
         The items: words, URLs, paths. Read as text; missing and empty ones are no items.
     user
-        Column that identifies a person; each is a device, also with no items.
+        Column that identifies a person; each is a device, also with no items. As for :func:`hhh`,
+        ids beyond 2^53 must not be floating-point numbers.
     epsilon, delta
         The privacy budget of all reports together, towards whoever sees their sums: 1e-4 to 50 and
         1e-12 to 0.1. No defaults.

@@ -17,6 +17,7 @@ from dpframe.frontends.synthesize import DEFAULT_SPLIT, dtypes_of
 from dpframe.frontends.synthetic_arguments import (
     Asked,
     asked,
+    joined,
     read_schema,
     shape_from,
     synthetic_plan_from,
@@ -104,11 +105,12 @@ class PrivHP:
     def update(self, batch: object, *, progress: bool = False) -> None:
         """Count the rows of a frame, Arrow table, DuckDB relation or file: all of them or none.
 
-        The columns must have the types of the first batch. Rows that lack a value are left out.
+        The columns must hold what they hold in the first batch, whose types synthetic rows have:
+        numbers, text, dates or times. Rows that lack a value are left out.
         """
         self._check_open("update")
-        schema = schema_of(batch, self._asked.domain)
-        if self._schema is not None and schema.types != self._schema.types:
+        schema = both = schema_of(batch, self._asked.domain)
+        if self._schema is not None and (both := joined(self._schema, schema)) is None:
             raise ParameterTypeError(
                 "the columns have other types than in the first batch: cast them, so that "
                 f"synthetic rows have one type; wanted {[str(t) for t in self._schema.types]}."
@@ -121,8 +123,9 @@ class PrivHP:
             progress=flag("progress", progress),
         )
         self._state = self._state.merge(new)
-        if self._schema is None:
-            self._schema, self._dtypes = schema, dtypes
+        if self._schema is None or both != self._schema:  # a column had no type so far
+            self._dtypes = dtypes | self._dtypes
+        self._schema = both
 
     def merge(self, other: PrivHP) -> PrivHP:
         """Both streams together. No row may be in both.
@@ -137,12 +140,16 @@ class PrivHP:
         if other._asked.digest != self._asked.digest:
             raise ParameterError("these count different domains: make both with the same columns.")
         seen = streams.joined(self._streams, other._streams)
-        types = [s._schema.types for s in (self, other) if s._schema is not None]
-        if len(types) == 2 and types[0] != types[1]:
-            raise ParameterTypeError("the columns have other types in the other stream: cast them.")
+        schema = other._schema if self._schema is None else self._schema
+        if schema is not None and other._schema is not None:
+            schema = joined(schema, other._schema)
+            if schema is None:
+                raise ParameterTypeError(
+                    "the columns have other types in the other stream: cast them."
+                )
         both = object.__new__(PrivHP)
         both._asked, both._state = self._asked, self._state.merge(other._state)
-        both._schema = other._schema if self._schema is None else self._schema
+        both._schema = schema
         both._dtypes = self._dtypes or other._dtypes
         both._released = both._resumed = 0
         both._streams = seen

@@ -92,7 +92,7 @@ def write_report(
     check_target("report", path)
     text = page(frame, receipt, title=title)
     with replacing(path, "the report") as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="replace"))
 
 
 # -- data ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
+from dpframe._unicode import is_unicode
 from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError
 from dpframe.quantities import shown
@@ -57,6 +58,8 @@ def document(
     before, after
         HTML before and after the main part.
     """
+    if not isinstance(title, str) or not is_unicode(title):
+        raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
     said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in promise)
     return Template(asset("document.html")).substitute(
         title=html.escape(title),

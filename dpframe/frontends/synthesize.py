@@ -76,7 +76,8 @@ def synthesize(
         How epsilon is divided over levels: "optimal" (equation 23 of the paper) or "uniform".
     user, max_contributions
         Column that identifies a person, and how many of their rows are counted, a uniform sample:
-        all rows of one are protected together, at so many times the noise.
+        all rows of one are protected together, at so many times the noise. As for :func:`hhh`,
+        ids beyond 2^53 must not be floating-point numbers.
     seed
         Of the hash functions, which are public; by default chosen at random.
     ledger, release, data, progress
@@ -145,7 +146,15 @@ def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
     kinds: Any = getattr(source, "dtypes", {})
     names = {name: str(kinds[name]) for name in wanted.domain.columns}
     check_dtypes(wanted, names)
-    return {name: kind for name, kind in names.items() if kind not in ("object", "category")}
+    return {name: kind for name, kind in names.items() if _kept(kinds[name])}
+
+
+def _kept(kind: Any) -> bool:
+    """Whether pandas makes a column of this type of what Arrow reads in it; others are text."""
+    name = str(kind)
+    if name.endswith("[pyarrow]") or name.startswith(("str", "string")):
+        return True
+    return kind.kind in "biufM" or name.startswith(("Sparse[", "period["))
 
 
 @known_arguments

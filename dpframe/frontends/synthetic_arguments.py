@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from dpframe._unicode import is_text
 from dpframe.accounting.hot_partition import Split
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -164,6 +165,36 @@ def written(schema: pa.Schema) -> str:
 def read_schema(text: str) -> pa.Schema:
     """The schema that ``written`` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def joined(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
+    """The schema of batches with these two, None if their columns hold other kinds of values.
+
+    That of the first one, but for columns of no type. Kinds are as coarse as a single record
+    can change a type: in pandas one NULL makes floats of integers and text of booleans, one time
+    another unit of times, one decimal another scale.
+    """
+    fields = []
+    for one, other in zip(first, later, strict=True):
+        kinds = {_kind(one.type), _kind(other.type)} - {"none"}
+        if len(kinds) > 1:
+            return None
+        fields.append(other if pa.types.is_null(one.type) else one)
+    return pa.schema(fields)
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind):
+        return "none"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_boolean(kind) or is_text(kind):
+        return "text"
+    if pa.types.is_timestamp(kind):
+        return "times" if kind.tz is None else "times with a zone"
+    return str(kind)
 
 
 def check_sample(n: object) -> int:

@@ -14,6 +14,7 @@ from dpframe.frontends.arguments import (
     EPSILON,
     amount,
     chosen,
+    column_name,
     flag,
     number,
     unit_from,
@@ -99,10 +100,7 @@ def _unit(
                 "'records'."
             )
         return unit
-    if not isinstance(weight, str):
-        raise ParameterTypeError(
-            f"weight must be the name of a column; got {type(weight).__name__}."
-        )
+    weight = column_name("weight", weight)
     if user is not None:
         raise ParameterError(
             f"weight ({weight!r}) and user ({user!r}) do not go together: a row stands either for "

@@ -11,6 +11,7 @@ A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed value
 from __future__ import annotations
 
 import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.errors import HierarchyError
+from dpframe._unicode import is_unicode
+from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy._types import READS
 
 INVALID = "<invalid>"
@@ -49,6 +51,12 @@ class Hierarchy(ABC):
 
     def __post_init__(self) -> None:
         self.validate()
+        for text in (*self.source_columns, *self.options.values()):
+            if not is_unicode(text):
+                raise HierarchyError(
+                    f"{self.kind}: {text!r} is no text that UTF-8 can write: rename the column, or "
+                    "pass other text."
+                )
         if not 1 <= self.height <= MAX_HEIGHT:
             raise HierarchyError(
                 f"{self.kind} hierarchy has {self.height} levels; it must have 1 to {MAX_HEIGHT}."
@@ -188,18 +196,40 @@ def _quoted(name: str) -> str:
 def text_of(column: str, duckdb_type: str) -> str:
     """SQL of a value as text that does not depend on how the column happened to be stored.
 
-    A whole number reads the same from an integer and a floating-point column, so that a NULL
-    elsewhere, which turns integers into floats in pandas, changes nothing.
+    A whole number reads the same from an integer and a floating-point column, as far as that holds
+    it: a NULL elsewhere, which turns integers into floats in pandas, changes no text that is there.
     """
     if duckdb_type in ("VARCHAR", "TEXT"):
         return column
     if duckdb_type in ("DOUBLE", "FLOAT"):
-        return (
-            f"CASE WHEN isnan({column}) THEN NULL "
-            f"WHEN {column} = trunc({column}) AND abs({column}) <= {2**53} "
-            f"THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE CAST({column} AS VARCHAR) END"
-        )
+        return real_text(f"CAST({column} AS DOUBLE)", f"CAST({column} AS VARCHAR)")
+    if duckdb_type in COARSE_TIMES:
+        return f"CAST(TRY_CAST({column} AS TIMESTAMP) AS VARCHAR)"
+    if re.search(UNWRITABLE, duckdb_type):
+        raise ColumnError(NO_TEXT)
     return f"CAST({column} AS VARCHAR)"
+
+
+COARSE_TIMES = ("TIMESTAMP_S", "TIMESTAMP_MS")
+"""Types of times that reach beyond microseconds: DuckDB cannot write those, and closes the whole
+database when it is asked to."""
+
+UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT)\b"
+"""In the names of types that hold such times inside, or can hold them."""
+
+NO_TEXT = (
+    "a column has a type whose values cannot all be written as text: VARIANT, or TIMESTAMP_S or "
+    "TIMESTAMP_MS inside of another type. Cast the column."
+)
+
+
+def real_text(number: str, otherwise: str) -> str:
+    """SQL of a DOUBLE as text, NULL for NaN: whole numbers of 128 bits as integers."""
+    return (
+        f"CASE WHEN isnan({number}) THEN NULL "
+        f"WHEN {number} = trunc({number}) AND abs({number}) < {2.0**127!r}::DOUBLE "
+        f"THEN CAST(TRY_CAST({number} AS HUGEINT) AS VARCHAR) ELSE {otherwise} END"
+    )
 
 
 def has_zone(duckdb_type: str) -> bool:

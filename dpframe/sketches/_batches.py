@@ -1,7 +1,7 @@
 """Whatever holds the keys of a batch, as columns of one kind; nothing is guessed from values.
 
 Keys that are missing, of another kind than the sketch's or of mixed types raise an error that names
-the rule and quotes no key.
+the rule and quotes no key. Text that is no UTF-8 is repaired.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AnySet
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._unicode import decoded, is_text, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes"]
@@ -40,7 +40,6 @@ FLOATS = (
     "them to integers or text."
 )
 MIXED = "keys are of mixed types: a sketch holds integers or text or bytes, never two of them."
-NOT_UTF8 = "keys are text that is not valid Unicode: pass them as bytes."
 TOO_LARGE = (
     "keys exceed the range of the sketch, which is -2^63 to 2^63 - 1 or, if its first batch was of "
     "unsigned 64-bit integers, 0 to 2^64 - 1: pass larger keys as text."
@@ -74,10 +73,10 @@ class Column:
         return cls(kind, keys.to_numpy().view(np.int64) if integers else keys)
 
     def to_arrow(self) -> pa.Array:
-        """The keys as their own type."""
+        """The keys as their own type, text that is no UTF-8 repaired."""
         if isinstance(self.values, np.ndarray):
             return pa.array(self.values.view(self.kind))
-        return self.values
+        return unicode(self.values)
 
 
 def check_order(batch: object) -> None:
@@ -166,7 +165,12 @@ def _of_pandas(series: Any) -> Iterator[Any]:
     values = series.array
     for start in range(0, len(values), PIECE):
         piece = values[start : start + PIECE]
-        yield from _of_arrow(_withheld("pandas series", partial(pa.array, piece)))
+        try:
+            keys = pa.array(piece)
+        except Exception:  # text with lone surrogates, or what is no key
+            yield list(piece)
+        else:
+            yield from _of_arrow(keys)
 
 
 def _of_arrow(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
@@ -233,7 +237,7 @@ def _column(part: Any, kind: Kind | None) -> Column:
         raise ParameterTypeError(FLOATS)
     if pa.types.is_integer(found):
         return _integers(part if isinstance(part, np.ndarray) else part.to_numpy(), kind)
-    text, wide = _is_text(found), pa.large_string() if _is_text(found) else pa.large_binary()
+    text, wide = is_text(found), pa.large_string() if is_text(found) else pa.large_binary()
     if not text and not _is_bytes(found):
         raise ParameterTypeError(f"{ACCEPTED}; got {found}: convert it to text.")
     _same_kind("text" if text else "bytes", kind)
@@ -247,10 +251,6 @@ def _decoded(array: pa.DictionaryArray) -> pa.Array:
     if pa.types.is_binary_view(values.type):
         values = values.cast(pa.large_binary())
     return values.take(array.indices)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(map(kind.equals, (pa.string(), pa.large_string(), pa.string_view())))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -295,9 +295,8 @@ def _of_list(items: list[Any]) -> Any:
         wide = pa.large_string() if groups == {"text"} else pa.large_binary()
         try:
             return pa.array(items, type=wide)
-        except (UnicodeError, pa.ArrowException):
-            pass
-        raise ParameterError(NOT_UTF8)
+        except (UnicodeError, pa.ArrowException):  # text with lone surrogates
+            return pa.array([decoded(t.encode("utf-8", "replace")) for t in items], type=wide)
     if len(groups) > 1 and groups <= {"integers", "text", "bytes"}:
         raise ParameterTypeError(MIXED)
     names = ", ".join(sorted(t.__name__ for t in types if not _group(t)))

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.errors import ParameterError
-from dpframe.sketches._batches import NOT_UTF8, TYPES, Column, Kind
+from dpframe._unicode import unicode
+from dpframe.sketches._batches import TYPES, Column, Kind
 
 ROOM = 16_384
 """Words of the arena to have free at a time, about."""
@@ -55,19 +55,10 @@ def encoded(column: Column) -> Keys:
     words, places = np.empty((len(array), 2), np.int64), np.empty(len(array) + 1, np.int64)
     long = np.empty(size // 4, np.uint64)
     used, ascii_ = encode(overlapping, starts, words, places, long)
-    if column.kind == "text" and not ascii_:
-        _check_utf8(array)
+    if column.kind == "text" and not ascii_ and (whole := unicode(array)) is not array:
+        return encoded(Column("text", whole))
     places[-1] = used
     return Keys(words, places, long[:used])
-
-
-def _check_utf8(array: pa.Array) -> None:
-    try:
-        array.validate(full=True)
-        return
-    except pa.ArrowInvalid:
-        pass
-    raise ParameterError(NOT_UTF8)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -161,9 +161,10 @@ class PrivacyAwareMisraGries(Sketch):
         ids = who.to_arrow()
         if before is not None and not pc.greater(ids[0], pa.scalar(before, ids.type)).as_py():
             raise ParameterError(UNSORTED)
-        if pc.any(pc.less(ids[1:], ids[:-1])).as_py():
+        given = ids if who.kind in ("int64", "uint64") else who.values  # sorted before any repair
+        if pc.any(pc.less(given[1:], given[:-1])).as_py():
             raise ParameterError(UNSORTED)
-        new = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+        new = pc.not_equal(given[1:], given[:-1]).to_numpy(zero_copy_only=False)
         self._add(np.concatenate([[0], np.cumsum(new)]), what)
         self._last = who.kind, ids[-1].as_py()
 

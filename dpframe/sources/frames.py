@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe.errors import ParameterTypeError, SourceError
+from dpframe._unicode import decoded, unicode_table
+from dpframe.errors import DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -22,8 +23,8 @@ FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns of a pandas, Polars or Arrow frame."""
-    table = _as_table(source, wanted)
+    """The wanted columns of a pandas, Polars or Arrow frame, in which no value is an error."""
+    table = unicode_table(_as_table(source, wanted))
     for i, name in enumerate(table.column_names):
         if pa.types.is_timestamp(table.column(i).type):
             table = table.set_column(i, name, _held(table.column(i)))
@@ -55,7 +56,7 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         require(columns, source.column_names, alone=True)
-        return _all_unicode(source.select(columns))
+        return source.select(columns)
     if kind == "pandas" and hasattr(source, "columns"):
         require(columns, list(source.columns), alone=True)
         return pa.table({name: from_pandas(source[name]) for name in columns})
@@ -80,11 +81,12 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
     """From a frame or a lazy frame; what Polars says about a failing row is dropped."""
     import polars
 
-    error: str | None = None
     try:
         require(columns, source.collect_schema().names(), alone=True)
         return source.lazy().select(columns).collect().to_arrow()
-    except polars.exceptions.PolarsError as raised:
+    except DpframeError:
+        raise
+    except (Exception, polars.exceptions.PanicException) as raised:
         error = type(raised).__name__
     raise SourceError(
         f"reading the Polars frame failed ({error}; its text is withheld, it can quote the data)."
@@ -95,13 +97,17 @@ def from_pandas(series: Any) -> pa.Array:
     """A pandas column: what has a type keeps it, objects become text."""
     if series.dtype == object:
         return from_objects(series)
+    categories = getattr(series.dtype, "categories", None)
+    if categories is not None and categories.dtype == object:  # Arrow would guess their type
+        codes = np.asarray(series.array.codes)
+        return from_objects(list(categories)).take(pa.array(codes, mask=codes < 0))
     try:
         array = pa.Array.from_pandas(series)
         if not _is_extension(array.type):
             return array
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass  # text that is no unicode
-    return pa.array([_as_text(value) for value in series], type=pa.string())
+    except Exception:  # text that is no unicode
+        pass
+    return _each_as_text(series)
 
 
 OWN_TYPES = ("PeriodDtype", "IntervalDtype")
@@ -124,38 +130,15 @@ def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def from_objects(values: Any) -> pa.Array:
-    """Python objects as text, each the way SQL would write it."""
+    """Python objects as text, each the way SQL would write it; what has no text is missing."""
     try:
-        return pa.Array.from_pandas(values, type=pa.string())
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass  # mixed objects, or text that is no unicode
-    return pa.array([_as_text(value) for value in values], type=pa.string())
+        return pa.Array.from_pandas(values, type=pa.large_string())
+    except Exception:  # mixed objects, or text that is no unicode
+        return _each_as_text(values)
 
 
-def _all_unicode(table: pa.Table) -> pa.Table:
-    """Text that is no UTF-8, which Arrow does not look at and a sort would misread, repaired."""
-    for i, name in enumerate(table.column_names):
-        column = table.column(i)
-        if pa.types.is_dictionary(column.type):
-            text = [chunk.dictionary for chunk in column.chunks]
-        else:
-            text = column.chunks
-        if any(_is_text(chunk.type) and not _is_unicode(chunk) for chunk in text):
-            raw = column.cast(pa.large_binary()).to_pylist()
-            table = table.set_column(i, name, pa.array(map(_as_text, raw), type=pa.large_string()))
-    return table
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_unicode(text: pa.Array) -> bool:
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _each_as_text(values: Iterable[Any]) -> pa.Array:
+    return pa.array(map(_as_text, values), type=pa.large_string())
 
 
 def _is_extension(kind: pa.DataType) -> bool:
@@ -164,16 +147,20 @@ def _is_extension(kind: pa.DataType) -> bool:
     return isinstance(stored, pa.BaseExtensionType)
 
 
-def unicode(text: pa.Array) -> pa.Array:
-    """Text in which what is no UTF-8 is repaired."""
-    if _is_unicode(text):
-        return text
-    return pa.array(map(_as_text, text.cast(pa.large_binary()).to_pylist()), type=text.type)
+WHOLE = 2.0**127
+"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
 
 
 def _as_text(value: Any) -> str | None:
     """One object as text, the way SQL would write it. What Arrow reads as text or as missing is the
     same here: which of the two reads a value depends on the other rows."""
+    try:
+        return _written(value)
+    except Exception:  # whatever an object does when it is asked must not stop the other rows
+        return None
+
+
+def _written(value: Any) -> str | None:
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if value is None or type(value).__name__ in ("NaTType", "NAType"):
@@ -182,12 +169,14 @@ def _as_text(value: Any) -> str | None:
         return str(bool(value)).lower()
     if isinstance(value, Decimal) and value.is_nan():
         return None
+    if isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value):
+        return None
     if isinstance(value, float | np.floating):
         number = float(value)
         if math.isnan(number):
             return None
-        return str(int(number)) if number.is_integer() and abs(number) <= 2**53 else repr(number)
+        return str(int(number)) if number.is_integer() and abs(number) < WHOLE else repr(number)
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).decode("utf-8", "replace")
+        return decoded(bytes(value))
     text = str.__str__(value) if isinstance(value, str) else str(value)  # of an enum, its value
     return text.encode("utf-8", "replace").decode()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe._paths import named
 from dpframe._sql import identifier
+from dpframe.errors import DpframeError, SourceError
 from dpframe.sources.columns import require
 from dpframe.sources.files import PARQUET, open_file
 from dpframe.sources.frames import arrow_table, pandas_types
@@ -19,7 +23,7 @@ from dpframe.sources.frames import arrow_table, pandas_types
 def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
     """The source as a relation with the wanted columns; close after use."""
     if isinstance(source, str | Path):
-        return open_file(str(source), wanted)
+        return _file(str(source), wanted)
     if isinstance(source, _duck.DuckDBPyRelation):
         given = _duck.GivenRelation(source)
         require(wanted, given.columns)
@@ -32,9 +36,31 @@ def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
     return relation
 
 
+def _file(path: str, wanted: Sequence[str]) -> _duck.Relation:
+    """A file as a relation; what cannot be read is an error of ours that quotes no line of it."""
+    try:
+        return open_file(path, wanted)
+    except DpframeError:
+        raise
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+        said = getattr(error, "strerror", None) or UNREADABLE.get(type(error), "it is damaged")
+    name = repr(path) if len(path) <= LONG else f"{path[:LONG]!r}..."
+    raise SourceError(f"{name} cannot be read: {said[:1].lower()}{said[1:]}. Check the path.")
+
+
+LONG = 200
+"""Characters of a path in a message."""
+
+UNREADABLE = {
+    gzip.BadGzipFile: "its name says gzip, and it is none",
+    csv.Error: "its first line is too long, or is not that of a CSV file",
+    ValueError: "this can be no path",
+}
+
+
 def rows_of(path: str, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns of a file that is public, as it stands."""
-    with open_file(path, wanted) as relation:
+    with _file(path, wanted) as relation:
         chosen = ", ".join(identifier(name) for name in wanted)
         return relation.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
 

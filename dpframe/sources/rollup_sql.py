@@ -20,6 +20,7 @@ from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import text_of
 from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
@@ -120,7 +121,7 @@ def source_sql(
     named = list(zip(hierarchy.source_columns, types, strict=True))
     chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
     if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
-        chosen, types = [f"CAST({identifier(named[0][0])} AS VARCHAR) AS c0"], ("VARCHAR",)
+        chosen, types = [f"{text_of(identifier(named[0][0]), types[0])} AS c0"], ("VARCHAR",)
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:

@@ -17,7 +17,7 @@ from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._base import in_utc
+from dpframe.hierarchy._base import COARSE_TIMES, NO_TEXT, UNWRITABLE, in_utc, real_text
 from dpframe.hierarchy._types import KNOWN, named
 from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
@@ -264,13 +264,14 @@ def _refusals(check: Callable[[str], None]) -> str:
 
 def _as_text(name: str) -> str:
     """Any value as text: what ``hierarchy.text_of`` writes, with the type asked of DuckDB."""
-    text, number = f"CAST({name} AS VARCHAR)", f"TRY_CAST({name} AS DOUBLE)"
+    kind, text = f"typeof({name})", f"CAST({name} AS VARCHAR)"
     return (
-        f"CASE WHEN typeof({name}) IN ('DOUBLE', 'FLOAT') THEN "
-        f"CASE WHEN isnan({number}) THEN NULL "
-        f"WHEN {number} = trunc({number}) AND abs({number}) <= {2**53} "
-        f"THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) ELSE {text} END "
-        f"ELSE {text} END"
+        f"CASE WHEN {kind} IN ('DOUBLE', 'FLOAT') "
+        f"THEN {real_text(f'TRY_CAST({name} AS DOUBLE)', text)} "
+        f"WHEN {kind} IN ({', '.join(map(literal, COARSE_TIMES))}) "
+        f"THEN CAST(TRY_CAST({name} AS TIMESTAMP) AS VARCHAR) "
+        f"WHEN NOT starts_with({kind}, 'ENUM(') AND regexp_matches({kind}, {literal(UNWRITABLE)}) "
+        f"THEN error({literal(NO_TEXT)}) ELSE {text} END"
     )
 
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register
+from dpframe._unicode import unicode
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
-from dpframe.sources.frames import unicode
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql

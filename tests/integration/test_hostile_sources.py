@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe._duck import relations
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -97,3 +105,76 @@ def test_equal_values_with_different_texts_stay_different_nodes(
     (expected,) = con.execute(f"SELECT CAST({others} AS VARCHAR)").fetchall()
     result = dp.hhh(con.table("t"), spec, epsilon=50.0, delta=0.1, threshold=100)
     assert list(result["prefix"]) == ["*", expected[0]]
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+SECRET = "SECRETVALUE"
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def holding(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+HOSTILE_FILES: dict[str, Callable[[Path], Path | str]] = {
+    "no gzip": lambda at: holding(at / "a.csv.gz", f"c\n{SECRET}\n".encode()),
+    "half of a gzip": lambda at: holding(at / "a.csv.gz", gzip.compress(b"c\n" * 9_000)[:15]),
+    "a long header": lambda at: holding(at / "a.csv", f"c,{SECRET * 20_000}\n1,2\n".encode()),
+    "a folder": lambda at: folder(at / "a.csv"),
+    "a folder of Parquet": lambda at: folder(at / "a.parquet"),
+    "a long path": lambda at: at / f"{'x' * 5_000}.csv",
+    "a surrogate": lambda at: str(at / "\ud800.csv"),
+    "a NUL": lambda at: str(at / "a\x00b.csv"),
+    "no Parquet": lambda at: holding(at / "a.parquet", f"PAR1{SECRET}".encode()),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_a_file_that_cannot_be_read_is_an_error_of_ours(name: str, tmp_path: Path) -> None:
+    """Law: whatever a file is, the error is ours and quotes nothing of its lines."""
+    with pytest.raises(dp.SourceError) as caught:
+        dp.hhh(HOSTILE_FILES[name](tmp_path), ["c"], **BUDGET)
+    assert SECRET not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert caught.value.__context__ is None
+
+
+def test_without_a_temporary_folder_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB would spill raw keys into the working directory."""
+    relations._connect.cache_clear()
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(dp.SourceError, match="TMPDIR"):
+        dp.hhh(pd.DataFrame({"c": ["a"]}), ["c"], **BUDGET)
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def test_names_that_no_text_can_hold_are_refused_where_they_are_given(tmp_path: Path) -> None:
+    """Empty names and lone surrogates, in columns, separators and titles."""
+    odd = "\ud800"
+    frame = pd.DataFrame(np.full((300, 3), "a"), columns=pd.Index([odd, "", "c"], dtype=object))
+    for hierarchy in ([odd], f"path:{odd}", f"path:c?separator={odd}", [""], ["c", ""]):
+        with pytest.raises(dp.HierarchyError):
+            dp.hhh(frame, hierarchy, **BUDGET)
+    for name in (odd, ""):
+        with pytest.raises(dp.ParameterError, match="user"):
+            dp.hhh(frame, ["c"], user=name, **BUDGET)
+        with pytest.raises(dp.ParameterError, match="user"):
+            dp.prefix_tree(frame, "c", user=name, devices=100, **BUDGET)
+        with pytest.raises(dp.ParameterError, match="weight"):
+            dp.tree_counts(frame, ["c"], weight=name, **BUDGET)
+        with pytest.raises(dp.ParameterError):
+            dp.synthesize(frame, {name: (0, 1)}, epsilon=1.0)
+        with pytest.raises(dp.ParameterError):
+            dp.heavy_hitters(frame, name, **BUDGET)
+    found = dp.hhh(frame, ["c"], **BUDGET)
+    assert list(found["prefix"]) == ["*", "a"]
+    with pytest.raises(dp.ParameterError, match="title"):
+        found.dp.report(tmp_path / "page.html", title=odd)

@@ -111,6 +111,7 @@ HOSTILE = [
     (COLUMNS, "columns:b,a?invalid=drop"),
     *[(TYPED, f"columns:yes,{c}") for c in TYPED.column_names if c != "yes"],
     *[(TYPED, f"{kind}:{c}") for kind in ("path", "code", "ip") for c in ("whole", "time")],
+    *[(TYPED, f"{kind}:wide") for kind in ("path", "code")],
     *[(TYPED, f"number:{c}") for c in ("real", "single", "whole", "decimal", "yes", "text")],
     *[(TYPED, f"date:{c}") for c in ("day", "time", "zoned")],
 ]

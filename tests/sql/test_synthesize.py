@@ -124,3 +124,21 @@ def test_columns_of_any_name_come_back(con: duckdb.DuckDBPyConnection) -> None:
     rows = {row[0] for row in con.execute(f"FROM {call}", given).fetchall()}
     assert rows <= {*HOSTILE, "<other>"}
     assert intact(con)
+
+
+TYPELESS = ("NULL", "'{\"a\": 1}'::JSON", "'eeccb8c5-9943-b2bb-bb5e-222f4e14b687'::UUID")
+
+
+def test_no_type_fails_after_the_charge(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+    """Law: rows of any type that is read can be written; other types are refused before."""
+    for n, value in enumerate(TYPELESS, 1):
+        con.execute(f"CREATE OR REPLACE TABLE odd AS SELECT {value} AS v FROM range(50)")
+        call = "dp_synthesize('odd', 'path:v?depth=1', n := 9, epsilon := 1.0, keys := ['a'])"
+        assert len(con.execute(f"FROM {call}").fetchall()) == 9
+        assert charges(ledger) == n
+    for value in ("[1]", "{'a': 1}", "INTERVAL 1 DAY"):
+        con.execute(f"CREATE OR REPLACE TABLE odd AS SELECT {value} AS v FROM range(50)")
+        assert "a list of keys reads" in said(con, f"FROM {call}")
+        with pytest.raises(dp.ColumnError, match="a list of keys reads"):
+            dp.synthesize(con.table("odd"), "path:v?depth=1", keys=["a"], epsilon=1.0)
+    assert charges(ledger) == len(TYPELESS)

@@ -289,7 +289,7 @@ def test_numbers_of_numpy_and_arrays_are_arguments() -> None:
 OPENED: list[Wrong] = [
     ({"hierarchy": "path:plaice"}, ColumnError, ("'plaice'", "Did you mean 'place'?")),
     ({"weight": "vists"}, ColumnError, ("'vists'", "Did you mean 'visits'?")),
-    ({"weight": ""}, ColumnError, ("column ''", "'visits'")),
+    ({"weight": ""}, ColumnError, ("weight ('')", "name of a column")),
     ({"weight": "who"}, ColumnError, ("column 'who'", "VARCHAR", "Cast the column")),
     ({"user": "whom"}, ColumnError, ("'whom'", "Did you mean 'who'?")),
     ({"hierarchy": ["year"], "keys": ["new"]}, ColumnError, ("keys has 'new'", "'year'")),

@@ -1,0 +1,310 @@
+"""Hostile calls of every front door: sources, specifications and arguments at random.
+
+A call either answers with a well-formed frame and a receipt, or raises an error of ours in whose
+text no value of the data stands, and is charged nothing. ``run`` raises AssertionError with the
+seed of the case, which ``run_case`` runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+import dpframe as dp
+from dpframe.frontends import cli
+from tests.fuzz_sources import (
+    NO_SOURCE,
+    OBJECTS,
+    PLANTED,
+    SOURCES,
+    Evil,
+    arrow_column,
+    file,
+    pandas_column,
+    pandas_frame,
+    stored,
+)
+
+TOTAL = 9e5
+"""Epsilon of the ledger, which no run spends."""
+
+# -- arguments -------------------------------------------------------------------------------------
+
+READABLE: tuple[Any, ...] = (
+    *(
+        "ip:c",
+        "ip:c?version=4",
+        "path:c",
+        "path:c?depth=2",
+        "path:d?separator=/",
+        "domain:c",
+        "date:c",
+    ),
+    *(
+        "date:n?levels=year,month",
+        "code:c?lengths=1,3",
+        "number:n?lower=0&upper=9&depth=3",
+        "columns:c,d",
+    ),
+    *(["c"], ["c", "d"], ["c", "u", "n"], "columns:n", "path:c?invalid=drop", ["d"], ["n"]),
+    *("path:u", "columns:u,n", "code:n?lengths=1,2", "code:u?lengths=1"),
+)
+SPECS: tuple[Any, ...] = (
+    *("", ":", "foo:c", "path:", [""], ["\ud800"], [], [None], 5, None, "path:missing"),
+    *("path:c?separator=\ud800", "columns:c,c", "number:n?lower=nan&upper=1", "path:\ud800"),
+    *(["C"], ["level"], [""], ["x" * 9_000], "date:c?levels=eon", "path:c?depth=999999"),
+    *([["c"]], {"c": 1}, "columns:%00", "path:c?depth=1&depth=2", "path:c?x=1", "\x00:c"),
+    *(["\x00"], "path:c?separator=", "code:c?lengths=3,1", "ip:c?version=9"),
+)
+
+NUMBERS = "number:n?lower=0&upper=9"
+SHAPES: tuple[Any, ...] = (
+    *({"n": (0, 9)}, NUMBERS, "time:c?lower=2020-01-01&upper=2021-01-01", "ip:c?version=4"),
+    *({"n": (9, 0)}, {"": (0, 1)}, {"\ud800": (0, 1)}, {}, {"n": (0, float("inf"))}, "path:c"),
+    *([NUMBERS, "number:d?lower=0&upper=1"], {"n": ("a", "b")}, {"missing": (0, 1)}, "x", None, 7),
+)
+
+LISTED = ("path:c?depth=2", "columns:d", "code:u?lengths=1", "columns:c")
+
+COMMON: dict[str, tuple[Any, ...]] = {
+    "user": ("u", "u", "c", "missing", "", "\ud800", 5, "U"),
+    "contribution": ("share", "records", "items", "all", None),
+    "max_contributions": (1, 3, 0, -1, 2.5, "x", True, 10**9),
+    "threshold": (1, 1_000, 2**60, -5, 0.5, "x"),
+    "mechanism": ("streaming", "laplace", "gaussian", "nonsense", 5),
+    "confidence": (0.9, 1.5, float("nan"), "x", None),
+    "release": ("a name", "", "\ud800", "x" * 999, 5, "\n"),
+    "delta": (1e-6, 0.0, None, 2),
+    "epsilon": (2.0, 0, -1, float("nan"), float("inf"), "x", None, 1e-9),
+}
+TREE: dict[str, tuple[Any, ...]] = {
+    **COMMON,
+    "weight": ("n", "c", "", "missing", "\ud800", 5),
+    "max_weight": (1, 3, 0, "x"),
+    "keys": (
+        [],
+        ["a"],
+        "domain",
+        "a",
+        [None],
+        [Evil()],
+        ["\ud800"],
+        [10**5000],
+        [("a", "b")],
+        5,
+        [1.5],
+    ),
+    "consistent": (False, "x"),
+}
+DEVICES: dict[str, tuple[Any, ...]] = {
+    "user": ("u", "c", "missing", "", None, "\ud800"),
+    "devices": (10, 0, "x"),
+    "length": (2, 0, "x"),
+    "epsilon": (1.0, -1, None),
+    "delta": (1e-6, None),
+}
+GENERATED: dict[str, tuple[Any, ...]] = {
+    name: COMMON[name] for name in ("user", "max_contributions", "release", "epsilon")
+} | {
+    "k": (2, 0, "x"),
+    "depth": (3, 0, 99),
+    "keys": (["a"], {"c": ["a"]}, 5),
+    "split": ("uniform", "x"),
+}
+
+
+def _spec(r: random.Random) -> Any:
+    return r.choice(READABLE if r.random() < 0.8 else SPECS)
+
+
+def _shape(r: random.Random) -> Any:
+    return r.choice(SHAPES[:4] if r.random() < 0.7 else SHAPES)
+
+
+def _column(r: random.Random) -> Any:
+    return r.choice(("c", "d", "u", "n") if r.random() < 0.8 else ("missing", "", "\ud800", 5))
+
+
+def _given(
+    r: random.Random, kinds: dict[str, tuple[Any, ...]], base: dict[str, Any]
+) -> dict[str, Any]:
+    chosen = r.sample(sorted(kinds), r.choice((0, 0, 0, 1, 1, 2)))
+    if r.random() < 0.3 and "user" in kinds:
+        base = base | {"user": "u"}
+    return base | {name: r.choice(kinds[name]) for name in chosen}
+
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def _call(r: random.Random) -> tuple[str, Any, dict[str, Any]]:
+    """A verb, its first argument and the others."""
+    verb = r.choice(("hhh", "hhh", "tree_counts", "heavy_hitters", "synthesize", "prefix_tree"))
+    if verb == "synthesize":
+        small: dict[str, Any] = {"epsilon": 1.0, "k": 4, "width": 16, "depth": 5}
+        if r.random() < 0.3:
+            return verb, r.choice(LISTED), _given(r, GENERATED, small | {"keys": ["a", "1"]})
+        return verb, _shape(r), _given(r, GENERATED, small)
+    if verb == "prefix_tree":
+        return (
+            verb,
+            _column(r),
+            _given(
+                r, DEVICES, BUDGET | {"user": "u", "devices": 100, "length": 2, "iterations": 1}
+            ),
+        )
+    kinds = TREE if verb == "tree_counts" else COMMON
+    first = _column(r) if verb == "heavy_hitters" else _spec(r)
+    return verb, first, _given(r, kinds, BUDGET)
+
+
+# -- doors -----------------------------------------------------------------------------------------
+
+
+def _well_formed(verb: str, answer: Any) -> None:
+    if verb == "synthesize":
+        assert len(answer.sample(3)) == 3
+        assert answer.receipt.to_dict()
+        return
+    assert isinstance(answer, pd.DataFrame)
+    assert answer.attrs["dp"]
+    assert len(answer.columns) >= 2
+    if verb in ("hhh", "tree_counts"):
+        assert {"level", "prefix", "count"} <= set(answer.columns)
+
+
+def _function(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    verb, first, arguments = _call(r)
+    source = r.choice(NO_SOURCE) if r.random() < 0.05 else r.choice(SOURCES)(r, folder)
+    _well_formed(verb, getattr(dp, verb)(source, first, ledger=book, **arguments))
+
+
+def _accessor(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    verb, first, arguments = _call(r)
+    _well_formed(verb, getattr(pandas_frame(r, folder).dp, verb)(first, ledger=book, **arguments))
+
+
+def _pieces(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    """Sketches and generators that rows go into piece by piece."""
+    kind = r.randrange(3)
+    sources = [r.choice(SOURCES)(r, folder) for _ in range(2)]
+    if kind == 0:
+        stream = dp.StreamingHHH(_spec(r), counters=8)
+        for source in sources:
+            stream.update(source)
+        _well_formed("hhh", stream.release(ledger=book, **BUDGET))
+    elif kind == 1:
+        generator = dp.PrivHP(_shape(r), k=4, width=16, depth=5)
+        for source in sources:
+            generator.update(source)
+        _well_formed("synthesize", generator.finish(epsilon=1.0, ledger=book))
+    else:
+        sketch = dp.MisraGries(8)
+        for _ in sources:
+            sketch.update(
+                r.choice((arrow_column(r, 9), pandas_column(r, 9), list(r.sample(OBJECTS, 3))))
+            )
+        sketch.release(ledger=book, **BUDGET)
+
+
+def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    verb, first, arguments = _call(r)
+    named = {"hhh": "hhh", "tree_counts": "tree-counts", "synthesize": "synthesize"}.get(
+        verb, "prefix-tree"
+    )
+    spec = first if isinstance(first, str) else NUMBERS if verb == "synthesize" else "columns:c"
+    left = {k: v for k, v in arguments.items() if k not in ("keys", "consistent", "k")}
+    flags = [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
+    if verb == "synthesize":
+        flags += ["-n", "3"]
+    call = [named, str(file(r, folder)), spec, *flags, f"--ledger={book.path}", "--quiet"]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        try:
+            code = cli.main(call)
+        except SystemExit as stop:  # argparse, of arguments
+            code = int(stop.code or 0)
+    if code:
+        text = said.getvalue()
+        assert "Traceback" not in text, text
+        raise dp.DpframeError(text)
+
+
+def _sql(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    verb, first, arguments = _call(r)
+    con = stored(duckdb.connect(), r, folder)
+    dp.register(con, ledger=book)
+    first = first if isinstance(first, str) else r.choice((NUMBERS, "columns:c"))
+    name = {"heavy_hitters": "column", "prefix_tree": "column", "synthesize": "columns"}.get(verb)
+    given = {name or "hierarchy": first, **arguments, **({"n": 3} if verb == "synthesize" else {})}
+    where = {"tbl": "t" if r.random() < 0.9 else r.choice(("missing", '"', "t t", "", None))}
+    if r.random() < 0.1:
+        where = {"query": r.choice(("SELECT * FROM t", "SELECT 1; SELECT 2", "nonsense", ""))}
+    written = {k: v for k, v in (where | given).items() if isinstance(v, str | int | float)}
+    if given.get("keys") == ["a", "1"]:
+        written["keys"] = ["a", "1"]
+    written = {k: v for k, v in written.items() if "\ud800" not in str(v)}  # no text for DuckDB
+    text = ", ".join(f'"{name}" := ${name}' for name in written)
+    said = None
+    try:
+        con.execute(f"SELECT * FROM dp_{verb}({text})", written).fetchall()
+    except duckdb.Error as error:
+        said = str(error)
+    assert con.execute("SELECT 1").fetchall() == [(1,)], "the database of the SQL user is gone"
+    if said is not None:
+        raise dp.DpframeError(said)
+
+
+DOORS = (_function, _function, _function, _accessor, _pieces, _command, _sql)
+
+
+def run_case(seed: int, folder: Path, book: dp.Ledger) -> bool:
+    """One call; whether it answered. Raises AssertionError where it breaks the rule."""
+    r = random.Random(seed)
+    before = book.spent
+    error: BaseException | None = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            r.choice(DOORS)(r, folder, book)
+    except dp.DpframeError as raised:
+        error = raised
+    except TypeError as raised:  # Python's own, of a call
+        if "unexpected keyword argument" not in str(raised):
+            raise AssertionError(f"case {seed}: a raw error, {raised!r}") from raised
+        error = raised
+    except Exception as raised:
+        raise AssertionError(
+            f"case {seed}: a raw error, {type(raised).__name__}: {raised}"
+        ) from raised
+    if error is None:
+        return True
+    for text in _texts(error):
+        shown = [word for word in PLANTED if word in text]
+        assert not shown, f"case {seed}: an error shows data: {text}"
+    assert book.spent == before, f"case {seed}: charged and refused: {error}"
+    return False
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """What an error and those behind it say, also those that a traceback would not print."""
+    waiting = [error]
+    while waiting:
+        if (here := waiting.pop()) is not None:
+            yield f"{here} {here.args}"
+            waiting += [here.__cause__, here.__context__]
+
+
+def run(seed: int, cases: int, folder: Path) -> int:
+    """Many calls; how many of them answered."""
+    book = dp.Ledger(folder / "ledger.db", epsilon=TOTAL, delta=0.09)
+    numbers = random.Random(seed)
+    return sum(run_case(numbers.getrandbits(48), folder, book) for _ in range(cases))

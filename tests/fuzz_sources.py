@@ -1,0 +1,284 @@
+"""Hostile sources at random, of every kind that a front door reads.
+
+They hold values that can be recognised (``PLANTED``), in case that an error quotes one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import gzip
+import io
+import random
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+WORD, NUMBER = "qzx" + "wvk", 7_357_135
+PLANTED = (WORD, str(NUMBER))
+"""In texts, and as numbers, of the data and nowhere else: no error may show them."""
+
+
+class Evil:
+    """An object that answers every question with an error which quotes it."""
+
+    def __str__(self) -> str:
+        raise RuntimeError(WORD)
+
+    __repr__ = __hash__ = __eq__ = __str__  # type: ignore[assignment]
+
+
+def _nested(depth: int) -> list[Any]:
+    value: list[Any] = [WORD]
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def _bad_text(n: int) -> pa.Array:
+    raw = [b"a", WORD.encode(), b"\xff" + WORD.encode(), b"", None, b"\xc3"]
+    return pa.array([raw[i % 6] for i in range(n)], pa.binary()).view(pa.string())
+
+
+OBJECTS: tuple[Any, ...] = (
+    *(WORD, NUMBER, None, float("nan"), "", "1.2.3.4", "a/b/c", "2020-01-02", "\ud800" + WORD),
+    *(
+        10**5000 + NUMBER,
+        2**60 + NUMBER,
+        1e300,
+        0.5,
+        True,
+        b"\xff" + WORD.encode(),
+        Decimal("1.50"),
+    ),
+    *(Decimal("NaN"), dt.date(2020, 1, 2), dt.datetime(9999, 1, 1), pd.NaT, pd.NA, [WORD, None]),
+    *({WORD: NUMBER}, (1, 2), {1}, np.float32("nan"), np.datetime64("NaT"), np.arange(3), 1j),
+    *(_nested(30_000), Evil(), object, pd.Timestamp("2020-01-01", tz="UTC"), memoryview(b"ab")),
+)
+
+
+UNITS = ("s", "ms", "us", "ns")
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+def some(
+    r: random.Random, n: int, values: Sequence[Any], kind: pa.DataType | None = None
+) -> pa.Array:
+    return pa.array([r.choice(values) for _ in range(n)], kind)
+
+
+def arrow_column(r: random.Random, n: int) -> pa.Array:
+    unit = r.choice(UNITS)
+    far = [0, 10**9, NUMBER, None, 2**62, -(2**62)]
+    made: list[Callable[[], pa.Array]] = [
+        lambda: some(r, n, ("a/b", WORD, "", None, "10.0.0.1")),
+        lambda: _bad_text(n),
+        lambda: _bad_text(n).cast(r.choice((pa.large_string(), pa.string_view()))),
+        lambda: _bad_text(n).dictionary_encode(),
+        lambda: some(r, n, (NUMBER, -1, 2**63 - 1, None), pa.int64()),
+        lambda: some(r, n, (NUMBER, 2**64 - 1, None), pa.uint64()),
+        lambda: some(r, n, (0.5, float("nan"), 1e300, None)),
+        lambda: some(r, n, (1.0, 2.0**60, float(NUMBER), -0.0)),
+        lambda: some(r, n, far, pa.timestamp(unit)),
+        lambda: some(r, n, far, pa.timestamp("s", tz="UTC")),
+        lambda: some(r, n, (0, 2**31 - 1, None), pa.date32()),
+        lambda: some(r, n, (Decimal("1.50"), Decimal(NUMBER), None), pa.decimal128(30, 2)),
+        lambda: some(r, n, (True, None), pa.bool_()),
+        lambda: some(r, n, (b"\xff", WORD.encode(), None), pa.binary()),
+        lambda: some(r, n, ([WORD], [], None), pa.list_(pa.string())),
+        lambda: pa.array([{"x": WORD, "y": NUMBER}] * n),
+        lambda: pa.array([[0, 2**62]] * n, pa.list_(pa.timestamp("s"))),
+        lambda: pa.array([NUMBER] * n, pa.duration(unit)),
+        lambda: pa.array([NUMBER % 86400] * n, pa.time32("s")),
+        lambda: pa.nulls(n),
+    ]
+    return r.choice(made)()
+
+
+def pandas_column(r: random.Random, n: int) -> Any:
+    unit = r.choice(UNITS)
+    texts = [r.choice(("a/b", WORD, "", None, "10.0.0.1", "x.org")) for _ in range(n)]
+    made: list[Callable[[], Any]] = [
+        lambda: pd.Series(texts, dtype="str"),
+        lambda: pd.Series(pd.arrays.ArrowExtensionArray(_bad_text(n))),
+        lambda: pd.Series(pd.arrays.ArrowExtensionArray(_bad_text(n).cast(pa.string_view()))),
+        lambda: pd.Series(pd.arrays.ArrowExtensionArray(arrow_column(r, n))),
+        lambda: _as_frame(pa.table({"c": _bad_text(n)}))["c"],
+        lambda: pd.Series([r.choice(OBJECTS) for _ in range(n)], dtype=object),
+        lambda: pd.Series([r.choice(OBJECTS) for _ in range(n)], dtype=object),
+        lambda: pd.Series([NUMBER + i for i in range(n)], dtype="int64"),
+        lambda: pd.Series([2**60 + NUMBER + i for i in range(n)], dtype="float64"),
+        lambda: pd.Series([r.choice((NUMBER, pd.NA)) for _ in range(n)], dtype="Int64"),
+        lambda: pd.Series([r.choice((True, pd.NA)) for _ in range(n)], dtype="boolean"),
+        lambda: pd.Series(np.full(n, 2**62), dtype=f"datetime64[{unit}]"),
+        lambda: pd.Series(np.zeros(n), dtype="datetime64[us, Europe/Berlin]"),
+        lambda: pd.Series(texts, dtype=object).astype("category"),
+        lambda: pd.Series([Decimal("1.5"), Decimal("2.25")] * n)[:n].astype("category"),
+        lambda: pd.Series(pd.period_range("2020", periods=n, freq="M")),
+        lambda: pd.Series(pd.interval_range(0, n or 1, periods=n or 1)[:n]),
+        lambda: pd.Series(np.full(n, NUMBER), dtype="timedelta64[s]"),
+        lambda: pd.Series(np.full(n, 1j)),
+        lambda: pd.Series(pd.arrays.SparseArray(np.zeros(n))),
+        lambda: pd.Series([np.nan] * n),
+        lambda: pd.Series([None] * n, dtype=object),
+    ]
+    return r.choice(made)()
+
+
+def _as_frame(table: pa.Table) -> pd.DataFrame:
+    """As pandas reads a Parquet file: Arrow looks at no text."""
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    file.seek(0)
+    return pd.read_parquet(file)
+
+
+NAMES = ("c", "d", "u", "n")
+ODD = (
+    "",
+    "\ud800",
+    "C",
+    "level",
+    'a"b',
+    "a'b;--",
+    "x" * 9_000,
+    "\x00",
+    "é",
+    "t1",
+    "dpframe_source",
+)
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+def _names(r: random.Random) -> list[str]:
+    names = list(NAMES)
+    if r.random() < 0.2:
+        names[r.randrange(4)] = r.choice(ODD)
+    return names
+
+
+def pandas_frame(r: random.Random, folder: Path) -> Any:
+    n = r.choice((0, 1, 7, 120))
+    frame = pd.concat([pandas_column(r, n).reset_index(drop=True) for _ in NAMES], axis=1)
+    names: list[Any] = _names(r)
+    if r.random() < 0.1:
+        names[r.randrange(4)] = r.choice((5, None, ("a", "b"), "c"))
+    frame.columns = pd.Index(names, dtype=object)
+    return frame
+
+
+def arrow_table(r: random.Random, folder: Path) -> Any:
+    n = r.choice((0, 1, 7, 120))
+    names = [name.encode("utf-8", "replace").decode() for name in _names(r)]
+    table = pa.Table.from_arrays([arrow_column(r, n) for _ in NAMES], names=names)
+    if r.random() < 0.2 and n:
+        return table.to_batches()[0]
+    return table
+
+
+def polars_frame(r: random.Random, folder: Path) -> Any:
+    table = arrow_table(r, folder)
+    columns: dict[str, Any] = {}
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        try:
+            columns[name] = pl.from_arrow(column)
+        except Exception:  # what Polars does not hold
+            columns[name] = pl.Series([WORD] * table.num_rows)
+    if r.random() < 0.1:
+        columns["c"] = pl.Series([object()] * table.num_rows, dtype=pl.Object)
+    try:
+        frame = pl.DataFrame(columns)
+    except Exception:
+        frame = pl.DataFrame({"c": [WORD]})
+    if r.random() < 0.2:
+        fails = frame.lazy().with_columns(c=pl.lit(WORD).cast(pl.Int64))
+        return r.choice((frame.lazy(), fails))
+    return frame
+
+
+def relation(r: random.Random, folder: Path) -> Any:
+    con = duckdb.connect()
+    if r.random() < 0.2:
+        query = r.choice(
+            (
+                f"SELECT ('{WORD}' || i)::INT AS c, i AS d, i AS u, i AS n FROM range(3) t(i)",
+                "SELECT random() AS c, 1 AS d, 2 AS u, 3 AS n",
+                f"SELECT MAP{{'{WORD}': 1}} AS c, [1] AS d, '{WORD}'::VARIANT AS u, 1 AS n",
+                f"SELECT '{WORD}' AS c, 1 AS \"C\", 'x'::ENUM('x', '{WORD}') AS u, 1 AS n",
+            )
+        )
+        return con.sql(query)
+    return stored(con, r, folder).table("t")
+
+
+def stored(con: duckdb.DuckDBPyConnection, r: random.Random, folder: Path) -> Any:
+    """A table ``t`` with what DuckDB takes of an Arrow table."""
+    con.execute("CREATE TABLE t AS SELECT i AS row FROM range(120) x(i)")
+    for name in NAMES:
+        column = arrow_column(r, 120)
+        con.register("given", pa.table({"row": np.arange(120), name: column}))
+        with contextlib.suppress(duckdb.Error):
+            con.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM t JOIN given USING (row)")
+    return con
+
+
+def file(r: random.Random, folder: Path) -> Any:
+    path = (
+        folder
+        / f"{r.randrange(10**9)}{r.choice(('.csv', '.csv.gz', '.tsv', '.parquet', '.pq', '.txt'))}"
+    )
+    kind = r.randrange(11)
+    lines = "c,d,u,n\n" + f"a/b,{WORD},1,{NUMBER}\n" * 20
+    if kind == 0:
+        return str(path)  # there is none
+    if kind == 1:
+        path.mkdir()
+    elif kind == 2:
+        return str(
+            folder
+            / r.choice(("x" * 5_000 + ".csv", "a\x00b.csv", "*.nothing.csv", "[.csv", "\ud800.csv"))
+        )
+    elif kind == 3:
+        path.write_text(f"{WORD},{NUMBER},{WORD},{WORD}\n" * 9)  # no header: a record
+    elif kind == 4:
+        path.write_text("c," + "y" * 200_000 + f",u,n\n1,{WORD},3,4\n")
+    elif kind == 5:
+        path.write_bytes(
+            r.choice((b"", b"\x1f\x8b\x08" + WORD.encode(), b"PAR1" + WORD.encode(), b"\x00" * 50))
+        )
+    elif kind == 6:
+        path.write_bytes(lines.encode() + b"\xff\xfe," + WORD.encode() + b'\n"' + WORD.encode())
+    elif kind == 7:
+        pq.write_table(pa.table({"c": _bad_text(9)}), path)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(lines.encode())[: r.choice((10_000, 30))])
+    elif path.suffix in (".parquet", ".pq"):
+        with contextlib.suppress(pa.ArrowException):  # what Parquet does not hold
+            pq.write_table(pa.table({name: arrow_column(r, 9) for name in ("c", "d")}), path)
+    else:
+        path.write_text(lines)
+    return r.choice((path, str(path)))
+
+
+SOURCES = (pandas_frame, pandas_frame, arrow_table, polars_frame, relation, file)
+NO_SOURCE = (
+    None,
+    5,
+    [WORD],
+    {"c": [WORD]},
+    object(),
+    pd.Series([WORD]),
+    np.array([WORD]),
+    b"x.csv",
+)

@@ -1,0 +1,65 @@
+"""Whatever a front door is given, it answers, or refuses in words of ours that hold no data."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from tests import fuzz_doors
+from tests.fuzz_sources import NUMBER, WORD
+
+
+def test_hostile_calls_answer_or_are_refused_without_data_and_without_charge(
+    tmp_path: Path,
+) -> None:
+    """Law: some calls of every door; ``-m evidence`` makes ten thousand others."""
+    assert fuzz_doors.run(20261122, 80, tmp_path) > 5
+
+
+@pytest.mark.evidence
+def test_ten_thousand_hostile_calls(tmp_path: Path) -> None:
+    """The same law; ``DPFRAME_FUZZ_SEED`` and ``DPFRAME_FUZZ_CASES`` choose the calls."""
+    seed = int(os.environ.get("DPFRAME_FUZZ_SEED", random.SystemRandom().getrandbits(32)))
+    cases = int(os.environ.get("DPFRAME_FUZZ_CASES", 10_000))
+    print(f"DPFRAME_FUZZ_SEED={seed} DPFRAME_FUZZ_CASES={cases}")
+    assert fuzz_doors.run(seed, cases, tmp_path) > cases // 20
+
+
+def quotes(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    raise dp.ColumnError(f"the value {NUMBER}")
+
+
+def hides(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    try:
+        raise ValueError(WORD)
+    except ValueError:
+        raise dp.SourceError("failed") from None
+
+
+def chains(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    try:
+        raise ValueError(WORD)
+    except ValueError as error:
+        raise dp.SourceError("failed") from error
+
+
+def is_raw(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    raise KeyError("x")
+
+
+def charges(r: random.Random, folder: Path, book: dp.Ledger) -> None:
+    dp.hhh(pd.DataFrame({"c": ["a"]}), ["c"], epsilon=1.0, delta=1e-6, ledger=book)
+    raise dp.SourceError("failed")
+
+
+@pytest.mark.parametrize("door", [quotes, hides, chains, is_raw, charges])
+def test_the_check_can_fail(door: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: an error that quotes, now or in what is behind it, a raw one, a charge."""
+    monkeypatch.setattr(fuzz_doors, "DOORS", (door,))
+    with pytest.raises(AssertionError, match="case"):
+        fuzz_doors.run(1, 1, tmp_path)

@@ -1,0 +1,239 @@
+"""One value of a column, such as a NULL, decides nothing about how the other values are read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe as dp
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import as_hierarchy
+from dpframe.testing import seeded_noise
+from tests.rollups import exact_counts, exact_tree
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+WHOLE = [0, 7, -3, 2**53, 2**53 + 2, 10**16, -(10**18), 2**60, 2**63 - 1024, 7]
+"""Integers of 64 bits that a double holds, too."""
+
+
+def text_of_whole(source: object, spec: str) -> dict[Any, int]:
+    """Exact counts of all nodes but for the NULL and the root."""
+    return {k: v for k, v in exact_counts(source, as_hierarchy(spec)).items() if k and k[0]}
+
+
+FLOATS: dict[str, Callable[[], object]] = {
+    "pandas": lambda: pd.DataFrame({"x": [*WHOLE, None]}),
+    "objects": lambda: pd.DataFrame({"x": pd.Series([*map(float, WHOLE), None], dtype=object)}),
+    "categories": lambda: pd.DataFrame({"x": pd.Series([*WHOLE, None]).astype("category")}),
+    "arrow": lambda: pa.table({"x": pa.array([*map(float, WHOLE), None])}),
+    "polars": lambda: pl.DataFrame({"x": [*map(float, WHOLE), None]}),
+    "duckdb": lambda: duckdb.from_arrow(pa.table({"x": pa.array([*map(float, WHOLE), None])})),
+}
+
+
+@pytest.mark.parametrize("spec", ["columns:x", "code:x?lengths=1,3,17", "path:x?depth=1"])
+def test_a_null_changes_no_text_of_whole_numbers(spec: str) -> None:
+    """Law: the nodes of integers are those of the floats that pandas makes of them for one NULL."""
+    expected = text_of_whole(pd.DataFrame({"x": WHOLE}), spec)
+    if spec == "columns:x":
+        assert expected == {(str(n),): WHOLE.count(n) for n in WHOLE}
+    for name, source in FLOATS.items():
+        assert text_of_whole(source(), spec) == expected, name
+
+
+def test_listed_keys_and_streams_read_whole_floats_as_integers() -> None:
+    """Keys are written as the integers that they are; so are keys in sketches."""
+    frame = pd.DataFrame({"x": [10**16] * 300 + [None]})
+    listed = dp.tree_counts(frame, ["x"], keys=[10**16, 7], **BUDGET)
+    assert {"10000000000000000", "7"} <= set(listed["prefix"])
+    with pytest.raises(dp.ColumnError, match=f"show it as '{2**60}': write the key so"):
+        dp.tree_counts(frame, ["x"], keys=[2**60 + 1], **BUDGET)
+    stream = dp.StreamingHHH(["x"], counters=8)
+    stream.update(frame)
+    stream.update(frame.dropna().astype("int64"))
+    assert list(stream.release(**BUDGET)["prefix"]) == ["10000000000000000"]
+
+
+def test_floats_beyond_2_53_are_told_apart_as_far_as_they_differ() -> None:
+    """The stated limit: ids that are the same double are one user, whatever they were before."""
+    ids = [2**60 + i for i in range(1_000)]
+    unit = PrivacyUnit(user="u")
+    hierarchy = as_hierarchy(["k"])
+    for values, users in ((ids, 1_000), ([*ids, None], len(set(map(float, ids))) + 1)):
+        frame = pd.DataFrame({"u": values, "k": "a"})
+        assert exact_tree(frame, hierarchy, unit).count[0] == users * unit.grid
+
+
+def test_batches_of_a_generator_may_have_a_null() -> None:
+    """Law: a NULL in a later batch is left out, and stops or changes nothing else."""
+    parts = [
+        pd.DataFrame({"x": [1, 2, 3], "b": [True, False, True]}),
+        pd.DataFrame({"x": [1, None, 3], "b": [True, False, None]}),
+        pa.table({"x": pa.nulls(2), "b": pa.nulls(2)}),
+        pa.table({"x": pa.array([Decimal("1.50")]), "b": pa.array([True])}),
+    ]
+
+    def finished(batches: list[Any]) -> dp.Generator:
+        stream = dp.PrivHP(
+            ["number:x?lower=0&upper=4", "columns:b"], keys=["true", "false"], k=4, seed=1
+        )
+        for batch in batches:
+            stream.update(batch)
+        with seeded_noise(1):
+            return stream.finish(epsilon=1.0)
+
+    whole = pd.DataFrame({"x": [1, 2, 3, 1, 1.5], "b": [True, False, True, True, True]})
+    found = finished(parts)
+    assert found.counts().equals(finished([whole]).counts())
+    assert [str(kind) for kind in found.sample(3).dtypes] == ["int64", "bool"]
+    assert [str(kind) for kind in finished(parts[2:3] + parts[:1]).sample(3).dtypes] == [
+        "int64",
+        "bool",
+    ]
+    one, other = (dp.PrivHP({"x": (0, 4)}, k=4, seed=1) for _ in range(2))
+    one.update(parts[0])
+    other.update(parts[1])
+    assert one.merge(other)._state.records == 5
+    with pytest.raises(dp.ParameterTypeError, match="other types"):
+        one.update(pd.DataFrame({"x": ["1"]}))
+
+
+def test_one_decimal_changes_no_category() -> None:
+    """Law: categories that are objects are texts, each its own; Arrow would give them one scale."""
+    values = [Decimal("1.5"), Decimal("1.5"), Decimal("2.25")]
+    for last in ([], [Decimal("3.125")]):
+        frame = pd.DataFrame({"x": pd.Series([*values, *last], dtype=object).astype("category")})
+        found = exact_counts(frame, as_hierarchy(["x"]))
+        assert found[("1.5",)] == 2
+        assert found[("2.25",)] == 1
+
+
+# -- text that is no UTF-8 -----------------------------------------------------------------------
+
+BAD = [b"good"] * 5 + [b"b\xffd", b"\xc3"]
+REPAIRED = {"good": 5, "b\ufffdd": 1, "\ufffd": 1}
+
+
+def bad(kind: pa.DataType) -> pa.Array:
+    return pa.array(BAD, pa.large_binary()).view(pa.large_string()).cast(kind)
+
+
+def read_parquet(column: pa.Array) -> pd.DataFrame:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"x": column}), file)
+    return pd.read_parquet(file)
+
+
+STRING, LARGE, VIEW = pa.string(), pa.large_string(), pa.string_view()
+
+NO_UTF8: dict[str, Callable[[], Any]] = {
+    "pandas of a file": lambda: read_parquet(bad(STRING)),
+    "ArrowDtype": lambda: pd.DataFrame({"x": pd.Series(pd.arrays.ArrowExtensionArray(bad(LARGE)))}),
+    "ArrowDtype view": lambda: pd.DataFrame(
+        {"x": pd.Series(pd.arrays.ArrowExtensionArray(bad(VIEW)))}
+    ),
+    "Polars": lambda: pl.from_arrow(pa.table({"x": bad(STRING)})),
+    "Polars view": lambda: pl.from_arrow(pa.table({"x": bad(VIEW)})),
+    "Arrow": lambda: pa.table({"x": bad(STRING)}),
+    "Arrow view": lambda: pa.table({"x": bad(VIEW)}),
+    "Arrow chunks": lambda: pa.concat_tables(
+        [pa.table({"x": bad(VIEW).slice(0, 6)}), pa.table({"x": bad(VIEW).slice(6)})]
+    ),
+    "Arrow batch": lambda: pa.record_batch({"x": bad(LARGE)}),
+    "dictionary": lambda: pa.table({"x": bad(STRING).dictionary_encode()}),
+}
+
+
+@pytest.mark.parametrize("name", NO_UTF8)
+def test_text_that_is_no_utf8_is_repaired_in_every_frame(name: str) -> None:
+    """Law: a bad value is repaired on its own, and is no error, by whichever door it comes."""
+    frame = NO_UTF8[name]()
+    found = exact_counts(frame, as_hierarchy("path:x?depth=1"))
+    assert {key[0]: n for key, n in found.items() if key} == REPAIRED
+    user = PrivacyUnit(user="x")
+    assert exact_tree(frame, as_hierarchy("path:x?depth=1"), user).count[0] == 3 * user.grid
+    stream = dp.StreamingHHH(["x"], counters=8)
+    stream.update(frame)
+    assert {key[1:] for sketch in stream._levels for key, _ in sketch.top()} == set(REPAIRED)
+    if name not in ("pandas of a file", "Polars view", "Arrow view"):
+        return  # the doors below read frames as those above do
+    dp.hhh(
+        frame,
+        ["x"],
+        user="x",
+        contribution="items",
+        max_contributions=1,
+        mechanism="streaming",
+        counters=8,
+        **BUDGET,
+    )
+    dp.tree_counts(
+        frame,
+        "path:x?depth=1",
+        keys=frame.to_pandas().head(1) if "Polars" in name else ["good"],
+        **BUDGET,
+    )
+    dp.synthesize(frame, "columns:x", keys=["good"], epsilon=1.0).sample(2)
+    with pytest.raises(dp.ParameterError, match="devices"):  # it was read
+        dp.prefix_tree(frame, "x", user="x", devices=100, length=2, iterations=1, **BUDGET)
+
+
+def test_text_that_is_no_utf8_is_repaired_in_keys_lists_and_sketches() -> None:
+    """The same for keys that are listed, for text inside of other values, and for raw sketches."""
+    frame = pa.table({"x": ["a"] * 300})
+    found = dp.tree_counts(frame, ["x"], keys=bad(VIEW).slice(4, 2), **BUDGET)
+    assert {"good", "b\ufffdd"} <= set(found["prefix"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 6, 7], pa.int32()), bad(STRING))
+    assert list(exact_counts(pa.table({"x": lists}), as_hierarchy(["x"]))) == [
+        *((), ("[good, good, good, good, good, b\ufffdd]",), ("[\ufffd]",))
+    ]
+    with pytest.raises(dp.ColumnError, match="cast the column to text"):
+        dp.hhh(pa.table({"x": pa.array([["a"]], pa.list_view(pa.string()))}), ["x"], **BUDGET)
+    for keys in (bad(STRING), bad(VIEW), pd.Series(pd.arrays.ArrowExtensionArray(bad(LARGE)))):
+        sketch = dp.MisraGries(8)
+        sketch.update(keys)
+        assert dict(sketch.top()) == REPAIRED
+        items = dp.PrivacyAwareMisraGries(8, 8)
+        items.update(keys)
+        assert {key for key, _ in items.top()} == set(REPAIRED)
+    again = dp.PrivacyAwareMisraGries(8, 2)
+    again.update_users(pa.array(sorted(BAD)).view(STRING), [*range(7)])
+    assert again.total == 4
+    sketch = dp.MisraGries(8)
+    sketch.update(["a", "\ud800"])
+    assert dict(sketch.top()) == {"a": 1, "?": 1}
+
+
+# -- objects -------------------------------------------------------------------------------------
+
+
+class Silent:
+    """An object without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("the value itself")
+
+
+def nested() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("make", [Silent, nested, lambda: 10**5_000], ids=["str", "deep", "digits"])
+def test_an_object_without_a_text_is_missing(make: Callable[[], Any]) -> None:
+    """Law: what an object does when it is asked for its text stops no other row."""
+    odd = make()
+    frame = pd.DataFrame({"x": pd.Series(["a", odd, "a", 1], dtype=object)})
+    assert exact_counts(frame, as_hierarchy(["x"])) == {(): 4, (None,): 1, ("1",): 1, ("a",): 2}
