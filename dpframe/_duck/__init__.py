@@ -2,6 +2,7 @@
 
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+from dpframe._duck.checks import check_collation
 from dpframe._duck.connections import add_functions, describe, is_one_select, run_script, type_name
 from dpframe._duck.databases import create_database, opened
 from dpframe._duck.relations import (
@@ -10,11 +11,11 @@ from dpframe._duck.relations import (
     OwnRelation,
     Relation,
     beside,
-    check_collation,
     one_task,
     register,
     scan,
     together,
+    without_views,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "scan",
     "together",
     "type_name",
+    "without_views",
 ]

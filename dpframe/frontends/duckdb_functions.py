@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import json
+import re
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -46,6 +47,7 @@ from dpframe.frontends.duckdb_types import (
     BUDGET,
     RELEASES,
     ROWS,
+    own_column,
     plan_sql,
 )
 from dpframe.frontends.heavy_hitters import flat_hierarchy
@@ -112,8 +114,11 @@ def register(con: DuckDBPyConnection, ledger: Ledger | str | Path | None = None)
     sessions[token] = Session(weakref.ref(con), chosen_ledger(ledger), contextvars.copy_context())
     weakref.finalize(con, sessions.pop, token, None)
     _duck.add_functions(con, FUNCTIONS, ARROW_FUNCTIONS)
-    script = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};\n" + macros()
-    _duck.run_script(con, script)
+    script = macros()
+    named = re.findall(r"^CREATE OR REPLACE TEMP MACRO (\w+)", script, re.MULTILINE)
+    forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]  # they depend:
+    here = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};"
+    _duck.run_script(con, "\n".join([*forgotten, here, script]))
 
 
 def macros() -> str:
@@ -172,8 +177,8 @@ def _release_sql(
         only=only,
     )
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
-    small = ["i := i::UINTEGER", "level := level::UTINYINT"]  # a third less to copy
-    packed = ", ".join([*small, "n := n", *(f"{k} := {k}" for k in keys)])
+    small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
+    packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
     listed = f"(SELECT row_number() OVER () AS i, * FROM ({rollup}))"
     rows = (
         f"{OURS}.__dpframe_draw({literal(token)}, {literal(call)}, list(struct_pack({packed})), "
@@ -220,7 +225,8 @@ def _heavy_sql(
     arguments["remainder"] = False
     rows = _release_sql("hhh", token, path, tbl, query, release, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
-    return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
+    order = f"ORDER BY count DESC NULLS LAST, {name} ASC NULLS LAST"
+    return f'SELECT {name}, "count", "lower", "upper" FROM ({rows}) {order}{most}'
 
 
 def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
@@ -231,7 +237,8 @@ def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: st
 def _label_columns(plan: Plan | TreePlan) -> str:
     names = plan.hierarchy.label_columns
     keys = [f"r.keys[{i}] AS {identifier(name)}" for i, name in enumerate(names, 1)]
-    return ", ".join(["r.level", "r.prefix", *keys, "r.residual", "r.count", "r.lower", "r.upper"])
+    before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")
+    return ", ".join([*map(own_column, before), *keys, *map(own_column, after)])
 
 
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:

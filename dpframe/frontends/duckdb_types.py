@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpframe._sql import literal
+from dpframe._duck import without_views
+from dpframe._sql import identifier, literal
 from dpframe.errors import SourceError
 from dpframe.ledger import Ledger
 from dpframe.receipt import Explainable, Explanation, Receipt
@@ -44,9 +45,14 @@ def plan_sql(plan: Explainable) -> str:
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
 
+def own_column(name: str) -> str:
+    """A column of every result; quoted, as connections can write other names in another case."""
+    return f"r.{name} AS {identifier(name)}"
+
+
 def candidates(listed: pa.ListScalar) -> CountTree:
     """The tree of one list of candidates, which may come in any order of its numbers ``i``."""
-    table = pa.Table.from_struct_array(listed.values)
+    table = without_views(pa.Table.from_struct_array(listed.values))
     position = table["i"].to_numpy()
     if (np.diff(position) != 1).any():
         order = np.argsort(position)

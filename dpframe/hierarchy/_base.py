@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._sql import ascending
 from dpframe.errors import ColumnError, HierarchyError
 
 INVALID = "<invalid>"
@@ -140,12 +141,9 @@ class Hierarchy(ABC):
         """SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
 
     def order_by(self) -> str:
-        """ORDER BY that puts every node right after its ancestors and before their siblings.
-
-        It names every direction: a caller's connection may have another default.
-        """
+        """ORDER BY that puts every node right after its ancestors and before their siblings."""
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
-        return ", ".join([*(f"s{i} ASC NULLS FIRST" for i in range(1, sorts + 1)), "level ASC"])
+        return ascending(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
 
     @abstractmethod
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:

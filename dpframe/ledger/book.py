@@ -233,7 +233,7 @@ class Ledger:
         with self._reading() as db:
             rows = db.execute(
                 "SELECT results.name FROM results JOIN charges USING (release_id) "
-                "ORDER BY charges.number"
+                "ORDER BY charges.number ASC NULLS FIRST"
             ).fetchall()
         return [row[0] for row in rows]
 

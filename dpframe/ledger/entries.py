@@ -68,7 +68,8 @@ def write_charge(db: sqlite3.Connection, charge: Charge, after: tuple[int, int])
     """Append a charge; ``after`` is what the ledger has spent with it."""
     now = totals(db)
     last = db.execute(
-        "SELECT seal, spent_epsilon, spent_delta FROM charges ORDER BY number DESC LIMIT 1"
+        "SELECT seal, spent_epsilon, spent_delta FROM charges "
+        "ORDER BY number DESC NULLS LAST LIMIT 1"
     ).fetchone() or (_first_seal(now), 0, 0)
     if last[1:] != (now.spent_epsilon, now.spent_delta):
         raise damaged("what it has spent is not what its history says")
@@ -127,7 +128,9 @@ def check_history(db: sqlite3.Connection) -> None:
         raise damaged(fault)
     now = totals(db)
     last, spent, plain = _first_seal(now), (0, 0), (0, 0)
-    for *row, sealed in db.execute(f"SELECT {CHARGE}, seal FROM charges ORDER BY number"):
+    for *row, sealed in db.execute(
+        f"SELECT {CHARGE}, seal FROM charges ORDER BY number ASC NULLS FIRST"
+    ):
         plain = plain[0] + row[4], plain[1] + row[5]
         last, spent = seal(last, *row), (row[8], row[9])
         if last != sealed or (now.accountant == "sum" and spent != plain):

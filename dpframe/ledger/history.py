@@ -46,7 +46,7 @@ def releases(db: sqlite3.Connection) -> pd.DataFrame:
     rows = db.execute(
         "SELECT number, time, charges.name, charges.release_id, source, epsilon, delta, "
         "charges.receipt, results.name IS NOT NULL FROM charges LEFT JOIN results "
-        "ON results.release_id = charges.release_id ORDER BY number"
+        "ON results.release_id = charges.release_id ORDER BY number ASC NULLS FIRST"
     ).fetchall()
     facts = [json.loads(row[7]) for row in rows]
     text = pd.Series([""]).dtype  # also where all is missing, or no row
