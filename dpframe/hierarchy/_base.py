@@ -91,7 +91,8 @@ class Hierarchy(ABC):
         """The canonical string; parsing it gives an equal hierarchy."""
         columns = ",".join(_quoted(c) for c in self.source_columns)
         options = {**self.options, **({"invalid": "drop"} if self.on_invalid == "drop" else {})}
-        query = "&".join(f"{k}={quote(v, safe=',-: ')}" for k, v in options.items())
+        safe = {"zone": ",-: /"}
+        query = "&".join(f"{k}={quote(v, safe=safe.get(k, ',-: '))}" for k, v in options.items())
         return f"{self.kind}:{columns}" + (f"?{query}" if query else "")
 
     @abstractmethod
@@ -106,6 +107,11 @@ class Hierarchy(ABC):
         """One value of the column, as text, for every leaf there can be; None if that is not at
         most 2**20 leaves, known from the specification alone."""
         return None
+
+    @property
+    def reading(self) -> str:
+        """How values are read, where that is a choice; a few words for people."""
+        return ""
 
     # -- SQL ---------------------------------------------------------------------------------
 

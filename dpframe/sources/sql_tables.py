@@ -180,7 +180,10 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
         return _as_text(name), "VARCHAR"
     if seen is not None and seen.split("(")[0] in TYPED:
         return _still(column, name, seen), seen
-    text = f"CASE WHEN {_is_zoned(name)} THEN {_zoned_as_text(name)} ELSE {_as_text(name)} END"
+    utc = _zoned_as_text(name)
+    if in_hierarchy and hierarchy.kind == "date":
+        utc = f"{utc} || '+00'"  # which a text has to say, if the hierarchy names a zone
+    text = f"CASE WHEN {_is_zoned(name)} THEN {utc} ELSE {_as_text(name)} END"
     if in_hierarchy:
         text = _unless_refused(name, text, hierarchy)
     return text, "VARCHAR"
