@@ -37,6 +37,7 @@ LAYERS = [
     {"partition_plan"},
     {"quantities"},
     {"advice", "tree_quantities", "synthetic_quantities", "prefix_quantities"},
+    {"postprocess.level_values"},
     {"receipt", "sources", "postprocess.tidy", "postprocess.nesting"},
     {"tree_frame", "tree_receipt", "synthetic_receipt", "prefix_receipt"},
     {"sketch_receipt", "sketch_frame"},

@@ -11,7 +11,7 @@ import contextvars
 import json
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,11 +47,13 @@ from dpframe.frontends.duckdb_types import (
     BUDGET,
     RELEASES,
     ROWS,
+    level_value,
     own_column,
     plan_sql,
+    stored_types,
 )
 from dpframe.frontends.heavy_hitters import flat_hierarchy
-from dpframe.ledger import Ledger
+from dpframe.ledger import Ledger, Stored
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
 from dpframe.sources import sql_tables
@@ -150,15 +152,20 @@ def _release_sql(
     arguments = arguments_of(kind, given, session, path)
     plan = plan_of(kind, arguments, session)
     source, name = source_of(tbl, query), release_name(release)
-    columns = _label_columns(plan)
-    call = json.dumps(
-        {"kind": kind, "arguments": arguments, "release": name, "source": source.described},
-        ensure_ascii=False,
-    )
-    if name is not None and _stored(session, plan, source, name):
-        rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
+    facts: dict[str, object] = {
+        "kind": kind,
+        "arguments": arguments,
+        "release": name,
+        "source": source.described,
+    }
+    stored = None if name is None else _stored(session, plan, source, name)
+    if stored is not None:
+        columns = _label_columns(plan, stored_types(stored, plan.hierarchy))
+        rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(_json(facts))})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     described = described_by(session, path, source)
+    types = sql_tables.level_types(plan.hierarchy, described)
+    call, columns = _json({**facts, "types": types}), _label_columns(plan, types)
     if isinstance(plan, Plan) and plan.counters is not None:
         if described is None:
             return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
@@ -229,14 +236,18 @@ def _heavy_sql(
     return f'SELECT {name}, "count", "lower", "upper" FROM ({rows}) {order}{most}'
 
 
-def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> bool:
+def _json(facts: dict[str, object]) -> str:
+    return json.dumps(facts, ensure_ascii=False)
+
+
+def _stored(session: Session, plan: Plan | TreePlan, source: SqlSource, name: str) -> Stored | None:
     request = {**plan.request, "source": source.described}
-    return session.ledger_for(name).find(name, request) is not None
+    return session.ledger_for(name).find(name, request)
 
 
-def _label_columns(plan: Plan | TreePlan) -> str:
+def _label_columns(plan: Plan | TreePlan, types: Sequence[str]) -> str:
     names = plan.hierarchy.label_columns
-    keys = [f"r.keys[{i}] AS {identifier(name)}" for i, name in enumerate(names, 1)]
+    keys = [f"{level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
     before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")
     return ", ".join([*map(own_column, before), *keys, *map(own_column, after)])
 

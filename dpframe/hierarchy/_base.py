@@ -204,6 +204,14 @@ def text_of(column: str, duckdb_type: str) -> str:
     return f"CAST({column} AS VARCHAR)"
 
 
+KEPT = (
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    *("BOOLEAN", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"),
+    *("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+)
+"""DuckDB's types that a level column keeps; others show as text."""
+
+
 def has_zone(duckdb_type: str) -> bool:
     """Whether this is a timestamp with a time zone, of any precision."""
     return duckdb_type.startswith("TIMESTAMP") and ("ZONE" in duckdb_type or "TZ" in duckdb_type)

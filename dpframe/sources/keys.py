@@ -223,7 +223,13 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
     found = place < size
     count = np.zeros(size, dtype=np.int64)
     np.add.at(count, place[found], tree.count[found])  # a record moves a count by 1, come what may
-    return CountTree(level=listed.level, parent=listed.parent, count=count, keys=listed.keys)
+    return CountTree(
+        level=listed.level,
+        parent=listed.parent,
+        count=count,
+        keys=listed.keys,
+        types=tree.types,
+    )
 
 
 def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:

@@ -129,6 +129,14 @@ def statement(
     )
 
 
+def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:
+    """Types of the columns that are levels; none for other kinds, and where nobody could say."""
+    seen = dict(columns or ())
+    if not hierarchy.label_columns or not set(hierarchy.source_columns) <= seen.keys():
+        return ()
+    return tuple(canonical(seen[c]) for c in hierarchy.source_columns)
+
+
 def _free(name: str, taken: Sequence[str]) -> str:
     while name in {other.lower() for other in taken}:
         name += "_"

@@ -55,14 +55,14 @@ def fed(
     progress: bool = False,
 ) -> list[MisraGries]:
     """Copies of one sketch a level that have counted the records of a source too."""
-    _check_eager(source)
+    check_eager(source)
     with opened(source, hierarchy.source_columns) as relation:
         copies = [copy.copy(sketch) for sketch in sketches]
         feed(copies, relation, hierarchy, progress=progress)
     return copies
 
 
-def _check_eager(source: object) -> None:
+def check_eager(source: object) -> None:
     """Raise SourceError for a frame of Polars that is still to be computed."""
     kind = type(source)
     if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":

@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
-from dpframe.plan import Counted, Plan
+from dpframe.plan import Plan
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.sketch_states import sketch_states
+from dpframe.sources.sketch_states import Sketched, sketch_states
 from dpframe.sources.spark import is_spark
 from dpframe.sources.spark_counts import counted_by_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
 
-def count(source: object, plan: Plan, *, progress: bool = False) -> Counted:
+def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree | Sketched:
     """What the mechanism of a plan starts from. Private."""
     if plan.counters is not None:
         return sketch_states(source, plan, progress=progress)
@@ -41,7 +41,8 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        tree = tree_of(counted_by_spark(source, hierarchy, unit, band, listed=listed))
+        table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed)
+        tree = tree_of(table, read)
         return tree if listed is None else listed_counts(tree, listed)
     text = only_text(source)
     beside = [column for column in (unit.user, unit.weight) if column is not None]
@@ -64,16 +65,17 @@ def exact_counts(
             text_weights=text,
         )
         table = relation.query(statement, progress)
-    tree = tree_of(table)
+    tree = tree_of(table, read)
     return tree if listed is None else listed_counts(tree, listed)
 
 
-def tree_of(table: pa.Table) -> CountTree:
+def tree_of(table: pa.Table, types: tuple[str, ...] = ()) -> CountTree:
     """The tree of a rollup's rows: level, n, keys, in preorder."""
     return CountTree.from_preorder(
         level=_numbers(table["level"]),
         count=_numbers(table["n"]),
         keys=tuple(table[name] for name in table.column_names[2:]),
+        types=types,
     )
 
 
