@@ -11,3 +11,8 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """A quoted string."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def ascending(*columns: str, nulls: str = "LAST") -> str:
+    """What stands behind ORDER BY: a connection can have other defaults than DuckDB."""
+    return ", ".join(f"{column} ASC NULLS {nulls}" for column in columns)

@@ -168,7 +168,8 @@ def hierarchy_line(hierarchy: Hierarchy) -> Quantity:
     """The columns and their levels, of many the first and the last."""
     names = hierarchy.level_names
     few = ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))
-    return Quantity("hierarchy", hierarchy.spec, f"{hierarchy.height} levels: {few}")
+    reading = f"; {hierarchy.reading}" if hierarchy.reading else ""
+    return Quantity("hierarchy", hierarchy.spec, f"{hierarchy.height} levels: {few}{reading}")
 
 
 def noise_text(law: NoiseTable | UnboundedNoise, grid: int) -> str:

@@ -213,7 +213,10 @@ def _invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     found = []
     shown = hierarchy.label_columns or ("prefix",)
     for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
-        invalid = share[(level >= depth) & (frame[name] == INVALID)].sum()
+        of_text = frame[name].astype(object) == INVALID
+        own = of_text | (frame[name].isna() & frame["prefix"].str.endswith(INVALID))
+        above = of_text | frame[name].isna()  # where types are kept, and no row is below <other>
+        invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
         if 2 * invalid > max(share.sum(), 0):
             found.append(column)
     return found

@@ -22,7 +22,7 @@ from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.mechanisms.hot_partition import Partition
 from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.partition_plan import PartitionPlan, partition_plan
-from dpframe.plan import Counted, Plan
+from dpframe.plan import Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_receipt import prefix_frame, prefix_receipt
 from dpframe.receipt import Explainable, Receipt, receipt
@@ -30,12 +30,13 @@ from dpframe.sketch_frame import merged_stream_frame
 from dpframe.sketch_receipt import partition_receipt
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.relations import describe
-from dpframe.sources.spark import is_spark, shuffle_partitions
+from dpframe.sources.sketch_states import Sketched
+from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
 from dpframe.sources.tables import count, exact_counts
 from dpframe.synthetic_plan import SyntheticPlan
 from dpframe.synthetic_receipt import synthetic_receipt
-from dpframe.tree import NoisyNodes, NoisyTree
+from dpframe.tree import CountTree, NoisyNodes, NoisyTree
 from dpframe.tree_plan import TreePlan
 from dpframe.tree_receipt import tree_receipt
 
@@ -46,7 +47,7 @@ T = TypeVar("T")
 
 AnyPlan = Explainable | PartitionPlan
 
-AnyCounted = Counted | HotPartition | Population
+AnyCounted = CountTree | Sketched | HotPartition | Population
 """True counts that one of these plans starts from. Private."""
 
 LEAST_CHARGE = 1e-18
@@ -94,9 +95,12 @@ def release(
     )
 
 
-def _counted(source: object, plan: Plan | TreePlan | PartitionPlan, progress: bool) -> Counted:
+def _counted(
+    source: object, plan: Plan | TreePlan | PartitionPlan, progress: bool
+) -> CountTree | Sketched:
     if isinstance(plan, PartitionPlan):
-        return partitioned_states(source, plan)
+        types = SparkFrame(source, plan.hierarchy.source_columns).types
+        return Sketched(partitioned_states(source, plan), tuple(types.values()))
     if isinstance(plan, Plan):
         return count(source, plan, progress=progress)
     return exact_counts(
@@ -161,10 +165,12 @@ def _drawn(
 
     facts = _receipt(plan, name).about(data)  # what is spent is fixed before the data are read
     private, facts = charged(counted, plan, facts, source, ledger, name)
-    noisy = plan.run(private)  # the only noisy step
+    held = private.states if isinstance(private, Sketched) else private
+    noisy = plan.run(held)  # the only noisy step
+    types = private.types if isinstance(private, CountTree | Sketched) else ()  # public
     if isinstance(noisy, NoisyNodes):
         facts = facts.with_sketch_error(noisy.sketch_error)
-    frame = _frame(noisy, plan)  # public from here on
+    frame = _frame(noisy, plan, types)  # public from here on
     if not isinstance(plan, SyntheticPlan | PrefixPlan):  # whose rows are of other columns
         facts = facts.with_notices(frame, plan.hierarchy)
     return Release(frame, facts)
@@ -182,7 +188,9 @@ def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
     return receipt(plan, name=name)
 
 
-def _frame(noisy: NoisyNodes | NoisyTree | Partition | FoundItems, plan: AnyPlan) -> pd.DataFrame:
+def _frame(
+    noisy: NoisyNodes | NoisyTree | Partition | FoundItems, plan: AnyPlan, types: tuple[str, ...]
+) -> pd.DataFrame:
     import pandas as pd
 
     from dpframe.postprocess.tidy import tidy
@@ -190,7 +198,7 @@ def _frame(noisy: NoisyNodes | NoisyTree | Partition | FoundItems, plan: AnyPlan
 
     if isinstance(plan, TreePlan):
         assert isinstance(noisy, NoisyTree)
-        return tree_frame(noisy, plan)
+        return tree_frame(noisy, plan, types)
     if isinstance(plan, PrefixPlan):
         assert isinstance(noisy, FoundItems)
         return prefix_frame(noisy, plan)
@@ -200,8 +208,8 @@ def _frame(noisy: NoisyNodes | NoisyTree | Partition | FoundItems, plan: AnyPlan
         return pd.DataFrame({**parts, "leaf": noisy.leaf})
     assert isinstance(noisy, NoisyNodes)
     if isinstance(plan, PartitionPlan):
-        return merged_stream_frame(noisy, plan.merged)
-    return tidy(noisy, plan)
+        return merged_stream_frame(noisy, plan.merged, types)
+    return tidy(noisy, plan, types)
 
 
 class Spends(Protocol):

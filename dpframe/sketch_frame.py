@@ -97,13 +97,15 @@ def _column(keys: pa.Array) -> pd.Series:
     return pd.Series(texts, dtype=object if isinstance(texts[0], bytes) else None)
 
 
-def merged_stream_frame(noisy: NoisyNodes, plan: MergedStreamPlan) -> pd.DataFrame:
+def merged_stream_frame(
+    noisy: NoisyNodes, plan: MergedStreamPlan, types: tuple[str, ...] = ()
+) -> pd.DataFrame:
     """As ``tidy``; what merged sketches lose is private and added to ``upper`` where declared."""
     import pandas as pd
 
     from dpframe.postprocess.tidy import tidy  # loads pandas, which `import dpframe` does not
 
-    frame, records = tidy(noisy, plan), plan.sketch.records
+    frame, records = tidy(noisy, plan, types), plan.sketch.records
     if records is None:
         frame["upper"] = pd.Series([pd.NA] * len(frame), index=frame.index, dtype="Int64")
     else:

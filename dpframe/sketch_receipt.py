@@ -8,7 +8,7 @@ from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketches import SketchLaws
 from dpframe.partition_plan import PartitionPlan
-from dpframe.quantities import Quantity, claim, rounded_up
+from dpframe.quantities import Quantity, claim, hierarchy_line, rounded_up
 from dpframe.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.sketch_plan import MergedStreamPlan, SketchPlan, Structure
 
@@ -171,7 +171,7 @@ def _stream_quantities(plan: MergedStreamPlan, name: str, source: str) -> list[Q
     return [
         lines["guarantee"],
         Quantity("mechanism", name, source),
-        Quantity("hierarchy", hierarchy.spec, f"{hierarchy.height} levels"),
+        hierarchy_line(hierarchy),
         lines["counts"],
         Quantity("counters", sketch.counters, f"a level of each of {sketch.sketches} streams"),
         lines["sensitivity"],

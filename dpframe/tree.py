@@ -25,19 +25,27 @@ class CountTree:
         int64, shape (n,); units of the plan's grid under the node.
     keys
         Columns of length n that name a node together with its level, text or integers.
+    types
+        DuckDB's types of the columns that are read, in their order; none where nobody knows.
+        Public.
     """
 
     level: NDArray[np.int64]
     parent: NDArray[np.int64]
     count: NDArray[np.int64]
     keys: tuple[pa.ChunkedArray, ...]
+    types: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "CountTree(<private>)"
 
     @classmethod
     def from_preorder(
-        cls, level: NDArray[np.int64], count: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...]
+        cls,
+        level: NDArray[np.int64],
+        count: NDArray[np.int64],
+        keys: tuple[pa.ChunkedArray, ...],
+        types: tuple[str, ...] = (),
     ) -> CountTree:
         """In preorder the parent is the last node before that is one level higher.
 
@@ -59,7 +67,7 @@ class CountTree:
                 "the rollup is no tree: the source changed while it was read, or the database "
                 "compares values in a way that dpframe does not know."
             )
-        return cls(level=level, parent=parent, count=count, keys=keys)
+        return cls(level=level, parent=parent, count=count, keys=keys, types=types)
 
     def at_level(self, depth: int) -> NDArray[np.int64]:
         """Positions of the nodes of one level."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.hierarchy import INVALID, OTHER
+from dpframe.hierarchy import OTHER
 from dpframe.postprocess.adding_up import added_up, in_records
+from dpframe.postprocess.level_values import level_column, natural_order, text_column
 from dpframe.postprocess.nesting import joint
-from dpframe.postprocess.tidy import by_level_and_label, text_column
 from dpframe.tree import NoisyTree
 from dpframe.tree_plan import TreePlan
 
 
-def tree_frame(noisy: NoisyTree, plan: TreePlan) -> pd.DataFrame:
-    """Columns level, prefix, (one a level,) residual, count, lower, upper; by level and label.
+def tree_frame(noisy: NoisyTree, plan: TreePlan, types: Sequence[str] = ()) -> pd.DataFrame:
+    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
     ``residual`` is what no row below covers: a count minus those of its children in the frame.
     Residuals add up to the total. The ``<other>`` rows carry the label of their parent and
@@ -29,15 +31,12 @@ def tree_frame(noisy: NoisyTree, plan: TreePlan) -> pd.DataFrame:
     np.subtract.at(residual, tree.parent[1:], tree.count[1:])
     keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
     labels = _labels(tree, plan, keys)
-    other_last = pa.chunked_array([tree.other.astype(np.int64)])  # behind a value that reads so
-    order = by_level_and_label(tree.level, labels, (other_last, *keys))
+    order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
     level, other = tree.level[order], tree.other[order]
     columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
     for depth, name in enumerate(hierarchy.label_columns, 1):
-        values = pc.fill_null(keys[depth - 1].take(order), INVALID)
-        named = pc.if_else(pa.array(level - other >= depth), values, None)
-        own = pa.array(other & (level == depth))
-        columns[name] = text_column(pc.if_else(own, OTHER, named))
+        kind = types[depth - 1] if types else ""
+        columns[name] = level_column(keys[depth - 1].take(order), level, depth, kind, other)
     columns["residual"] = residual[order]
     columns["count"] = tree.count[order]
     columns["lower"], columns["upper"] = tree.lower[order], tree.upper[order]

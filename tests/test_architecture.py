@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
@@ -35,6 +36,7 @@ LAYERS = [
     {"partition_plan"},
     {"quantities"},
     {"advice", "tree_quantities", "synthetic_quantities", "prefix_quantities"},
+    {"postprocess.level_values"},
     {"receipt", "sources", "postprocess.tidy", "postprocess.nesting"},
     {"tree_frame", "tree_receipt", "synthetic_receipt", "prefix_receipt"},
     {"sketch_receipt", "sketch_frame"},
@@ -195,6 +197,72 @@ def test_public_names_are_documented() -> None:
             assert getattr(dpframe, name).__doc__, name
     for word in ("Parameters", "Returns", "Raises", "Privacy", "References", "Examples"):
         assert word in (dpframe.hhh.__doc__ or "")
+
+
+TERM = re.compile(r"(ASC|DESC) NULLS (FIRST|LAST)$")
+
+
+def _statements(path: Path) -> list[str]:
+    """Texts of a module other than docstrings; what an f-string puts in stands as {}."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside, out = set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):  # a docstring
+            inside.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            inside.update(map(id, node.values))
+            out.append(
+                "".join(
+                    str(getattr(part, "value", None)) if isinstance(part, ast.Constant) else "{}"
+                    for part in node.values
+                )
+            )
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in inside
+        ):
+            out.append(node.value)
+    return out  # fmt: skip
+
+
+def unordered(sql: str) -> list[str]:
+    """Terms of ORDER BY that leave a direction or the place of NULLs to the connection.
+
+    A placeholder alone stands for ``_sql.ascending``, which names both.
+    """
+    found = []
+    for clause in re.split(r"ORDER BY", sql)[1:]:
+        depth, term = 0, ""
+        for c in re.split(r"\b(?:LIMIT|ROWS|WHERE|FROM)\b|;", clause)[0] + ",":
+            depth += (c == "(") - (c == ")")
+            if depth < 0 or (c == "," and depth == 0):
+                term = term.strip()
+                if not TERM.search(term) and not re.fullmatch(r"({}|LIMIT|\s)*", term):
+                    found.append(term)
+                term = ""
+                if depth < 0:
+                    break
+            else:
+                term += c
+    return found
+
+
+def test_every_order_names_its_direction_and_where_nulls_stand() -> None:
+    """A connection can have other defaults than ours: ``SET default_order = 'DESC'``."""
+    written = {name: _statements(path) for name, path in _modules().items()}
+    for path in PACKAGE.parent.glob("sql/*.sql"):
+        written[path.name] = [re.sub("--.*", "", path.read_text(encoding="utf-8"))]
+    assert sum("ORDER BY" in text for texts in written.values() for text in texts) > 10
+    assert {
+        name: bad for name, texts in written.items() for t in texts if (bad := unordered(t))
+    } == {}
+
+
+def test_the_rule_of_order_can_fail() -> None:
+    for bad in ("ORDER BY a", "ORDER BY a ASC, b DESC", "f(ORDER BY a ASC NULLS LAST, {}, i)"):
+        assert unordered(bad)
+    assert not unordered("f(ORDER BY h(a, b) DESC NULLS LAST, c ASC NULLS FIRST) ORDER BY {}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+from dpframe._duck.checks import check_collation
 from dpframe._duck.connections import (
     add_functions,
     connection_in,
@@ -18,11 +19,11 @@ from dpframe._duck.relations import (
     OwnRelation,
     Relation,
     beside,
-    check_collation,
     one_task,
     register,
     scan,
     together,
+    without_views,
 )
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "scan",
     "together",
     "type_name",
+    "without_views",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import shutil
 import sys
@@ -14,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+from dpframe._duck.checks import ORDERED, check_collation, check_order, operators
 from dpframe._sql import literal
 from dpframe.errors import DpframeError, SourceError
 
@@ -79,11 +79,11 @@ class OwnRelation:
         return _withheld(self._what, run)
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        _check_order(_withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
+        check_order(_withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
         return _batches(self._what, lambda: self._cursor.sql(statement))
 
     def operators(self, statement: str) -> set[str]:
-        return _withheld(self._what, lambda: _operators(self._cursor.sql, statement))
+        return _withheld(self._what, lambda: operators(self._cursor.sql, statement))
 
     def __enter__(self) -> Self:
         return self
@@ -103,49 +103,24 @@ class GivenRelation:
         )
 
     def query(self, statement: str, progress: bool) -> pa.Table:
-        setting = "SELECT current_setting('default_collation') AS name"
+        setting = "SELECT current_setting('default_collation') AS \"name\""
         collation = _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
         check_collation(collation["name"][0].as_py())
         return _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, statement)))
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        _check_order(_withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
+        check_order(_withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
         return _batches(RELATION, lambda: self._relation.query(VIEW, statement))
 
     def operators(self, statement: str) -> set[str]:
         ask = partial(self._relation.query, VIEW)
-        return _withheld(RELATION, lambda: _operators(ask, statement))
+        return _withheld(RELATION, lambda: operators(ask, statement))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         """The connection is the caller's."""
-
-
-ORDERED = (
-    "SELECT current_setting('preserve_insertion_order') AS kept, "
-    "current_setting('default_collation') AS collation"
-)
-
-
-def _check_order(setting: pa.Table) -> None:
-    """Raise SourceError where the order of rows is left to chance, or texts count as others."""
-    check_collation(setting["collation"][0].as_py())
-    if not setting["kept"][0].as_py():
-        raise SourceError(
-            "the connection reads rows in any order, and a sketch needs that of the table: "
-            "SET preserve_insertion_order = true first."
-        )
-
-
-def check_collation(name: str | None) -> None:
-    """Raise SourceError for a default collation under which different texts are equal."""
-    if name not in (None, "", "binary", "C", "c"):
-        raise SourceError(
-            "the connection has a default collation, under which texts that differ count as one: "
-            "RESET default_collation first."
-        )
 
 
 def register(table: pa.Table, what: str) -> OwnRelation:
@@ -175,7 +150,19 @@ def beside(con: DuckDBPyConnection, from_sql: str, search_path: str, what: str) 
 
 def _rows(result: DuckDBPyRelation | None) -> pa.Table:
     assert result is not None  # every statement is a SELECT
-    return result.to_arrow_table()
+    return without_views(result.to_arrow_table())
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """Texts in a type that Arrow can take rows of, whatever the connection writes."""
+    return table.cast(_schema(table.schema))
+
+
+def _schema(schema: pa.Schema) -> pa.Schema:
+    for place, field in enumerate(schema):
+        if pa.types.is_string_view(field.type):
+            schema = schema.set(place, field.with_type(pa.large_string()))
+    return schema
 
 
 BATCH_ROWS = 1_000_000
@@ -189,7 +176,9 @@ def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterat
     def start() -> pa.RecordBatchReader:
         relation = result()
         assert relation is not None
-        return relation.to_arrow_reader(BATCH_ROWS)
+        given = relation.to_arrow_reader(BATCH_ROWS)
+        schema = _schema(given.schema)
+        return given if schema == given.schema else given.cast(schema)
 
     reader, held = _withheld(what, start), []
     while (batch := _withheld(what, lambda: next(reader, None))) is not None:
@@ -208,40 +197,6 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema
     )
-
-
-def _operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:
-    """Of the plan as it is written and as it will run: optimising depends on the data, and can
-    hide what the statement does."""
-
-    def rows(query: str) -> list[tuple[Any, ...]]:
-        answer = ask(query)
-        return answer.fetchall() if answer is not None else []
-
-    ((before,),) = rows("SELECT current_setting('explain_output')")
-    rows("SET explain_output = 'all'")
-    try:
-        plans = rows(f"EXPLAIN (FORMAT json) {statement}")
-    finally:
-        rows(f"SET explain_output = {literal(before)}")
-    plan = dict(plans)
-    if not {"logical_plan", "physical_plan"} <= plan.keys():
-        raise SourceError(
-            "DuckDB does not say what the source does: use mechanism='offline' of hhh."
-        )
-    inlined = {"CTE", "CTE_SCAN"}  # unless they are in the plan that runs
-    return (_names(plan["logical_plan"]) - inlined) | _names(plan["physical_plan"])
-
-
-def _names(plan: str) -> set[str]:
-    waiting, found = json.loads(plan), set()
-    while waiting:
-        node = waiting.pop()
-        found.add(str(node["name"]))
-        if "Sample Method" in node.get("extra_info", {}):  # of a scan that samples by itself
-            found.add("SAMPLE")
-        waiting.extend(node.get("children", ()))
-    return found
 
 
 def _withheld(what: str, call: Callable[[], T]) -> T:

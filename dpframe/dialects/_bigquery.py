@@ -37,14 +37,20 @@ class BigQuery(Dialect):
         return f"SPLIT({text}, {self.literal(separator)})[SAFE_ORDINAL({number})]"
 
     def parts(self, text: str, separator: str, most: int) -> str:
-        return self._joined_where(text, separator, f"WHERE part <> '' ORDER BY place LIMIT {most}")
+        return self._joined_where(
+            text, separator, f"WHERE part <> '' ORDER BY place ASC NULLS FIRST LIMIT {most}"
+        )
 
     def first_parts(self, key: str, separator: str, number: int) -> str:
-        return self._joined_where(key, separator, f"WHERE place < {number} ORDER BY place")
+        return self._joined_where(
+            key, separator, f"WHERE place < {number} ORDER BY place ASC NULLS FIRST"
+        )
 
     def last_parts(self, key: str, separator: str, number: int) -> str:
         first = f"{self.part_count(key, separator)} - {number}"
-        return self._joined_where(key, separator, f"WHERE place >= {first} ORDER BY place")
+        return self._joined_where(
+            key, separator, f"WHERE place >= {first} ORDER BY place ASC NULLS FIRST"
+        )
 
     def _joined_where(self, text: str, separator: str, chosen: str) -> str:
         by = self.literal(separator)

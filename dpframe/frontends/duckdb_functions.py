@@ -8,8 +8,9 @@ list of candidates, which charges and draws when the statement runs. Binding doe
 from __future__ import annotations
 
 import json
+import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,13 @@ from dpframe.frontends.duckdb_types import (
     BUDGET,
     RELEASES,
     ROWS,
+    level_value,
+    own_column,
     plan_sql,
+    stored_types,
 )
 from dpframe.frontends.heavy_hitters import FLAT_MECHANISMS, flat_hierarchy
-from dpframe.ledger import Ledger
+from dpframe.ledger import Ledger, Stored
 from dpframe.noise import random_seed, replacement
 from dpframe.plan import Plan
 from dpframe.release import asked_for
@@ -111,8 +115,11 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     sessions[token] = Session(weakref.ref(opened), chosen_ledger(ledger), kept)
     weakref.finalize(opened, sessions.pop, token, None)
     _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
-    script = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};\n" + macros()
-    _duck.run_script(opened, script)
+    script = macros()
+    named = re.findall(r"^CREATE OR REPLACE TEMP MACRO (\w+)", script, re.MULTILINE)
+    forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]  # they depend:
+    here = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};"
+    _duck.run_script(opened, "\n".join([*forgotten, here, script]))
 
 
 def _no_connection(given: object) -> str:
@@ -172,22 +179,22 @@ def _release_sql(
     arguments = arguments_of(kind, given, session, path)
     plan = plan_of(kind, arguments, session)
     source, name, about = source_of(tbl, query), release_name(release), data_name(data)
-    columns = _label_columns(plan)
-    call = json.dumps(
-        {
-            "kind": kind,
-            "arguments": arguments,
-            "release": name,
-            "data": about,
-            "source": source.described,
-            "noise": replacement(),
-        },
-        ensure_ascii=False,
-    )
-    if name is not None and _stored(session, plan, source, name, about):
-        rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(call)})"
+    facts: dict[str, object] = {
+        "kind": kind,
+        "arguments": arguments,
+        "release": name,
+        "data": about,
+        "source": source.described,
+        "noise": replacement(),
+    }
+    stored = None if name is None else _stored(session, plan, source, name, about)
+    if stored is not None:
+        columns = _label_columns(plan, stored_types(stored, plan.hierarchy))
+        rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(_json(facts))})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
     described = described_by(session, path, source)
+    types = sql_tables.level_types(plan.hierarchy, described)
+    call, columns = _json({**facts, "types": types}), _label_columns(plan, types)
     if isinstance(plan, Plan) and plan.counters is not None:
         if described is None:
             return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
@@ -206,8 +213,8 @@ def _release_sql(
         only=only,
     )
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
-    small = ["i := i::UINTEGER", "level := level::UTINYINT"]  # a third less to copy
-    packed = ", ".join([*small, "n := n", *(f"{k} := {k}" for k in keys)])
+    small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
+    packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
     listed = f"(SELECT row_number() OVER () AS i, * FROM ({rollup}))"
     rows = (
         f"{OURS}.__dpframe_draw({literal(token)}, {literal(call)}, list(struct_pack({packed})), "
@@ -257,20 +264,26 @@ def _heavy_sql(
         chosen("mechanism", arguments["mechanism"], FLAT_MECHANISMS)
     rows = _release_sql("hhh", token, path, tbl, query, release, data, *arguments.values())
     name = identifier(hierarchy.label_columns[0])
-    return f"SELECT {name}, count, lower, upper FROM ({rows}) ORDER BY count DESC, {name}{most}"
+    order = f"ORDER BY count DESC NULLS LAST, {name} ASC NULLS LAST"
+    return f'SELECT {name}, "count", "lower", "upper" FROM ({rows}) {order}{most}'
+
+
+def _json(facts: dict[str, object]) -> str:
+    return json.dumps(facts, ensure_ascii=False)
 
 
 def _stored(
     session: Session, plan: Plan | TreePlan, source: SqlSource, name: str, data: str | None
-) -> bool:
+) -> Stored | None:
     request = asked_for(plan.request, source.described, data)
-    return session.ledger_for(name).find(name, request) is not None
+    return session.ledger_for(name).find(name, request)
 
 
-def _label_columns(plan: Plan | TreePlan) -> str:
+def _label_columns(plan: Plan | TreePlan, types: Sequence[str]) -> str:
     names = plan.hierarchy.label_columns
-    keys = [f"r.keys[{i}] AS {identifier(name)}" for i, name in enumerate(names, 1)]
-    return ", ".join(["r.level", "r.prefix", *keys, "r.residual", "r.count", "r.lower", "r.upper"])
+    keys = [f"{level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
+    before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")
+    return ", ".join([*map(own_column, before), *keys, *map(own_column, after)])
 
 
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:

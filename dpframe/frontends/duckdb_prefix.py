@@ -20,7 +20,7 @@ from dpframe.frontends.duckdb_sessions import (
     session_of,
     source_of,
 )
-from dpframe.frontends.duckdb_types import plan_sql, result_rows
+from dpframe.frontends.duckdb_types import own_column, plan_sql, result_rows
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS, checked_population, declared_plan
 from dpframe.noise import replacement
@@ -78,8 +78,9 @@ def _flat(asked: PrefixAsked, rows: str) -> str:
     """The columns of ``dp.prefix_tree``, in its order."""
     name = identifier(asked.hierarchy.label_columns[0])
     return (
-        f"SELECT r.keys[1] AS {name}, r.count, r.lower, r.upper FROM (SELECT unnest({rows}) AS r) "
-        f"ORDER BY r.count DESC, {name}"
+        f"SELECT r.keys[1] AS {name}, {', '.join(map(own_column, ('count', 'lower', 'upper')))} "
+        f"FROM (SELECT unnest({rows}) AS r) "
+        f"ORDER BY r.count DESC NULLS LAST, {name} ASC NULLS LAST"
     )
 
 

@@ -19,10 +19,11 @@ from dpframe.frontends.duckdb_types import (
     result_rows,
 )
 from dpframe.noise import replaced_by
-from dpframe.plan import Counted, Plan
+from dpframe.plan import Plan
 from dpframe.release import AnyCounted, AnyPlan, Release, released, replayed
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.sketch_states import relation_states
+from dpframe.sources.sketch_states import Sketched, relation_states
+from dpframe.tree import CountTree
 from dpframe.tree_plan import TreePlan
 
 
@@ -37,12 +38,15 @@ def draw(
     _check_one(calls)
     rows = zip(tokens.to_pylist(), calls.to_pylist(), lists, strict=True)
     return pa.concat_arrays(
-        [_released(token, call, partial(_listed, listed)) for token, call, listed in rows]
+        [
+            _released(token, call, partial(_listed, listed, tuple(json.loads(call)["types"])))
+            for token, call, listed in rows
+        ]
     )
 
 
-def _listed(listed: pa.ListScalar, plan: Plan | TreePlan) -> Counted:
-    tree = candidates(listed)
+def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Plan | TreePlan) -> CountTree:
+    tree = candidates(listed, types)
     known = plan.listed if isinstance(plan, TreePlan) else None
     return tree if known is None else listed_counts(tree, known)
 
@@ -59,7 +63,7 @@ def sketch(
 def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
     con = session_of(token).opened()
 
-    def counted(plan: Plan | TreePlan) -> Counted:
+    def counted(plan: Plan | TreePlan) -> Sketched:
         assert isinstance(plan, Plan)
         with _duck.beside(con, relation, path, "the source") as rows:
             return relation_states(rows, plan)
@@ -84,7 +88,9 @@ def _check_one(calls: pa.ChunkedArray) -> None:
         )
 
 
-def _released(token: str, call: str, counted: Callable[[Plan | TreePlan], Counted]) -> pa.Array:
+def _released(
+    token: str, call: str, counted: Callable[[Plan | TreePlan], CountTree | Sketched]
+) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
     plan = plan_of(facts["kind"], facts["arguments"], session)
     return result_rows(charged_release(session, facts, plan, partial(counted, plan)))

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpframe._sql import literal
+from dpframe._duck import without_views
+from dpframe._sql import identifier, literal
 from dpframe.errors import SourceError
-from dpframe.ledger import Ledger
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import KEPT
+from dpframe.ledger import Ledger, Stored
 from dpframe.receipt import Explainable, Explanation, Receipt
 from dpframe.release import Release
 from dpframe.sources.tables import tree_of
@@ -44,16 +47,52 @@ def plan_sql(plan: Explainable) -> str:
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
 
-def candidates(listed: pa.ListScalar) -> CountTree:
+def own_column(name: str) -> str:
+    """A column of every result; quoted, as connections can write other names in another case."""
+    return f"r.{name} AS {identifier(name)}"
+
+
+def level_value(number: int, types: Sequence[str]) -> str:
+    """SQL of the column of a level in a result, in the type of the source if that is kept."""
+    kind = types[number - 1] if types else ""
+    text = f"r.keys[{number}]"
+    return f"TRY_CAST({text} AS {kind})" if kind in KEPT else text
+
+
+def stored_types(stored: Stored, hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The types of the level columns of a stored result, which older versions kept as text."""
+    schema = stored.to_arrow().schema
+    return tuple(_duckdb_type(schema.field(name).type) for name in hierarchy.label_columns)
+
+
+def _duckdb_type(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        zoned = "TIMESTAMPTZ_NS" if kind.unit == "ns" else "TIMESTAMP WITH TIME ZONE"
+        plain = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "ns": "TIMESTAMP_NS"}
+        return zoned if kind.tz else plain.get(kind.unit, "TIMESTAMP")
+    return OF_ARROW.get(kind, "VARCHAR")
+
+
+OF_ARROW = {
+    pa.int64(): "BIGINT",
+    pa.uint64(): "UBIGINT",
+    pa.bool_(): "BOOLEAN",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+}
+
+
+def candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
     """The tree of one list of candidates, which may come in any order of its numbers ``i``."""
-    table = pa.Table.from_struct_array(listed.values)
+    table = without_views(pa.Table.from_struct_array(listed.values))
     position = table["i"].to_numpy()
     if (np.diff(position) != 1).any():
         order = np.argsort(position)
         if (position[order] != np.arange(1, len(order) + 1)).any():
             raise SourceError("candidates are missing: run the statement again.")
         table = table.take(pa.array(order))
-    return tree_of(table.drop_columns(["i"]))
+    return tree_of(table.drop_columns(["i"]), types)
 
 
 def result_rows(result: Release) -> pa.Array:

@@ -111,10 +111,11 @@ def hhh(
     -------
     pandas.DataFrame
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
-        text column a level, ``residual``, ``count`` (int64, may be negative; unbiased
-        given what is reported, except for the baselines),
-        ``lower`` and ``upper`` (interval for the true count). Sorted by level and label. The
-        receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
+        column a level, in the type of the source, ``residual``, ``count`` (int64, may be negative;
+        unbiased given what is reported, except for the baselines), ``lower`` and ``upper``
+        (interval for the true count). By level and value, ``<invalid>`` last
+        (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
+        ``result.dp.receipt``.
 
     Raises
     ------

@@ -68,7 +68,7 @@ class DpAccessor:
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
         >>> trips.dp.tree_counts(["origin"], epsilon=1.0, keys=["JFK"])["prefix"].tolist()
-        ['*', '<other>', 'JFK']
+        ['*', 'JFK', '<other>']
         """
         from dpframe.frontends.tree_counts import tree_counts
 

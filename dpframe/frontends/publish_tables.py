@@ -110,11 +110,12 @@ def release_table(stored: Stored, name: Named) -> Table:
         rows=rows,
         comment=f"Release {stored.name!r}: {facts.get('guarantee')}. Hierarchy "
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
-        meanings=_meanings(rows.column_names, facts),
+        meanings=_meanings(rows.schema, facts),
     )
 
 
-def _meanings(columns: Sequence[str], facts: dict[str, Any]) -> tuple[str, ...]:
+def _meanings(schema: pa.Schema, facts: dict[str, Any]) -> tuple[str, ...]:
+    columns = schema.names
     unit = f"Counts {facts.get('counts')}"
     interval = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
     adds_up = bool(facts.get("consistent"))
@@ -140,7 +141,10 @@ def _meanings(columns: Sequence[str], facts: dict[str, Any]) -> tuple[str, ...]:
         else:  # one column a level, coarse to fine
             depth = len([c for c in columns[: columns.index(column)] if c not in known]) + 1
             value = f" of {levels[depth - 1]!r}" if depth <= len(levels) else ""
-            out.append(f"Value{value} at level {depth}; NULL for coarser nodes")
+            kind = schema.field(column).type
+            text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            rest = "" if text else ", and for what the prefix calls <invalid> or <other>"
+            out.append(f"Value{value} at level {depth}; NULL for coarser nodes{rest}")
     return tuple(out)
 
 

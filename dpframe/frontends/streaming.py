@@ -119,9 +119,9 @@ class StreamingHHH(raw.StreamingHHH):
         Returns
         -------
         pandas.DataFrame
-            That of ``dp.hhh(..., mechanism="streaming")``: ``level``, ``prefix``, one column a
-            level for hierarchies of columns, and ``residual``, ``count``, ``lower``, ``upper``
-            (int64), by level and prefix. The receipt is in ``attrs["dp"]`` and ``.dp.receipt``.
+            That of ``dp.hhh(..., mechanism="streaming")``: ``level``, ``prefix``, one text column
+            a level for hierarchies of columns, and ``residual``, ``count``, ``lower``, ``upper``
+            (int64), by level and label. The receipt is in ``attrs["dp"]`` and ``.dp.receipt``.
 
             Of merged streams ``count`` is at most n / (k + 1) below the truth, n the number of
             records, plus noise, and ``upper`` (Int64) is missing without ``records``.

@@ -105,10 +105,12 @@ def tree_counts(
     Returns
     -------
     pandas.DataFrame
-        ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one text
-        column a level, ``residual`` (what no row below covers), ``count``, ``lower`` and ``upper``
-        (int64; interval for the true count, given what is shown). Sorted by level and label. The
-        receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
+        ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
+        column a level, in the type of the source, ``residual`` (what no row below covers),
+        ``count``, ``lower`` and ``upper`` (int64; interval for the true count, given what is
+        shown). By level and value, ``<invalid>`` and ``<other>`` behind those beside them
+        (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
+        ``result.dp.receipt``.
 
     Raises
     ------
@@ -134,7 +136,7 @@ def tree_counts(
     >>> trips = pd.DataFrame({"origin": ["JFK"] * 600 + ["LGA"] * 400})
     >>> result = dp.tree_counts(trips, ["origin"], epsilon=1.0, keys=["JFK", "LGA", "EWR"])
     >>> result["prefix"].tolist()
-    ['*', '<other>', 'EWR', 'JFK', 'LGA']
+    ['*', 'EWR', 'JFK', 'LGA', '<other>']
     >>> bool(result["count"][0] == result["count"][1:].sum())
     True
     """

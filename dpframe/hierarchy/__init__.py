@@ -12,6 +12,7 @@ codes        ``code:zip?lengths=1,3,5``                            ``code("zip",
 numbers      ``number:age?lower=0&upper=100&depth=10``             ``number("age", ...)``
 ===========  ====================================================  ======================
 
+``date:when?zone=Europe/Paris`` reads times that have a zone by the clocks of that one.
 Every kind takes ``invalid="count"`` (the default: NULL, empty and malformed values are counted
 under an ``<invalid>`` node) or ``invalid="drop"``.
 """
@@ -112,10 +113,29 @@ def date(
     column: str,
     *,
     levels: tuple[str, ...] = ("year", "month", "day", "hour"),
+    zone: str | None = None,
     invalid: OnInvalid = "count",
 ) -> Date:
-    """Dates and times; ``levels`` are some of year, month, day, hour, coarse to fine."""
-    return Date(column, _tuple(levels), invalid)
+    """Dates and times: the year, month, day and hour they are in.
+
+    Parameters
+    ----------
+    column
+        Column of dates, timestamps or ISO 8601 text.
+    levels
+        Some of year, month, day, hour, coarse to fine.
+    zone
+        Time zone in whose clocks timestamps with a zone, and texts with an offset, are read, such
+        as "Europe/Paris"; UTC by default. What has no zone is read as it stands.
+    invalid
+        "count" malformed values under ``<invalid>``, or "drop" them.
+
+    Examples
+    --------
+    >>> date("when", levels=("year", "month"), zone="Europe/Paris").spec
+    'date:when?levels=year,month&zone=Europe/Paris'
+    """
+    return Date(column, _tuple(levels), invalid, zone)
 
 
 def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count") -> Code:

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._sql import ascending
 from dpframe._unicode import is_unicode
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy._types import READS
@@ -99,7 +100,8 @@ class Hierarchy(ABC):
         """The canonical string; parsing it gives an equal hierarchy."""
         columns = ",".join(_quoted(c) for c in self.source_columns)
         options = {**self.options, **({"invalid": "drop"} if self.on_invalid == "drop" else {})}
-        query = "&".join(f"{k}={quote(v, safe=',-: ')}" for k, v in options.items())
+        safe = {"zone": ",-: /"}
+        query = "&".join(f"{k}={quote(v, safe=safe.get(k, ',-: '))}" for k, v in options.items())
         return f"{self.kind}:{columns}" + (f"?{query}" if query else "")
 
     @abstractmethod
@@ -115,6 +117,11 @@ class Hierarchy(ABC):
         """One value of the column, as text, for every leaf there can be; None if that is not at
         most 2**20 leaves, known from the specification alone."""
         return None
+
+    @property
+    def reading(self) -> str:
+        """How values are read, where that is a choice; a few words for people."""
+        return ""
 
     # -- SQL ---------------------------------------------------------------------------------
 
@@ -150,12 +157,9 @@ class Hierarchy(ABC):
         """SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
 
     def order_by(self) -> str:
-        """ORDER BY that puts every node right after its ancestors and before their siblings.
-
-        It names every direction: a caller's connection may have another default.
-        """
+        """ORDER BY that puts every node right after its ancestors and before their siblings."""
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
-        return ", ".join([*(f"s{i} ASC NULLS FIRST" for i in range(1, sorts + 1)), "level ASC"])
+        return ascending(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
 
     @abstractmethod
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
@@ -230,6 +234,14 @@ def real_text(number: str, otherwise: str) -> str:
         f"WHEN {number} = trunc({number}) AND abs({number}) < {2.0**127!r}::DOUBLE "
         f"THEN CAST(TRY_CAST({number} AS HUGEINT) AS VARCHAR) ELSE {otherwise} END"
     )
+
+
+KEPT = (
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    *("BOOLEAN", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"),
+    *("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+)
+"""DuckDB's types that a level column keeps; others show as text."""
 
 
 def has_zone(duckdb_type: str) -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpframe._sql import ascending
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (
     INVALID,
@@ -97,8 +98,7 @@ class Columns(Hierarchy):
 
     def order_by(self) -> str:
         # a NULL key sorts with the levels that a node does not have; the level then decides
-        keys = (f"t{i} ASC NULLS FIRST" for i in range(1, self.height + 1))
-        return ", ".join([*keys, "level ASC"])
+        return ascending(*(f"t{i}" for i in range(1, self.height + 1)), "level", nulls="FIRST")
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         pairs = zip(keys[:level], types, strict=False)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column
+from dpframe.hierarchy._zone import ahead_sql, check_zone, listed_year
 
 FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
 """Levels, coarse to fine, and how people read them."""
@@ -19,7 +20,13 @@ WIDTHS = {"year": 4, "month": 7, "day": 10, "hour": 16}
 OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*$"
 """End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
 
-YEARS = "moment BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+UTC = r":[^A-Za-z]*(Z| UTC| GMT)[ \t\n\f\r\x0b]*$"
+"""End of a time that says UTC."""
+
+NAMED = r":[0-9.]* [A-Za-z0-9_/:+-]"
+"""A time with the name of a zone, if it says neither UTC nor an offset."""
+
+YEARS = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
 """Times outside these years, infinite ones too, are invalid: SQL cannot cut them."""
 
 
@@ -27,14 +34,17 @@ YEARS = "moment BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:5
 class Date(Hierarchy):
     """Year > month > day > hour, or some of them, coarse to fine.
 
-    Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in UTC.
-    Infinite and unreadable times are invalid. Whole numbers are no times, whose unit would be
-    guessed, and neither are periods that name no single day.
+    Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in ``zone``, in
+    UTC without it; others as they stand. Infinite and unreadable times are invalid. With ``zone``
+    so are texts that name another zone than UTC, and times outside the years 1 to 9999 of UTC.
+    Whole numbers are no times, whose unit would be guessed, and neither are periods that name no
+    single day.
     """
 
     column: str
     levels: tuple[str, ...] = ("year", "month", "day", "hour")
     invalid: OnInvalid = "count"
+    zone: str | None = None
     kind: ClassVar[str] = "date"
 
     def validate(self) -> None:
@@ -51,6 +61,8 @@ class Date(Hierarchy):
         order = [known.index(name) for name in self.levels]
         if any(a >= b for a, b in itertools.pairwise(order)):
             raise HierarchyError(f"date: levels must go from coarse to fine; got {self.levels!r}.")
+        if self.zone is not None:
+            check_zone(self.zone)
 
     @property
     def on_invalid(self) -> OnInvalid:
@@ -70,8 +82,14 @@ class Date(Hierarchy):
 
     @property
     def options(self) -> dict[str, str]:
-        whole = self.levels == tuple(FORMATS)
-        return {} if whole else {"levels": ",".join(self.levels)}
+        out = {} if self.levels == tuple(FORMATS) else {"levels": ",".join(self.levels)}
+        return out if self.zone is None else {**out, "zone": self.zone}
+
+    @property
+    def reading(self) -> str:
+        if self.zone is None:
+            return "times with a zone are read in UTC: another one with zone="
+        return f"times with a zone are read in {self.zone}, others as they stand"
 
     @property
     def reads_text(self) -> bool:
@@ -81,6 +99,9 @@ class Date(Hierarchy):
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
         column = columns[0]
+        finest = {"k1": f"CASE WHEN moment {YEARS} THEN {_cut(self.levels[-1], 'moment')} END"}
+        if self.zone is not None:
+            return (*self._local_steps(column, types[0]), finest)
         if has_zone(types[0]):
             time = in_utc(column)
         elif types[0] in ("VARCHAR", "ENUM"):
@@ -92,9 +113,37 @@ class Date(Hierarchy):
             )
         else:
             time = f"TRY_CAST({column} AS TIMESTAMP)"
+        return ({"moment": time}, finest)
+
+    def _local_steps(self, column: str, kind: str) -> tuple[dict[str, str], ...]:
+        """``moment``, the local time of a row."""
+        assert self.zone is not None
+        text = f"CAST({column} AS VARCHAR)"
+        offset, utc, named = (f"regexp_matches({text}, '{p}')" for p in (OFFSET, UTC, NAMED))
+        if has_zone(kind):
+            time, has = in_utc(column), "true"
+        elif kind in ("VARCHAR", "ENUM"):
+            zoned = f"make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)))"
+            time = (
+                f"CASE WHEN {offset} THEN {zoned} WHEN {named} AND NOT {utc} THEN NULL "
+                f"ELSE TRY_CAST({text} AS TIMESTAMP) END"
+            )
+            has = f"coalesce({offset} OR {utc}, false)"
+        else:
+            return ({"moment": f"TRY_CAST({column} AS TIMESTAMP)"},)
+        year = listed_year("year(utc)", lambda a, b: f"{a} // {b}", lambda a, b: f"{a} % {b}")
+        parts = ", ".join(f"{part}(utc)" for part in ("month", "day", "hour", "minute"))
+        ahead = ahead_sql(self.zone, "alike", lambda t: f"TIMESTAMP '{t.isoformat(' ')}'")
         return (
-            {"moment": time},
-            {"k1": f"CASE WHEN {YEARS} THEN {_cut(self.levels[-1], 'moment')} END"},
+            {"told": time, "zoned": has},
+            {"utc": f"CASE WHEN zoned AND told {YEARS} THEN told END"},
+            {"listed": f"CAST({year} AS BIGINT)"},
+            {
+                "alike": "CASE WHEN listed = year(utc) THEN utc "
+                f"ELSE make_timestamp(listed, {parts}, 0.0) END"
+            },
+            {"ahead": f"CAST({ahead} AS BIGINT)"},
+            {"moment": "CASE WHEN zoned THEN utc + to_seconds(ahead) ELSE told END"},
         )
 
     def depth(self, keys: tuple[str, ...]) -> str | None:

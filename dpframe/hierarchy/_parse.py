@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[type[Hierarchy], dict[str, tuple[str, Convert]]]] = {
     "path": (Path, {"separator": ("separator", _text), "depth": ("depth_limit", _whole)}),
     "columns": (Columns, {}),
     "domain": (Domain, {"depth": ("depth_limit", _whole)}),
-    "date": (Date, {"levels": ("levels", _words)}),
+    "date": (Date, {"levels": ("levels", _words), "zone": ("zone", _text)}),
     "code": (Code, {"lengths": ("lengths", _wholes)}),
     "number": (
         Number,

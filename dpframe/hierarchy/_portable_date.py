@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
+from dpframe.dialects import ZONED, Dialect
 from dpframe.hierarchy._date import FORMATS, WIDTHS, Date
+from dpframe.hierarchy._zone import ahead_sql, listed_year
 from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, OneKey, Step
 
 YEAR, TWO = "0*[0-9]{1,5}", "[0-9]{1,2}"
@@ -24,6 +27,9 @@ DAY_SECONDS = 86_400
 BACKSLASH = "\\"
 MIDNIGHT, DASH, EMPTY = "' 00:00'", "'-'", "''"
 
+UTC_END = f":[^A-Za-z]*(Z| UTC| GMT){BLANK}*"
+NAMED = ":[0-9.]* [A-Za-z0-9_/:+-]"
+
 EPOCH = f"{BLANK}*[eE][pP][oO][cC][hH]{BLANK}*"
 
 
@@ -39,11 +45,37 @@ class DateKeys(OneKey):
 
     def steps(self) -> tuple[Step, ...]:
         d, width = self.dialect, WIDTHS[self.hierarchy.levels[-1]]
+        zone = self.hierarchy.zone
+        if zone is not None and self.types[0] in ("VARCHAR", ZONED):
+            return (*local_steps(d, zone, *self._in_utc()), {"k1": f"left(local, {width})"})
         if self.types[0] != "VARCHAR":
             hour = d.joined("left(c0, 13)", "':00'")
             whole = f"CASE WHEN length(c0) = 10 THEN {d.joined('c0', MIDNIGHT)} ELSE {hour} END"
             return ({"k1": f"left({whole}, {width})"},)
         return (*self._read(), {"k1": f"left(moment, {width})"})
+
+    def _in_utc(self) -> tuple[Step, ...]:
+        """``utc_day``, a text, and ``utc_second`` of it, of what has a zone; ``stands``, the hour
+        of what has none."""
+        d = self.dialect
+        if self.types[0] == ZONED:
+            second = " + ".join(
+                f"{d.whole(f'substr(c0, {at}, 2)')} * {size}"
+                for at, size in ((12, 3600), (15, 60), (18, 1))
+            )
+            return ({"utc_day": "left(c0, 10)", "utc_second": second, "stands": d.null_text()},)
+        says_utc = d.matches("c0", ANY + UTC_END)
+        named = d.matches("c0", ANY + NAMED + ANY)
+        zoned = f"moved IS NOT NULL OR {says_utc}"
+        stands = f"CASE WHEN NOT ({zoned}) AND NOT {named} THEN moment END"
+        return (
+            *self._read(),
+            {
+                "utc_day": f"CASE WHEN {zoned} THEN later END",
+                "utc_second": d.remainder("seconds", str(DAY_SECONDS)),
+                "stands": stands,
+            },
+        )
 
     def _read(self) -> tuple[Step, ...]:
         """``moment`` from text, step by step; every cast is of digits that a pattern has seen."""
@@ -119,3 +151,41 @@ class DateKeys(OneKey):
         form = FORMATS[self.hierarchy.levels[level - 1]]
         time = f"try_strptime({texts[0]}, '{form}')"
         return (f"CASE WHEN strftime({time}, '{form}') = {texts[0]} THEN {time} END",)
+
+
+def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
+    """``local``, the hour by the clocks of a zone, or of what ``stands``; NULL outside the years 1
+    to 9999. Integers and texts, as engines know time zones of other years."""
+
+    def divided(a: str, b: int) -> str:
+        return d.quotient(a, str(b))
+
+    def rest(a: str, b: int) -> str:
+        return d.remainder(a, str(b))
+
+    def stamp(t: datetime) -> str:
+        return str((t.year * 10000 + t.month * 100 + t.day) * DAY_SECONDS + _second(t))
+
+    year = d.whole("left(utc_day, 4)")
+    month_day = d.whole(d.replace("substr(utc_day, 6)", "-", ""))
+    moved = d.add_days("utc_day", "day_moves")
+    hour = d.pad(d.cast_text("local_hour"), 2)
+    local = d.joined("local_day", "' '", hour, "':00'")
+    return (
+        *read,
+        {"utc_year": year, "month_day": month_day},
+        {"listed": listed_year("utc_year", divided, rest)},
+        {"alike": f"(listed * 10000 + month_day) * {DAY_SECONDS} + utc_second"},
+        {"ahead": d.whole(ahead_sql(zone, "alike", stamp))},
+        {"since": f"utc_second + ahead + {DAY_SECONDS}"},
+        {
+            "day_moves": f"{divided('since', DAY_SECONDS)} - 1",
+            "local_hour": divided(rest("since", DAY_SECONDS), 3600),
+        },
+        {"local_day": f"CASE WHEN day_moves = 0 THEN utc_day ELSE {moved} END"},
+        {"local": f"coalesce({local}, stands)"},
+    )
+
+
+def _second(time: datetime) -> int:
+    return time.hour * 3600 + time.minute * 60 + time.second

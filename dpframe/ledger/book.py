@@ -247,7 +247,7 @@ class Ledger(OpenedFile):
         with self._reading() as db:
             rows = db.execute(
                 "SELECT results.name FROM results JOIN charges USING (release_id) "
-                "ORDER BY charges.number"
+                "ORDER BY charges.number ASC NULLS FIRST"
             ).fetchall()
         return [row[0] for row in rows]
 

@@ -136,11 +136,13 @@ def entries(
     """Entries with these numbers, oldest first; LedgerError at one that is not as written."""
     columns = _columns(db)
     row = db.execute(
-        f"SELECT {columns} FROM charges WHERE number < ? ORDER BY number DESC LIMIT 1", (first,)
+        f"SELECT {columns} FROM charges WHERE number < ? ORDER BY number DESC NULLS LAST LIMIT 1",
+        (first,),
     ).fetchone()
     before = Entry(*row) if row else _origin(now)
     for row in db.execute(
-        f"SELECT {columns} FROM charges WHERE number BETWEEN ? AND ? ORDER BY number",
+        f"SELECT {columns} FROM charges WHERE number BETWEEN ? AND ? "
+        "ORDER BY number ASC NULLS FIRST",
         (first, last),
     ):
         entry = Entry(*row)

@@ -103,7 +103,7 @@ def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list
     found = "" if store.is_old(db) else "AND +releases IS NULL"  # by number, not by the index
     row = db.execute(
         f"SELECT min(number) FROM (SELECT number FROM charges WHERE number <= ? {found} "
-        "ORDER BY number DESC LIMIT ?)",
+        "ORDER BY number DESC NULLS LAST LIMIT ?)",
         (last, -1 if limit is None else limit),
     ).fetchone()
     if row[0] is None:

@@ -149,7 +149,8 @@ def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
     here = standing(db)
     left = {held.reservation_id: held.left for held in here.held}
     numbers = db.execute(
-        "SELECT number FROM charges WHERE releases > 0 ORDER BY +number"  # by the index
+        "SELECT number FROM charges WHERE releases > 0 "  # by their index:
+        "ORDER BY +number ASC NULLS FIRST"
     ).fetchall()
     for (number,) in numbers:
         for entry in entries(db, here.now, number, number):

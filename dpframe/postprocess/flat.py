@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpframe.hierarchy import INVALID
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -24,4 +26,6 @@ def as_nodes(frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
         return frame
     if not {columns[0], "count"} <= set(frame.columns):
         return frame
-    return frame.assign(level=1, prefix=frame[columns[0]], residual=frame["count"])
+    values = frame[columns[0]].astype(object)
+    labels = values.where(frame[columns[0]].notna(), INVALID).map(str)
+    return frame.assign(level=1, prefix=labels, residual=frame["count"])

@@ -114,6 +114,17 @@ def _lineage(hierarchy: Hierarchy, level: int, shown: tuple[str, ...]) -> tuple[
     return (*hierarchy.lineage(level - 1, (label.removesuffix(tail),)), label)
 
 
+def _texts(frame: pd.DataFrame, depth: int, name: str) -> pd.Series:
+    """A level column as text; where its type has no ``<invalid>`` and no ``<other>``, the label of
+    the row tells them apart."""
+    column = frame[name]
+    texts = column.astype(object).where(column.notna(), INVALID).map(str)
+    if "prefix" in frame.columns:
+        other = column.isna() & (frame["level"] == depth) & frame["prefix"].str.endswith(OTHER)
+        texts = texts.where(~other, OTHER)
+    return texts
+
+
 def _lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
     names = hierarchy.label_columns or ("prefix",)
     missing = [name for name in ("level", *names) if name not in frame.columns]
@@ -121,7 +132,7 @@ def _lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable,
         raise ParameterError(
             f"the frame has no column {missing[0]!r}: pass it as dpframe returned it."
         )
-    texts = [frame[n].astype(object).where(frame[n].notna(), INVALID).map(str) for n in names]
+    texts = [_texts(frame, depth, name) for depth, name in enumerate(names, 1)]
     levels = frame["level"].to_numpy(dtype=np.int64).tolist()
     out = []
     for row, (level, *shown) in enumerate(zip(levels, *texts, strict=True)):

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.hierarchy import INVALID
 from dpframe.plan import Plan
+from dpframe.postprocess.level_values import level_column, natural_order, text_column
 from dpframe.sketch_plan import MergedStreamPlan
 from dpframe.tree import NoisyNodes
 
-TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
-"""dtype of text columns: pandas 3 has one of its own."""
 
+def tidy(
+    noisy: NoisyNodes, plan: Plan | MergedStreamPlan, types: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
-def tidy(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
-    """Columns level, prefix, (one a level,) residual, count, lower, upper; by level and label."""
+    ``types`` are the DuckDB types of the columns of levels, where they are known.
+    """
     hierarchy, grid = plan.hierarchy, plan.grid
     keys = tuple(pc.cast(key, pa.string()) for key in noisy.keys)
     labels = hierarchy.labels(noisy.level, keys)
-    order = by_level_and_label(noisy.level, labels, keys)
+    order = natural_order(hierarchy, noisy.level, labels, keys, types)
     level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
     lower, upper = (ends[order] for ends in noisy.bounds or _around(noisy, plan))
+    no_rest = np.zeros(len(level), dtype=np.bool_)
     columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
     for depth, name in enumerate(hierarchy.label_columns, 1):
-        values = pc.fill_null(keys[depth - 1].take(order), INVALID)
-        columns[name] = text_column(pc.if_else(pa.array(level >= depth), values, None))
+        kind = types[depth - 1] if types else ""
+        columns[name] = level_column(keys[depth - 1].take(order), level, depth, kind, no_rest)
     columns["residual"] = _rounded(residual, grid)
     columns["count"] = _rounded(count, grid)
     columns["lower"] = lower // grid
@@ -36,23 +41,6 @@ def tidy(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
     if isinstance(plan, Plan) and plan.by_user_sets:
         columns["upper"] = pd.array([pd.NA] * len(upper), dtype="Int64")
     return pd.DataFrame(columns)
-
-
-def by_level_and_label(
-    level: NDArray[np.int64], labels: pa.Array, keys: tuple[pa.ChunkedArray, ...]
-) -> NDArray[np.int64]:
-    """By level, then label in code point order; nodes of one label by their keys."""
-    names = ["level", "label", *(f"k{i}" for i in range(len(keys)))]
-    table = pa.table([pa.array(level), labels, *keys], names=names)
-    order: NDArray[np.int64] = pc.sort_indices(
-        table, sort_keys=[(name, "ascending") for name in names]
-    ).to_numpy()
-    return order.astype(np.int64)
-
-
-def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
-    text: pd.Series[str] = values.to_pandas().astype(TEXT).rename(None)
-    return text
 
 
 def _around(

@@ -103,6 +103,7 @@ def candidate_tree(
         level=rows["level"].cast(pa.int64()).to_numpy(),
         count=rows["n"].cast(pa.int64()).to_numpy(),
         keys=tuple(rows[name] for name in names),
+        types=types,
     )
 
 

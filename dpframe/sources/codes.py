@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._sql import identifier
+from dpframe._sql import ascending, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.domains import Domain
 from dpframe.noise import random_seed
@@ -84,11 +84,12 @@ def _bounded(domain: Domain, unit: PrivacyUnit, types: dict[str, str], seed: int
     chosen = [f"{exact(c, types[c])} AS c{i}" for i, c in enumerate(domain.columns)]
     names = ", ".join(f"c{i}" for i in range(len(chosen)))
     back = ", ".join(f"c{i} AS {identifier(c)}" for i, c in enumerate(domain.columns))
+    order = ascending(f"hash(u, {names}, i, {seed}::UBIGINT)", *names.split(", "), "i")
     return (
         f"WITH named AS (SELECT {', '.join(chosen)}, {exact(unit.user, types[unit.user])} AS u "
         f"FROM {_duck.VIEW}), "
         f"numbered AS (SELECT *, row_number() OVER (PARTITION BY u, {names}) AS i FROM named), "
-        f"ranked AS (SELECT *, row_number() OVER (PARTITION BY u ORDER BY "
-        f"hash(u, {names}, i, {seed}::UBIGINT), {names}, i) AS place FROM numbered) "
+        f"ranked AS (SELECT *, row_number() OVER (PARTITION BY u ORDER BY {order}) "
+        "AS place FROM numbered) "
         f"SELECT {back} FROM ranked WHERE place <= {unit.max_contributions}"
     )

@@ -24,7 +24,7 @@ def relation_devices(relation: _duck.Relation, hierarchy: Hierarchy, user: str) 
     """The same for a relation that is open."""
     read = _types(relation, hierarchy, user)
     distinct = f"(SELECT DISTINCT {exact(user, read[user])} AS u FROM {_duck.VIEW})"
-    counted = relation.query(f"SELECT count(*) AS n FROM {distinct}", False)
+    counted = relation.query(f'SELECT count(*) AS "n" FROM {distinct}', False)
     return int(counted["n"][0].as_py())
 
 
@@ -127,12 +127,13 @@ def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str
     return (
         f"WITH pairs AS MATERIALIZED (SELECT u, CAST({text} AS VARCHAR) AS t, "
         f"least(count(*), {2**32 - 1}) AS times FROM {rows} GROUP BY ALL), "
-        "users AS (SELECT u AS id, row_number() OVER (ORDER BY u NULLS FIRST) - 1 AS device "
+        "users AS (SELECT u AS id, row_number() OVER (ORDER BY u ASC NULLS FIRST) - 1 AS device "
         "FROM (SELECT DISTINCT u FROM pairs)), "
         "items AS MATERIALIZED (SELECT t AS text, row_number() OVER () - 1 AS item "
         "FROM (SELECT DISTINCT t FROM pairs WHERE t IS NOT NULL)) "
-        "SELECT device::UINTEGER AS device, item::UINTEGER AS item, times::UINTEGER AS times, "
-        "NULL::VARCHAR AS text FROM pairs JOIN users ON u IS NOT DISTINCT FROM id "
+        'SELECT device::UINTEGER AS "device", item::UINTEGER AS "item", '
+        'times::UINTEGER AS "times", '
+        'NULL::VARCHAR AS "text" FROM pairs JOIN users ON u IS NOT DISTINCT FROM id '
         "LEFT JOIN items ON t = text "
         "UNION ALL SELECT NULL, item::UINTEGER, NULL, text FROM items"
     )

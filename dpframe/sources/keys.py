@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe._sql import identifier
+from dpframe._sql import ascending, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import Hierarchy, columns
@@ -189,7 +189,8 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
     (text,) = one.texts(1, (value,), (kind,))
     read = f"SELECT key, TRY_CAST(key AS {kind}) AS value FROM {identifier(_duck.VIEW)}"
     written = f"SELECT key, CAST({text} AS VARCHAR) AS text FROM ({read})"
-    differ = f"FROM ({written}) WHERE key IS DISTINCT FROM text ORDER BY text NULLS FIRST, key"
+    differ = f"FROM ({written}) WHERE key IS DISTINCT FROM text "
+    differ += f"ORDER BY {ascending('text', 'key', nulls='FIRST')}"
     with _duck.register(pa.table({"key": texts}), "the keys") as relation:
         found = relation.query(f"{differ} LIMIT 1", False)
     if not found.num_rows:
@@ -222,7 +223,13 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
     found = place < size
     count = np.zeros(size, dtype=np.int64)
     np.add.at(count, place[found], tree.count[found])  # a record moves a count by 1, come what may
-    return CountTree(level=listed.level, parent=listed.parent, count=count, keys=listed.keys)
+    return CountTree(
+        level=listed.level,
+        parent=listed.parent,
+        count=count,
+        keys=listed.keys,
+        types=tree.types,
+    )
 
 
 def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
@@ -171,7 +172,7 @@ def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
 def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
     """As in ``rollup_sql``: ``grid`` units a user, rounded with one random offset of their own."""
     d, names = keys.dialect, ", ".join(_names(keys))
-    order = ", ".join(f"{name} ASC NULLS LAST" for name in _names(keys))
+    order = ascending(*_names(keys))
     if keys.reads_text:
         pairs = [
             "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
@@ -201,7 +202,7 @@ def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
 def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
     """As in ``rollup_sql``: rows ranked by a hash of user, number among equals, key and seed."""
     d, names = keys.dialect, ", ".join(_names(keys))
-    order = ", ".join(f"{name} ASC NULLS LAST" for name in _names(keys))
+    order = ascending("h", *_names(keys), "i")
     mark, none = "'='", "'!'"
     marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in _names(keys)]
     spaced = [part for text in marked for part in ("'\t'", text)]
@@ -209,10 +210,11 @@ def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
     return [
         f"keyed AS ({_keyed(keys, 'source', 'u')})",
         f"numbered AS (SELECT u, {names}, "
-        f"row_number() OVER (PARTITION BY u, {names} ORDER BY u) - 1 AS i FROM keyed)",
+        f"row_number() OVER (PARTITION BY u, {names} ORDER BY u ASC NULLS LAST) - 1 AS i "
+        "FROM keyed)",
         f"hashes AS (SELECT u, {names}, i, {h} AS h FROM numbered)",
         f"ranked AS (SELECT {names}, "
-        f"row_number() OVER (PARTITION BY u ORDER BY h, {order}, i) AS place FROM hashes)",
+        f"row_number() OVER (PARTITION BY u ORDER BY {order}) AS place FROM hashes)",
         f"bounded AS (SELECT {names}, 1 AS n FROM ranked WHERE place <= {unit.max_contributions})",
     ]
 

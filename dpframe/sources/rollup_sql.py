@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpframe._duck import VIEW
-from dpframe._sql import identifier, literal
+from dpframe._sql import ascending, identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
@@ -79,14 +79,15 @@ def rollup_sql(
         *_levels(hierarchy),
         f"candidates AS ({_candidates(hierarchy, types, band)})",
     ]
-    texts = ", ".join(f"t{i}" for i in _range(hierarchy.key_width))
-    shown = texts
+    shown = ", ".join(f't{i} AS "t{i}"' for i in _range(hierarchy.key_width))  # in any case
     if extra is not None:
         numbers = _range(hierarchy.key_width)
-        cast = [f"CAST(t{i} AS VARCHAR) AS t{i}" for i in numbers]
-        shown = ", ".join([*cast, *(f"{sql} AS {name}" for name, sql in extra.items())])
+        cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
+        shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
     return (
-        "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {shown} FROM candidates "
+        "WITH "
+        + ",\n".join(parts)
+        + f'\nSELECT level AS "level", n AS "n", {shown} FROM candidates '
         f"{_listed(hierarchy, only)}"
         + (f"WHERE (SELECT ok FROM {valid[0]}) " if valid else "")
         + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
@@ -105,7 +106,7 @@ def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...
     texts = ", ".join(f"CAST({value} AS VARCHAR) AS v{i}" for i, value in enumerate(values))
     return (
         f"WITH {source} SELECT {texts} FROM ({keyed}) WHERE {missing} "
-        f"ORDER BY {', '.join(str(i) for i in _range(len(values)))} LIMIT 1"
+        f"ORDER BY {ascending(*(f'v{i}' for i in range(len(values))))} LIMIT 1"
     )
 
 
@@ -226,8 +227,9 @@ def _shares(keys: str, grid: int, seed: int) -> list[str]:
     a user depends on that user and the seed only. It is one for all rows of the user: ids that are
     equal can have different hashes (numbers in a VARIANT, text without case in a STRUCT).
     """
+    order = ascending(*keys.split(", "))
     return [
-        f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {keys} "
+        f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
         "ROWS UNBOUNDED PRECEDING)::BIGINT AS upto, sum(m) OVER (PARTITION BY u)::BIGINT AS total, "
         f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
         f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::BIGINT) // total "
@@ -241,10 +243,11 @@ def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
     Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
     neither on the order of the rows nor on other users.
     """
+    order = ascending(f"hash(u, {keys}, i, {seed}::UBIGINT)", *keys.split(", "), "i")
     return [
         f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
         f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
-        f"(PARTITION BY u ORDER BY hash(u, {keys}, i, {seed}::UBIGINT), {keys}, i) "
+        f"(PARTITION BY u ORDER BY {order}) "
         f"<= {unit.max_contributions})",
     ]
 

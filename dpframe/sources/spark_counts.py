@@ -27,8 +27,9 @@ def counted_by_spark(
     band: int,
     *,
     listed: ListedNodes | None = None,
-) -> pa.Table:
-    """The rows that ``rollup_sql`` gives in DuckDB: level, n, keys, in preorder. Private."""
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """The rows that ``rollup_sql`` gives in DuckDB: level, n, keys, in preorder. Private. And the
+    types of the columns."""
     beside = [column for column in (unit.user, unit.weight) if column is not None]
     source = SparkFrame(frame, tuple(dict.fromkeys([*hierarchy.source_columns, *beside])))
     read = tuple(source.types[column] for column in hierarchy.source_columns)
@@ -51,7 +52,7 @@ def counted_by_spark(
             names=source.names,
         )
         table = source.query(statement, only=_listed(listed, hierarchy, read))
-    return in_preorder(table, hierarchy, SPARK, read, own=True)
+    return in_preorder(table, hierarchy, SPARK, read, own=True), read
 
 
 def _listed(

@@ -128,6 +128,14 @@ def statement(
     )
 
 
+def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:
+    """Types of the columns that are levels; none for other kinds, and where nobody could say."""
+    seen = dict(columns or ())
+    if not hierarchy.label_columns or not set(hierarchy.source_columns) <= seen.keys():
+        return ()
+    return tuple(canonical(seen[c]) for c in hierarchy.source_columns)
+
+
 def _free(name: str, taken: Sequence[str]) -> str:
     while name in {other.lower() for other in taken}:
         name += "_"
@@ -179,7 +187,10 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
         return _as_text(name), "VARCHAR"
     if seen is not None and _is_typed(seen):
         return f"TRY_CAST({name} AS {seen})", seen
-    text = f"CASE WHEN {_is_zoned(name)} THEN {_zoned_as_text(name)} ELSE {_as_text(name)} END"
+    utc = _zoned_as_text(name)
+    if in_hierarchy and hierarchy.kind == "date":
+        utc = f"{utc} || '+00'"  # which a text has to say, if the hierarchy names a zone
+    text = f"CASE WHEN {_is_zoned(name)} THEN {utc} ELSE {_as_text(name)} END"
     return text, "VARCHAR"
 
 

@@ -56,14 +56,14 @@ def fed(
     progress: bool = False,
 ) -> list[MisraGries]:
     """Copies of one sketch a level that have counted the records of a source too."""
-    _check_eager(source)
+    check_eager(source)
     with opened(source, hierarchy.source_columns) as relation:
         copies = [copy.copy(sketch) for sketch in sketches]
         feed(copies, relation, hierarchy, progress=progress)
     return copies
 
 
-def _check_eager(source: object) -> None:
+def check_eager(source: object) -> None:
     """Raise SourceError for a frame that is still to be computed, by Polars or Spark."""
     kind = type(source)
     if is_spark(source):

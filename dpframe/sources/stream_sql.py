@@ -10,6 +10,7 @@ again it is cheaper to read them as they are (``texts_sql``) and to find the key
 from __future__ import annotations
 
 from dpframe._duck import VIEW
+from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_keys, packed
@@ -38,7 +39,7 @@ def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
     keyed = _keyed(hierarchy, "i, c0 COLLATE C AS c0", types, view)
     finest = ", ".join(_finest(hierarchy))
     return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _levels(
-        hierarchy, types, "keyed", "i, "
+        hierarchy, types, "keyed", 'i AS "i", '
     )
 
 
@@ -62,9 +63,12 @@ def users_sql(
     if unit.contribution == "items":  # each once, however often it comes
         pairs[-1] = f"pairs AS (SELECT DISTINCT u, {keys}, 1 AS m FROM keyed)"
     parts = [source, *pairs, *sample(keys, unit, seed)]
-    ranked = f"(SELECT dense_rank() OVER (ORDER BY u NULLS FIRST) AS u, {keys} FROM bounded)"
-    order = ", ".join(f"l{level} NULLS FIRST" for level in range(1, hierarchy.height + 1))
-    return f"WITH {', '.join(parts)} {_levels(hierarchy, types, ranked, 'u, ')} ORDER BY u, {order}"
+    ranked = f"(SELECT dense_rank() OVER (ORDER BY u ASC NULLS FIRST) AS u, {keys} FROM bounded)"
+    order = ascending(
+        "u", *(f"l{level}" for level in range(1, hierarchy.height + 1)), nulls="FIRST"
+    )
+    rows = _levels(hierarchy, types, ranked, 'u AS "u", ')
+    return f"WITH {', '.join(parts)} {rows} ORDER BY {order}"
 
 
 def _finest(hierarchy: Hierarchy) -> tuple[str, ...]:
@@ -93,7 +97,7 @@ def _levels(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str)
     steps, keys = level_keys(hierarchy, finest, key)
     for step in steps:
         query = _with(query, step)
-    selects = [f"{sql} AS l{level}" for level, sql in enumerate(keys, 1)]
+    selects = [f'{sql} AS "l{level}"' for level, sql in enumerate(keys, 1)]
     return f"SELECT {kept}{', '.join(selects)} FROM {query}{where}"
 
 

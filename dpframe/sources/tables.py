@@ -10,18 +10,18 @@ from dpframe._duck import Relation
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
-from dpframe.plan import Counted, Plan
+from dpframe.plan import Plan
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.sketch_states import sketch_states
+from dpframe.sources.sketch_states import Sketched, sketch_states
 from dpframe.sources.spark import is_spark
 from dpframe.sources.spark_counts import counted_by_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
 
-def count(source: object, plan: Plan, *, progress: bool = False) -> Counted:
+def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree | Sketched:
     """What the mechanism of a plan starts from. Private."""
     if plan.counters is not None:
         return sketch_states(source, plan, progress=progress)
@@ -42,7 +42,8 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        tree = tree_of(counted_by_spark(source, hierarchy, unit, band, listed=listed))
+        table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed)
+        tree = tree_of(table, read)
         return tree if listed is None else listed_counts(tree, listed)
     with opened(source, _read(hierarchy, unit)) as relation:
         types = _types(relation, hierarchy, unit, text=only_text(source))
@@ -59,7 +60,7 @@ def exact_counts(
             only=listed,
         )
         table = relation.query(statement, progress)
-    tree = tree_of(table)
+    tree = tree_of(table, read)
     return tree if listed is None else listed_counts(tree, listed)
 
 
@@ -85,12 +86,13 @@ def _types(
     return types
 
 
-def tree_of(table: pa.Table) -> CountTree:
+def tree_of(table: pa.Table, types: tuple[str, ...] = ()) -> CountTree:
     """The tree of a rollup's rows: level, n, keys, in preorder."""
     return CountTree.from_preorder(
         level=_numbers(table["level"]),
         count=_numbers(table["n"]),
         keys=tuple(table[name] for name in table.column_names[2:]),
+        types=types,
     )
 
 

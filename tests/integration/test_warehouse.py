@@ -107,6 +107,8 @@ HOSTILE = [
     (NUMBERS, "number:c?lower=0&upper=5e-324&depth=3&invalid=drop"),
     (DATES, "date:c"),
     (DATES, "date:c?levels=month,day&invalid=drop"),
+    (DATES, "date:c?levels=day,hour&zone=Asia/Kathmandu"),
+    *[(TYPED, f"date:{c}?zone=America/St_Johns") for c in ("day", "time", "zoned")],
     (COLUMNS, "columns:a,b"),
     (COLUMNS, "columns:b,a?invalid=drop"),
     *[(TYPED, f"columns:yes,{c}") for c in TYPED.column_names if c != "yes"],

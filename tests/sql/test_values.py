@@ -20,7 +20,7 @@ from tests.strategies import MALFORMED
 
 KINDS = [
     *("columns:k", "path:k?depth=3", "ip:k", "domain:k", "date:k", "code:k?lengths=1,3"),
-    "number:k?lower=0&upper=10&depth=3",
+    *("number:k?lower=0&upper=10&depth=3", "date:k?zone=Asia/Kathmandu"),
 ]
 
 TEXTS = [

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import zoneinfo
+from collections import Counter
+
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchy
 from tests.rollups import exact_counts
+
+ZONES = ["Europe/Paris", "America/New_York", "Africa/Casablanca", "Asia/Kathmandu", "Pacific/Apia"]
 
 
 def leaf(value: object, hierarchy: Hierarchy) -> tuple[str | None, ...]:
@@ -42,6 +50,84 @@ def test_levels_can_be_left_out() -> None:
 def test_offsets_and_zones_are_read_in_utc(written: object) -> None:
     """One moment is one node, whether it comes as text or as a timestamp with a zone."""
     assert leaf(written, dp.date("t", levels=("day", "hour"))) == ("2013-05-02", "2013-05-02 01:00")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("2024-01-31T23:30:00Z", "2024-01-31 23:30:00+00:00", "2024-02-01 05:15:00+05:45"),
+        *("2024-01-31 23:30:00 UTC", pd.Timestamp("2024-01-31 23:30", tz="UTC")),
+        *("2024-02-01 00:30", pd.Timestamp("2024-02-01 00:30"), dt.datetime(2024, 2, 1, 0, 30)),
+    ],
+)
+def test_a_zone_reads_times_by_its_clocks(written: object) -> None:
+    """What has a zone is read in the zone that is asked for, what has none as it stands."""
+    zoned = dp.date("t", levels=("month", "hour"), zone="Europe/Paris")
+    assert leaf(written, zoned) == ("2024-02", "2024-02-01 00:00")
+
+
+@pytest.mark.parametrize("written", ["2024-01-31 23:30:00 Asia/Tokyo", "0001-01-01 00:30+02:00"])
+def test_what_a_zone_cannot_read_is_invalid(written: object) -> None:
+    """Texts that name another zone, and times outside the years of UTC."""
+    assert leaf(written, dp.date("t", zone="Europe/Paris")) == (None,)
+
+
+MOMENTS = st.one_of(
+    *(st.integers(a, b) for a, b in ((-62135510400, 253402214399), (-4 * 10**9, 5 * 10**9))),
+    st.sampled_from([1711843200, 3703363200])  # clocks move in 2024, and in 2087
+    .flatmap(lambda t: st.integers(t - 9000, t + 9000)),
+)  # fmt: skip
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=50), st.sampled_from(ZONES))
+@settings(max_examples=40, deadline=None)
+def test_local_times_are_those_of_pandas(seconds: list[int], zone: str) -> None:
+    """Law: at every moment, folds, gaps and mean times included, the hour is tz_convert's."""
+    moments = pd.Series(pd.to_datetime(seconds, unit="s", utc=True).as_unit("us"))
+    here = moments.dt.tz_convert(zoneinfo.ZoneInfo(zone))
+    want = Counter(here.map(lambda t: f"{t.year:04}-{t:%m-%d %H}:00"))
+    texts = moments.map(lambda t: f"{t.year:04}-{t:%m-%dT%H:%M:%S}Z")
+    for column in (moments, texts):
+        found = exact_counts(pd.DataFrame({"t": column}), dp.date("t", levels=("hour",), zone=zone))
+        assert found == {(): len(seconds), **{(label,): n for label, n in want.items()}}
+
+
+def test_a_zone_is_written_at_the_end_and_nothing_without_one() -> None:
+    """Requests that were stored before there were zones keep their bytes."""
+    assert dp.date("t").spec == "date:t"
+    assert dp.date("t", levels=("year", "day")).spec == "date:t?levels=year,day"
+    for zone in ("Europe/Paris", "Etc/GMT+1"):
+        zoned = dp.date("t", zone=zone, invalid="drop")
+        assert as_hierarchy(zoned.spec) == zoned
+    assert dp.date("t", zone="Europe/Paris").spec == "date:t?zone=Europe/Paris"
+    assert as_hierarchy("date:t?zone=Etc/GMT+1").zone == "Etc/GMT+1"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hint"),
+    [("europe/paris", "'Europe/Paris'"), ("Paris", "'Europe/Paris'"), ("New York", "'America/New")],
+)  # fmt: skip
+def test_a_wrong_zone_has_a_hint(zone: str, hint: str) -> None:
+    with pytest.raises(dp.errors.HierarchyError, match=f"no time zone. Did you mean {hint}"):
+        dp.date("t", zone=zone)
+
+
+@pytest.mark.parametrize("zone", ["", "localtime", "+01:00", 1])
+def test_what_is_no_zone_is_refused(zone: object) -> None:
+    with pytest.raises(dp.errors.HierarchyError, match="zone"):
+        dp.date("t", zone=zone)  # type: ignore[arg-type]
+
+
+def test_a_card_says_in_which_zone_times_are_read() -> None:
+    """Plans and receipts, of every kind of release of a hierarchy."""
+    given = {"epsilon": 1.0, "delta": 1e-6}
+    for explained in (dp.explain, dp.explain_tree_counts):
+        assert "times with a zone are read in UTC" in str(explained("date:t", **given))
+        assert "read in Asia/Tokyo" in str(explained("date:t?zone=Asia/Tokyo", **given))
+    frame = pd.DataFrame({"t": pd.date_range("2024-01-31 23:30", periods=300, freq="ms", tz="UTC")})
+    found = frame.dp.hhh("date:t?levels=month&zone=Europe/Paris", **given)
+    assert found["prefix"].tolist() == ["*", "2024-02"]
+    assert "read in Europe/Paris" in str(found.dp.receipt)
 
 
 @pytest.mark.parametrize("written", ["2013-02-30", "infinity", "", None, pd.NaT, "last week", "20"])

@@ -16,6 +16,7 @@ from dpframe.frontends.arguments import plan_from
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.plan import Plan
 from dpframe.postprocess import tidy
+from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
@@ -43,20 +44,22 @@ def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) 
     )
 
 
-def true_parents(noisy: NoisyNodes, plan: Plan) -> list[int]:
+def true_parents(noisy: NoisyNodes, plan: Plan, types: tuple[str, ...]) -> list[int]:
     """What the mechanism knew, in the order of the rows of the frame."""
     keys = tuple(key.cast("string") for key in noisy.keys)
-    order = tidy.by_level_and_label(noisy.level, plan.hierarchy.labels(noisy.level, keys), keys)
+    labels = plan.hierarchy.labels(noisy.level, keys)
+    order = natural_order(plan.hierarchy, noisy.level, labels, keys, types)
     row_of = np.argsort(order)
     return [int(row_of[a]) if a >= 0 else -1 for a in noisy.ancestor[order].tolist()]
 
 
 def expect_parents(plan: Plan, source: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
     with seeded_noise(seed):
-        noisy = plan.run(exact_counts(source, plan.hierarchy, plan.unit, plan.band))
-    frame = tidy.tidy(noisy, plan)
+        tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band)
+        noisy = plan.run(tree)
+    frame = tidy.tidy(noisy, plan, tree.types)
     again = as_hierarchy(plan.hierarchy.spec)
-    assert nearest_reported(frame, again).tolist() == true_parents(noisy, plan)
+    assert nearest_reported(frame, again).tolist() == true_parents(noisy, plan, tree.types)
     return frame
 
 

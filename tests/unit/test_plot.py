@@ -92,10 +92,10 @@ def test_tree_counts_are_drawn_with_their_rests(graph: Any, kind: Any, consisten
     )
     figure = plot(frame, frame.dp.receipt, kind=kind)
     (trace,) = figure.data
-    assert list(trace.labels) == ["Everything", "<other>", "a", "e", "<other>", "b"] or list(
+    assert list(trace.labels) == ["Everything", "a", "e", "<other>", "b", "<other>"] or list(
         trace.labels
-    ) == ["Everything", "&lt;other&gt;", "a", "e", "&lt;other&gt;", "b"]
-    assert list(trace.parents) == ["", "0", "0", "0", "2", "2"]
+    ) == ["Everything", "a", "e", "&lt;other&gt;", "b", "&lt;other&gt;"]
+    assert list(trace.parents) == ["", "0", "0", "0", "1", "1"]
     assert figure.layout.title.text == "Counts of p"
     assert "1-differential privacy" in figure.layout.title.subtitle.text
     if consistent:

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import dpframe as dp
 from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.hierarchy import OTHER, as_hierarchy
 from dpframe.postprocess.adding_up import added_up, in_records
+from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
-from dpframe.postprocess.tidy import by_level_and_label
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
@@ -41,21 +40,23 @@ ASKED: dict[str, Any] = {
 }
 
 
-def released(source: pd.DataFrame, spec: Any, **arguments: Any) -> tuple[NoisyTree, TreePlan]:
+def released(
+    source: pd.DataFrame, spec: Any, **arguments: Any
+) -> tuple[NoisyTree, TreePlan, tuple[str, ...]]:
     plan = tree_plan_from(spec, **{**ASKED, **arguments})
     with seeded_noise(4):
         counted = exact_counts(source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed)
-        return plan.run(counted), plan
+        return plan.run(counted), plan, counted.types
 
 
 def expect_parents(source: pd.DataFrame, spec: Any, **arguments: Any) -> pd.DataFrame:
     """The frame, after a comparison with the parents that the mechanism knew."""
-    noisy, plan = released(source, spec, **arguments)
+    noisy, plan, types = released(source, spec, **arguments)
     tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
-    frame = tree_frame(noisy, plan)
+    frame = tree_frame(noisy, plan, types)
     keys = tuple(key.cast("string") for key in tree.keys)
-    behind = pa.chunked_array([tree.other.astype(np.int64)])
-    order = by_level_and_label(tree.level, _labels(tree, plan, keys), (behind, *keys))
+    labels = _labels(tree, plan, keys)
+    order = natural_order(plan.hierarchy, tree.level, labels, keys, types, tree.other)
     row_of = np.argsort(order)
     known = [int(row_of[a]) if a >= 0 else -1 for a in tree.parent[order].tolist()]
     found = nearest_reported(frame, as_hierarchy(plan.hierarchy.spec))

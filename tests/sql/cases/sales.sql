@@ -3,11 +3,11 @@ SELECT level, prefix, country, city
 FROM dp_hhh('sales', ['country', 'city'], epsilon := 2.0, delta := 1e-4, threshold := 90);
 VALUES
     (0, '*', NULL, NULL),
-    (2, '<invalid> / <invalid>', '<invalid>', '<invalid>'),
     (2, 'France / Lyon', 'France', 'Lyon'),
     (2, 'France / Paris', 'France', 'Paris'),
+    (2, 'Germany / Bonn', 'Germany', 'Bonn'),
     (2, 'Germany / <invalid>', 'Germany', '<invalid>'),
-    (2, 'Germany / Bonn', 'Germany', 'Bonn');
+    (2, '<invalid> / <invalid>', '<invalid>', '<invalid>');
 
 -- The same as text, and by the query of a view.
 SELECT prefix
@@ -22,7 +22,7 @@ VALUES ('*'), ('France / Lyon'), ('France / Paris');
 SELECT level, prefix
 FROM dp_hhh('sales', 'path:category?depth=3', epsilon := 2.0, delta := 1e-4, threshold := 90);
 VALUES
-    (0, '*'), (1, '<invalid>'), (1, 'garden'), (3, 'tools/saws/band'), (3, 'tools/saws/hand');
+    (0, '*'), (1, 'garden'), (1, '<invalid>'), (3, 'tools/saws/band'), (3, 'tools/saws/hand');
 
 -- Days are read from text.
 SELECT prefix
@@ -68,18 +68,18 @@ SELECT level, prefix, country, city
 FROM dp_tree_counts('sales', ['country', 'city'], epsilon := 2.0, delta := 1e-4, threshold := 90);
 VALUES
     (0, '*', NULL, NULL),
-    (1, '<invalid>', '<invalid>', NULL),
-    (1, '<other>', '<other>', NULL),
     (1, 'France', 'France', NULL),
     (1, 'Germany', 'Germany', NULL),
-    (2, '<invalid> / <invalid>', '<invalid>', '<invalid>'),
-    (2, '<invalid> / <other>', '<invalid>', '<other>'),
-    (2, 'France / <other>', 'France', '<other>'),
+    (1, '<invalid>', '<invalid>', NULL),
+    (1, '<other>', '<other>', NULL),
     (2, 'France / Lyon', 'France', 'Lyon'),
     (2, 'France / Paris', 'France', 'Paris'),
+    (2, 'France / <other>', 'France', '<other>'),
+    (2, 'Germany / Bonn', 'Germany', 'Bonn'),
     (2, 'Germany / <invalid>', 'Germany', '<invalid>'),
     (2, 'Germany / <other>', 'Germany', '<other>'),
-    (2, 'Germany / Bonn', 'Germany', 'Bonn');
+    (2, '<invalid> / <invalid>', '<invalid>', '<invalid>'),
+    (2, '<invalid> / <other>', '<invalid>', '<other>');
 
 -- What is below sums up to what is above.
 SELECT
@@ -99,8 +99,8 @@ FROM dp_tree_counts(
     "keys" := [('France', 'Paris'), ('Atlantis', 'Port')]
 );
 VALUES
-    (0, '*'), (1, '<other>'), (1, 'Atlantis'), (1, 'France'), (2, 'Atlantis / <other>'),
-    (2, 'Atlantis / Port'), (2, 'France / <other>'), (2, 'France / Paris');
+    (0, '*'), (1, 'Atlantis'), (1, 'France'), (1, '<other>'), (2, 'Atlantis / Port'),
+    (2, 'Atlantis / <other>'), (2, 'France / Paris'), (2, 'France / <other>');
 
 -- Counts as they were drawn are near the truth and may be negative.
 SELECT prefix, abs(count - 300) < 60

@@ -1,0 +1,158 @@
+"""Released nodes in their natural order, and level columns with the types of the source.
+
+Keys are texts on their way through a mechanism. The types of columns are public; here texts become
+values again, and rows are put in order: a function of the texts and types alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe import _duck
+from dpframe._sql import ascending, identifier
+from dpframe.hierarchy import INVALID, OTHER, Hierarchy
+from dpframe.hierarchy._base import KEPT, has_zone
+
+TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
+"""dtype of text columns: pandas 3 has one of its own."""
+
+LAST = "\U0010ffff"
+"""Sorts behind what a label can go on with: stands for ``<other>``."""
+
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+
+PANDAS = {
+    **dict.fromkeys(WHOLE, "Int64"),
+    "UBIGINT": "UInt64",
+    "BOOLEAN": "boolean",
+    "FLOAT": "Float32",
+    "DOUBLE": "Float64",
+    "DATE": "date32[day][pyarrow]",
+    "TIMESTAMP": "datetime64[us]",
+    "TIMESTAMP_S": "datetime64[s]",
+    "TIMESTAMP_MS": "datetime64[ms]",
+    "TIMESTAMP_NS": "datetime64[ns]",
+    "TIMESTAMP WITH TIME ZONE": "datetime64[us, UTC]",
+    "TIMESTAMPTZ_NS": "datetime64[ns, UTC]",
+}
+"""What pandas calls the types that a level column keeps."""
+
+SORTED = (*KEPT, "HUGEINT", "UHUGEINT", "DECIMAL", "BIGNUM", "TIME")
+"""Types whose values have an order of their own, not that of their texts."""
+
+
+def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, kind: str,
+                 other: NDArray[np.bool_]) -> pd.Series:  # fmt: skip
+    """The column of one level, NULL for coarser nodes.
+
+    Text has ``<invalid>`` and ``<other>`` in it; in other types both are NULL, and only the label
+    of the row says which. So are times outside the years 1 to 9999.
+    """
+    if kind in KEPT:
+        held = pc.if_else(pa.array((level >= depth) & ~(other & (level == depth))), texts, None)
+        return _typed(held, kind)
+    values = pc.fill_null(texts, INVALID)
+    named = pc.if_else(pa.array(level - other >= depth), values, None)
+    return text_column(pc.if_else(pa.array(other & (level == depth)), OTHER, named))
+
+
+def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
+    text: pd.Series[str] = values.to_pandas().astype(TEXT).rename(None)
+    return text
+
+
+def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
+    name = PANDAS[kind]
+    value = f"TRY_CAST(t AS {_plain(kind)})"
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        years = f"{value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
+        value = f"CASE WHEN isfinite({value}) AND {years} THEN {value} END"
+    elif kind in WHOLE:
+        value = "TRY_CAST(t AS BIGINT)"
+    found = _asked(texts, value)
+    if kind == "DATE":
+        return pd.Series(pd.array(found, dtype=pd.ArrowDtype(pa.date32())))
+    if has_zone(kind):
+        found = found.cast(pa.timestamp(name[11:13], "UTC"))
+    if name.startswith("datetime"):
+        times: pd.Series = found.to_pandas().astype(name).rename(None)
+        return times
+    return pd.Series(pd.array(found.to_pylist(), dtype=name))
+
+
+def _plain(kind: str) -> str:
+    """The type of the text of a value: times with a zone are written in UTC, without it."""
+    if has_zone(kind):
+        return "TIMESTAMP_NS" if kind.endswith("NS") else "TIMESTAMP"
+    return kind
+
+
+def _asked(texts: pa.Array | pa.ChunkedArray, value: str) -> pa.Array:
+    """A value for every text, in their order."""
+    table = pa.table({"i": np.arange(len(texts)), "t": texts})
+    with _duck.register(table, "the labels") as relation:
+        statement = f"SELECT {value} AS v FROM {identifier(_duck.VIEW)} ORDER BY {ascending('i')}"
+        return relation.query(statement, False)["v"].combine_chunks()
+
+
+def natural_order(
+    hierarchy: Hierarchy,
+    level: NDArray[np.int64],
+    labels: pa.Array,
+    keys: tuple[pa.ChunkedArray, ...],
+    types: Sequence[str] = (),
+    other: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int64]:
+    """Positions of nodes by level, and at a level by value: numbers by size, times as they pass,
+    intervals by their lower bound, text and other labels by code points. ``<invalid>`` comes behind
+    the values of the same parent, ``<other>`` behind that; ``<other>`` of addresses and host names,
+    whose labels do not begin like that of their parent, at the end of the level.
+    """
+    rest = np.zeros(len(level), dtype=np.bool_) if other is None else other
+    by: list[pa.Array | pa.ChunkedArray] = [pa.array(level)]
+    if hierarchy.label_columns:
+        for depth, key in enumerate(keys, 1):
+            own = level >= depth
+            place = np.where(own & _missing(key), 1, 0) + (rest & (level == depth))
+            kind = types[depth - 1] if types else ""
+            by += [pa.array(place), _rank(key, kind)]
+    else:
+        under_root = rest & (level == 1)
+        invalid = (level > 0) & _missing(keys[0]) & ~rest
+        last = rest if hierarchy.kind in ("ip", "domain") else under_root
+        by += [pa.array(invalid + 2 * last)]
+        if hierarchy.kind == "number":
+            index = pc.fill_null(pc.cast(keys[0], pa.int64()), 0).to_numpy()
+            by.append(pa.array(np.where(rest, 4 * index + 3, 2 * index)))
+        by.append(pc.if_else(pa.array(rest), _ending(labels), labels))
+    by += [pa.array(rest.astype(np.int64)), *keys]
+    names = [f"s{i}" for i in range(len(by))]
+    order: NDArray[np.int64] = pc.sort_indices(
+        pa.table(by, names=names), sort_keys=[(name, "ascending") for name in names]
+    ).to_numpy()
+    return order.astype(np.int64)
+
+
+def _missing(key: pa.ChunkedArray) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = key.is_null().to_numpy()
+    return found
+
+
+def _ending(labels: pa.Array) -> pa.Array:
+    """Labels of ``<other>`` nodes so that they sort behind all that begins like their parent."""
+    return pc.replace_substring_regex(labels, f" ?{OTHER}$", LAST)
+
+
+def _rank(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
+    """What sorts as the values of a type do."""
+    outer = kind.split("(")[0]
+    if outer not in SORTED or kind.endswith("]"):
+        return key
+    value = f"TRY_CAST(t AS {_plain(kind)})"
+    return _asked(key, f"dense_rank() OVER (ORDER BY {ascending(value, 't')})")
