@@ -22,10 +22,10 @@ from dpframe.frontends.duckdb_sessions import (
 )
 from dpframe.frontends.duckdb_types import own_column, plan_sql, result_rows
 from dpframe.frontends.prefix_arguments import prefix_asked
-from dpframe.frontends.prefix_tree import DEFAULTS, checked_population, declared_plan
+from dpframe.frontends.prefix_tree import DEFAULTS, answered, checked_population, declared_plan
 from dpframe.noise import replacement
 from dpframe.prefix_plan import PrefixAsked, make_prefix_plan
-from dpframe.release import Release, asked_for, replayed
+from dpframe.release import Release
 from dpframe.sources import sql_tables
 from dpframe.sources.devices import relation_devices, relation_population
 
@@ -48,11 +48,10 @@ def prefix_tree_sql(
     session, arguments = session_of(token), _arguments(given)
     asked, source, name = _asked(arguments), source_of(tbl, query), release_name(release)
     facts = {"kind": "prefix_tree", "arguments": arguments, "release": name}
-    request = asked_for(asked.request, source.described, data_name(data))
     drawn = {"source": source.described, "data": data_name(data), "noise": replacement()}
     call = json.dumps({**facts, **drawn}, ensure_ascii=False)
     here = f"{literal(token)}, {literal(call)}"
-    if name is not None and _stored(session, request, name) is not None:
+    if name is not None and _answered(session, asked, drawn, name) is not None:
         return _flat(asked, f"{OURS}.__dpframe_replay({here})")
     described = described_by(session, path, source)
     if described is None:
@@ -98,8 +97,7 @@ def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
     asked = _asked(facts["arguments"])
     if facts["release"] is not None:  # stored since the statement was bound
-        request = asked_for(asked.request, facts["source"], facts["data"])
-        stored = _stored(session, request, facts["release"])
+        stored = _answered(session, asked, facts, facts["release"])
         if stored is not None:
             return result_rows(stored)
     with _duck.beside(session.opened(), relation, path, "the source") as rows:
@@ -121,10 +119,11 @@ def _released(
     return charged_release(session, facts, plan, counted)
 
 
-def _stored(session: Session, request: dict[str, object], name: str) -> Release | None:
+def _answered(
+    session: Session, asked: PrefixAsked, facts: Mapping[str, Any], name: str
+) -> Release | None:
     """What a name already answered; users are not counted for it."""
-    stored = session.ledger_for(name).find(name, request)
-    return None if stored is None else replayed(stored)
+    return answered(asked, facts["source"], session.ledger_for(name), name, facts["data"])
 
 
 def _arguments(given: tuple[object, ...]) -> dict[str, object]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.digest import RECEIPT, seal
-from dpframe.errors import ParameterError, SourceError
-from dpframe.federated.encoding import Encoding
+from dpframe.errors import ParameterError, ReleaseNameError, SourceError
+from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen_ledger, data_name, flag, release_name
 from dpframe.frontends.known_arguments import check_known, known_arguments
@@ -18,7 +18,7 @@ from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
 from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan, to_nobody
 from dpframe.receipt import Explanation
-from dpframe.release import Release, already, asked_for, released, told
+from dpframe.release import Release, already, asked_for, released, replayed, told
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.relations import describe
 
@@ -227,7 +227,7 @@ def asked_of(
 ) -> Release:
     """The release of what was asked for, or its replay."""
     what, segments = describe(source), asked.search.segments
-    known = already(asked_for(asked.request, what, data), ledger, name)
+    known = answered(asked, what, ledger, name, data)
     if known is not None:
         return known
     users = count_devices(source, asked.hierarchy, asked.user)
@@ -248,6 +248,26 @@ def asked_of(
     if progress:
         _shown("", end="\r")
     return result
+
+
+def answered(
+    asked: PrefixAsked, source: str, ledger: Ledger | None, name: str | None, data: str | None
+) -> Release | None:
+    """What a name already answered, also with the default alphabet of before this one."""
+    request = asked_for(asked.request, source, data)
+    try:
+        return already(request, ledger, name)
+    except ReleaseNameError:
+        stored = None
+        if asked.search.encoding.spec == BinaryEncoding().spec and ledger is not None:
+            stored = ledger.find(str(name))
+        if stored is None or stored.request != {**request, "encoding": FORMER}:
+            raise
+        return replayed(stored)
+
+
+FORMER = BinaryEncoding(LETTERS).spec
+"""What requests hold that were stored when letters were the default."""
 
 
 def checked_population(found: Population, plan: PrefixPlan) -> Population:

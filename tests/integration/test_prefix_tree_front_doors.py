@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe.federated.encoding import LETTERS
 from dpframe.frontends import cli
 from dpframe.frontends.report import page
 from dpframe.ledger import opened
@@ -588,3 +589,25 @@ def test_words_with_digits_and_words_that_cannot_be_written() -> None:
     with seeded_noise(1):
         german = frame.dp.prefix_tree("word", alphabet="abcdefghijklmnopqrstuvwxyzäöü", **asked)
     assert german["word"][0] == "zürich"
+
+
+def test_a_release_of_the_former_default_alphabet_replays(tmp_path: Path) -> None:
+    """Law: what was stored when letters were the default is what the same call gives now, by Python
+    and SQL; a call that names an alphabet is another question."""
+    words = ["ax"] * 3000 + ["by"] * 2000
+    frame = pd.DataFrame({"who": range(len(words)), "word": words})
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9.0, delta=1e-3)
+    asked: dict[str, Any] = {"user": "who", "epsilon": 4.0, "delta": 1e-6, "ledger": ledger}
+    first = frame.dp.prefix_tree("word", alphabet=LETTERS, **asked, release="r")
+    assert frame.dp.prefix_tree("word", **asked, release="r").equals(first)
+    assert len(ledger.releases()) == 1
+    with pytest.raises(dp.ReleaseNameError, match="encoding"):
+        frame.dp.prefix_tree("word", alphabet="abxy", **asked, release="r")
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE typed AS SELECT * FROM frame")
+        dp.register(con, ledger=ledger)
+        letters = LETTERS.replace("'", "''")
+        call = "FROM dp_prefix_tree('typed', 'word', 4.0, 1e-6, \"user\" := 'who', release := 's'"
+        old = con.execute(f"{call}, alphabet := '{letters}')").df()
+        assert con.execute(f"{call})").df().equals(old)
+    assert len(ledger.releases()) == 2
