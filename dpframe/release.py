@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -119,7 +120,8 @@ def released(
         if known is not None:
             return known
         new = _drawn(counted, plan, source, ledger, name)
-        ledger.keep(_stored(new, name, {**plan.request, "source": source}))
+        with stays_charged(new.receipt, ledger):
+            ledger.keep(_stored(new, name, {**plan.request, "source": source}))
         return new
 
 
@@ -149,10 +151,11 @@ def _drawn(
 
     facts = _receipt(plan, name)  # what is spent is fixed before the data are read
     private, facts = charged(counted, plan, facts, source, ledger, name)
-    noisy = plan.run(private)  # the only noisy step
-    if isinstance(noisy, NoisyNodes):
-        facts = facts.with_sketch_error(noisy.sketch_error)
-    return Release(_frame(noisy, plan), facts)  # public from here on
+    with stays_charged(facts, ledger):
+        noisy = plan.run(private)  # the only noisy step
+        if isinstance(noisy, NoisyNodes):
+            facts = facts.with_sketch_error(noisy.sketch_error)
+        return Release(_frame(noisy, plan), facts)  # public from here on
 
 
 def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
@@ -225,7 +228,22 @@ def charged(
     )
     ledger.check(cost)  # nothing is read for a release that cannot be paid
     private = counted()
-    return private, facts.paid(ledger, ledger.charge(cost))
+    with stays_charged(facts, ledger):
+        return private, facts.paid(ledger, ledger.charge(cost))
+
+
+@contextmanager
+def stays_charged(facts: Receipt, ledger: Ledger | None) -> Iterator[None]:
+    """Where a release is charged, drawn and stored: who stops it is told what may be spent."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if ledger is not None:
+            error.add_note(
+                f"Release {facts['release_id']} can be charged already, and what is charged stays "
+                "charged: ledger.releases() lists it then."
+            )
+        raise
 
 
 def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:

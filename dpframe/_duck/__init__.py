@@ -4,6 +4,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from dpframe._duck.connections import add_functions, describe, is_one_select, run_script, type_name
 from dpframe._duck.databases import create_database, opened
+from dpframe._duck.own import one_task
 from dpframe._duck.relations import (
     VIEW,
     GivenRelation,
@@ -11,7 +12,6 @@ from dpframe._duck.relations import (
     Relation,
     beside,
     check_collation,
-    one_task,
     register,
     scan,
     together,

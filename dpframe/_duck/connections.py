@@ -11,6 +11,8 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 from duckdb.func import ARROW, SPECIAL
 
+from dpframe._duck.ctrl_c import heard
+from dpframe._duck.own import own
 from dpframe._sql import literal
 
 
@@ -56,14 +58,14 @@ _adding = threading.Lock()
 def type_name(text: str) -> str | None:
     """DuckDB's own name of a type; None if it has none."""
     try:
-        return str(duckdb.sqltype(text))
+        return str(own().connection.sqltype(text))
     except duckdb.Error:
         return None
 
 
 def run_script(con: DuckDBPyConnection, script: str) -> None:
     """Run statements of ours."""
-    con.execute(script)
+    heard(lambda: con.execute(script))
 
 
 def describe(
@@ -74,7 +76,8 @@ def describe(
         with con.cursor() as cursor:
             if search_path:
                 cursor.execute(f"SET search_path = {literal(search_path)}")
-            return cursor.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+            wanted = f"DESCRIBE SELECT * FROM {relation}"
+            return heard(lambda: cursor.execute(wanted).fetchall())
     except duckdb.Error:
         return None
 
@@ -82,7 +85,7 @@ def describe(
 def is_one_select(text: str) -> bool:
     """Whether DuckDB parses a text as one SELECT statement without parameters."""
     try:
-        found = duckdb.extract_statements(text)
+        found = own().connection.extract_statements(text)
     except duckdb.Error:
         return False
     select = duckdb.StatementType.SELECT

@@ -31,7 +31,7 @@ DEMO_FILE = "flights.parquet"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a mistake that the message explains."""
+    """Run one command; 0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DpframeError as error:
         print(f"dpframe: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt as error:
+        told = " ".join(["interrupted.", *getattr(error, "__notes__", ())])
+        print(f"dpframe: {told}", file=sys.stderr)
+        return 130  # as shells say it
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

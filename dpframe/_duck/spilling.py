@@ -1,0 +1,99 @@
+"""The folder that our own database spills to: raw keys, for the user of the process alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from multiprocessing.util import Finalize
+from pathlib import Path
+
+from dpframe.errors import SourceError
+
+try:
+    import fcntl
+except ImportError:  # Windows: folders of killed processes stay
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "dpframe-spill-"
+
+
+class SpillFolder:
+    """A folder that nobody else can enter, with the folders of DuckDB in it.
+
+    What DuckDB makes is readable for all, but it makes one folder and not the one above: where
+    this one vanishes while a statement runs, the statement fails. A lock on the folder, which ends
+    with the process, tells later processes, and the cleaner of systemd, that it is in use.
+    """
+
+    def __init__(self) -> None:
+        _sweep()
+        self._lock: int | None = None
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+            if self._held():
+                break  # or a process that starts now has removed it
+        Finalize(None, self.remove, exitpriority=0)  # at the exit of this process, of no child
+
+    def ready(self, name: str) -> str:
+        """The folder ``name`` in this one; what was removed meanwhile is made again."""
+        with suppress(FileExistsError):
+            self.path.mkdir(mode=0o700)
+            self._held()
+        if not _ours(self.path.lstat()):
+            raise SourceError(
+                f"the temporary folder {str(self.path)!r} was removed and made again by somebody "
+                "else: start a new process, and find out who."
+            )
+        with suppress(FileExistsError):
+            (self.path / name).mkdir(mode=0o700)
+        return str(self.path / name)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Give up the lock; a forked child does not hold that of its parent."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _held(self) -> bool:
+        """Whether the folder is there, and locked by us where there are locks."""
+        self.let_go()
+        if fcntl is None:
+            return True
+        try:
+            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (FileNotFoundError, BlockingIOError):
+            return False
+        except OSError:
+            return True  # no locks on this disk, so nobody removes what is not locked
+        return self.path.exists()
+
+
+def _ours(found: os.stat_result) -> bool:
+    """Whether it is a folder of this user, and of no other."""
+    if fcntl is None:
+        return stat.S_ISDIR(found.st_mode)
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+    return private and found.st_uid == os.geteuid()
+
+
+def _sweep() -> None:
+    """Remove folders of processes that were killed; links are not followed."""
+    if fcntl is None:
+        return
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if _ours(os.fstat(folder)):
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: it is in use
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(folder)
