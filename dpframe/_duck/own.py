@@ -32,13 +32,14 @@ class Own:
     @contextmanager
     def one_thread(self) -> Iterator[None]:
         """Threads need memory each before they spill: one needs the least."""
-        found = self.connection.execute("SELECT current_setting('threads')").fetchone()
-        assert found is not None
-        self.connection.execute("SET threads = 1")
-        try:
-            yield
-        finally:
-            self.connection.execute(f"SET threads = {found[0]}")
+        with self.connection.cursor() as cursor:
+            found = cursor.execute("SELECT current_setting('threads')").fetchone()
+            assert found is not None
+            cursor.execute("SET threads = 1")
+            try:
+                yield
+            finally:
+                cursor.execute(f"SET threads = {found[0]}")
 
 
 _owned: dict[int, Own] = {}
