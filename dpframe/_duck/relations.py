@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.ctrl_c import heard
+from dpframe._duck.ctrl_c import listening
 from dpframe._duck.own import Own, forget, own
 from dpframe._sql import literal
 from dpframe.errors import DpframeError, SourceError
@@ -269,21 +269,27 @@ MEMORY = (
 def _withheld(what: str, call: Callable[[], T], less: Callable[[], T] | None = None) -> T:
     """Run a call, and if memory does not suffice the one that needs ``less``; DuckDB's errors
     become one that names the source and quotes nothing."""
-    try:
-        return heard(call)
-    except duckdb.InterruptException:
-        failed = "was interrupted"
-    except duckdb.OutOfMemoryException:
-        failed = MEMORY
-    except DpframeError:
-        raise
-    except Exception as error:  # in a stream Arrow passes on what DuckDB says
-        failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
-        if type(error).__name__ == "ResourceInUseException":
-            failed = "failed: its connection has an unfinished result, fetch all of that first"
-        if isinstance(error, duckdb.FatalException | duckdb.InternalException):
-            forget()  # that database answers no more
+    failed = None
+    with listening() as raised:
+        try:
+            result = call()
+        except duckdb.InterruptException:
+            failed = "was interrupted"
+        except duckdb.OutOfMemoryException:
+            failed = MEMORY
+        except DpframeError:
+            raise
+        except Exception as error:  # in a stream Arrow passes on what DuckDB says
+            failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+            if type(error).__name__ == "ResourceInUseException":
+                failed = "failed: its connection has an unfinished result, fetch all of that first"
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                forget()  # that database answers no more
     # outside of every handler: no traceback or context holds the original
+    if raised:
+        raise raised[0].with_traceback(None) from None
+    if failed is None:
+        return result
     if failed == MEMORY and less is not None:
         return _withheld(what, less)
     raise SourceError(f"reading {what} {failed}.")
