@@ -155,3 +155,26 @@ def test_a_disk_without_locks_is_not_swept(folders: Path, monkeypatch: pytest.Mo
     assert first.path.exists()
     first.remove()
     second.remove()
+
+
+def test_where_memory_does_not_suffice_one_thread_does(folders: Path) -> None:
+    """Law: a release that runs out of memory with many threads is counted with one, which spills;
+    other statements have their threads again. Where that does not suffice, the error says what
+    does, and nothing is charged."""
+    file, path = folders / "rows.parquet", folders / "budget.db"
+    duckdb.sql(f"COPY (SELECT hash(range) AS k FROM range(700000)) TO '{file}' (FORMAT parquet)")
+    ledger = dp.Ledger(path, epsilon=3.0, delta=1e-5)
+    connection = own.own().connection
+    connection.execute("SET memory_limit = '40MB'; SET threads = 12")
+
+    def hhh(source: object) -> object:
+        return dp.hhh(source, ["k"], epsilon=1.0, delta=1e-6, ledger=ledger)
+
+    with duckdb.connect() as con:
+        con.execute("SET memory_limit = '40MB'; SET threads = 12")
+        with pytest.raises(dp.SourceError, match=r"SET threads = 1 .*mechanism='streaming'"):
+            hhh(con.read_parquet(str(file)))
+    assert ledger.spent.epsilon == 0.0
+    hhh(file)
+    assert connection.sql("SELECT current_setting('threads')").fetchall() == [(12,)]
+    assert ledger.spent.epsilon == 1.0
