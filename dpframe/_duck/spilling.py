@@ -35,7 +35,7 @@ class SpillFolder:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
             if self._held():
                 break  # or a process that starts now has removed it
-        Finalize(None, self.remove, exitpriority=0)  # at the exit of this process, of no child
+        self._end = Finalize(None, self._removed, exitpriority=0)  # of this process, of no child
 
     def ready(self, name: str) -> str:
         """The folder ``name`` in this one; what was removed meanwhile is made again."""
@@ -52,6 +52,10 @@ class SpillFolder:
         return str(self.path / name)
 
     def remove(self) -> None:
+        """At the exit of the process at the latest; in a child this does nothing."""
+        self._end()
+
+    def _removed(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
 

@@ -165,13 +165,13 @@ def test_where_memory_does_not_suffice_one_thread_does(folders: Path) -> None:
     duckdb.sql(f"COPY (SELECT hash(range) AS k FROM range(700000)) TO '{file}' (FORMAT parquet)")
     ledger = dp.Ledger(path, epsilon=3.0, delta=1e-5)
     connection = own.own().connection
-    connection.execute("SET memory_limit = '40MB'; SET threads = 12")
+    connection.execute("SET memory_limit = '25MB'; SET threads = 12")
 
     def hhh(source: object) -> object:
         return dp.hhh(source, ["k"], epsilon=1.0, delta=1e-6, ledger=ledger)
 
     with duckdb.connect() as con:
-        con.execute("SET memory_limit = '40MB'; SET threads = 12")
+        con.execute("SET memory_limit = '25MB'; SET threads = 12")
         with pytest.raises(dp.SourceError, match=r"SET threads = 1 .*mechanism='streaming'"):
             hhh(con.read_parquet(str(file)))
     assert ledger.spent.epsilon == 0.0
