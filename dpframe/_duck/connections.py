@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,7 +53,13 @@ def add_functions(
 
 
 _adding = threading.Lock()
-"""Held while functions are looked for and added: a database takes each name once."""
+"""Held while functions are looked for and added: a database takes each name once; and while a
+process forks, or a child could never take it."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release
+    )
 
 
 def type_name(text: str) -> str | None:

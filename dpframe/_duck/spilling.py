@@ -31,6 +31,7 @@ class SpillFolder:
     def __init__(self) -> None:
         _sweep()
         self._lock: int | None = None
+        self._made = 0, 0
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
             if self._held():
@@ -42,12 +43,13 @@ class SpillFolder:
         with suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
             self._held()
-        if not _ours(self.path.lstat()):
+        found = self.path.lstat()
+        if not (_ours(found) or (found.st_dev, found.st_ino) == self._made):  # or as another user
             raise SourceError(
                 f"the temporary folder {str(self.path)!r} was removed and made again by somebody "
                 "else: start a new process, and find out who."
             )
-        with suppress(FileExistsError):
+        with suppress(OSError):  # if it is not there, DuckDB says so once it needs it
             (self.path / name).mkdir(mode=0o700)
         return str(self.path / name)
 
@@ -68,6 +70,9 @@ class SpillFolder:
     def _held(self) -> bool:
         """Whether the folder is there, and locked by us where there are locks."""
         self.let_go()
+        with suppress(FileNotFoundError):
+            made = self.path.lstat()
+            self._made = made.st_dev, made.st_ino  # of nothing else while it is open below
         if fcntl is None:
             return True
         try:
