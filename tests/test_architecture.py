@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
-    {"errors", "_version", "_sql"},
+    {"errors", "_version", "_sql", "_forking"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},
     {"domains"},

@@ -33,12 +33,15 @@ def no_fork() -> Iterator[None]:
 
 @contextmanager
 def lock_of_parent(db: sqlite3.Connection) -> Iterator[None]:
-    """A lock that can be held for long, with nothing written: a child closes its copy of it."""
+    """A lock that can be held for long, with nothing written; closed at the end, and at once in a
+    child."""
     _locks.add(db)
     try:
         yield
     finally:
-        _locks.discard(db)
+        with no_fork():
+            db.close()
+            _locks.discard(db)
 
 
 def _before() -> None:

@@ -176,9 +176,9 @@ def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 def alone(path: Path, timeout: float) -> Iterator[None]:
     """Hold a lock file beside the ledger, which the operating system lets go with the process."""
     lock = path.with_name(path.name + "-drawing")
-    with _explained(lock):  # a child closes it in its own thread
+    with _explained(lock), no_fork():  # a child closes it in its own thread
         db = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
-    with closing(db), lock_of_parent(db):
+    with lock_of_parent(db):
         with _explained(lock):  # errors of the body are not ours to explain
             _patiently(db, "BEGIN EXCLUSIVE", timeout)
             # by path: opening and closing the file here would let go of locks of other threads
