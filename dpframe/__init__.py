@@ -6,6 +6,7 @@
 ``import dpframe`` also gives every pandas frame the accessor ``.dp``.
 """
 
+from dpframe import _forking as _forking
 from dpframe._version import __version__
 from dpframe.errors import (
     BudgetError,

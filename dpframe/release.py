@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -130,7 +130,8 @@ def released(
         if known is not None:
             return known
         new = _drawn(counted, plan, source, ledger, name, data)
-        ledger.keep(_stored(new, name, request))
+        with stays_charged(new.receipt, ledger):
+            ledger.keep(_stored(new, name, request))
         return new
 
 
@@ -166,14 +167,15 @@ def _drawn(
     facts = _receipt(plan, name).about(data)  # what is spent is fixed before the data are read
     private, facts = charged(counted, plan, facts, source, ledger, name)
     held = private.states if isinstance(private, Sketched) else private
-    noisy = plan.run(held)  # the only noisy step
     types = private.types if isinstance(private, CountTree | Sketched) else ()  # public
-    if isinstance(noisy, NoisyNodes):
-        facts = facts.with_sketch_error(noisy.sketch_error)
-    frame = _frame(noisy, plan, types)  # public from here on
-    if not isinstance(plan, SyntheticPlan | PrefixPlan):  # whose rows are of other columns
-        facts = facts.with_notices(frame, plan.hierarchy)
-    return Release(frame, facts)
+    with stays_charged(facts, ledger):
+        noisy = plan.run(held)  # the only noisy step
+        if isinstance(noisy, NoisyNodes):
+            facts = facts.with_sketch_error(noisy.sketch_error)
+        frame = _frame(noisy, plan, types)  # public from here on
+        if not isinstance(plan, SyntheticPlan | PrefixPlan):  # whose rows are of other columns
+            facts = facts.with_notices(frame, plan.hierarchy)
+        return Release(frame, facts)
 
 
 def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
@@ -248,7 +250,22 @@ def charged(
     )
     ledger.check(cost)  # nothing is read for a release that cannot be paid
     private = counted()
-    return private, facts.paid(ledger, ledger.charge(cost))
+    with stays_charged(facts, ledger):
+        return private, facts.paid(ledger, ledger.charge(cost))
+
+
+@contextmanager
+def stays_charged(facts: Receipt, ledger: Ledger | None) -> Iterator[None]:
+    """Where a release is charged, drawn and stored: who stops it is told what may be spent."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if ledger is not None:
+            error.add_note(
+                f"Release {facts['release_id']} can be charged already, and what is charged stays "
+                "charged: ledger.releases() lists it then."
+            )
+        raise
 
 
 def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:

@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
-    {"errors", "_version", "_sql", "_terminal", "digest"},
+    {"errors", "_version", "_sql", "_terminal", "_forking", "digest"},
     {"_paths", "_unicode"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},

@@ -13,13 +13,13 @@ from dpframe._duck.connections import (
     type_name,
 )
 from dpframe._duck.databases import create_database, opened
+from dpframe._duck.own import one_task
 from dpframe._duck.relations import (
     VIEW,
     GivenRelation,
     OwnRelation,
     Relation,
     beside,
-    one_task,
     register,
     scan,
     together,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +12,8 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 from duckdb.func import ARROW, SPECIAL
 
+from dpframe._duck.ctrl_c import heard
+from dpframe._duck.own import own
 from dpframe._sql import literal
 
 
@@ -50,7 +53,13 @@ def add_functions(
 
 
 _adding = threading.Lock()
-"""Held while functions are looked for and added: a database takes each name once."""
+"""Held while functions are looked for and added: a database takes each name once; and while a
+process forks, or a child could never take it."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release
+    )
 
 
 _INSIDE = {
@@ -85,14 +94,14 @@ def is_default(con: DuckDBPyConnection) -> bool:
 def type_name(text: str) -> str | None:
     """DuckDB's own name of a type; None if it has none."""
     try:
-        return str(duckdb.sqltype(text))
+        return str(own().connection.sqltype(text))
     except duckdb.Error:
         return None
 
 
 def run_script(con: DuckDBPyConnection, script: str) -> None:
     """Run statements of ours."""
-    con.execute(script)
+    heard(lambda: con.execute(script))
 
 
 def describe(
@@ -103,7 +112,8 @@ def describe(
         with con.cursor() as cursor:
             if search_path:
                 cursor.execute(f"SET search_path = {literal(search_path)}")
-            return cursor.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+            wanted = f"DESCRIBE SELECT * FROM {relation}"
+            return heard(lambda: cursor.execute(wanted).fetchall())
     except duckdb.Error:
         return None
 
@@ -111,7 +121,7 @@ def describe(
 def is_one_select(text: str) -> bool:
     """Whether DuckDB parses a text as one SELECT statement without parameters."""
     try:
-        found = duckdb.extract_statements(text)
+        found = own().connection.extract_statements(text)
     except duckdb.Error:
         return False
     select = duckdb.StatementType.SELECT

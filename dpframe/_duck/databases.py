@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from dpframe._duck.ctrl_c import heard
 from dpframe._sql import identifier, literal
 
 OLDEST = "v1.0.0"
@@ -22,10 +24,11 @@ def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> 
         with duckdb.connect(path, config={"storage_compatibility_version": OLDEST}) as con:
             for name, table in tables.items():
                 con.register("rows of the table", table)
-                con.execute(f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"')
+                create = f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"'
+                heard(partial(con.execute, create))
             con.unregister("rows of the table")
-            con.execute(script)
-            con.execute("CHECKPOINT")  # all of it in the one file
+            heard(lambda: con.execute(script))
+            heard(lambda: con.execute("CHECKPOINT"))  # all of it in the one file
     except duckdb.Error as error:
         raise OSError(str(error)) from error
 
@@ -43,7 +46,7 @@ def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ..
             con.execute(
                 f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
             )
-            yield lambda statement: con.execute(statement).fetchall()
+            yield lambda statement: heard(lambda: con.execute(statement).fetchall())
         except duckdb.Error as error:
             held = "lock on file" in str(error) or "already attached" in str(error)
             raise (BlockingIOError if held else OSError)(str(error)) from error

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -20,6 +16,8 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from dpframe._duck.checks import ORDERED, check_collation, check_order, operators
+from dpframe._duck.ctrl_c import listening
+from dpframe._duck.own import Own, forget, own
 from dpframe._sql import literal
 from dpframe.errors import DpframeError, SourceError
 
@@ -58,12 +56,18 @@ class Relation(Protocol):
 
 
 class OwnRelation:
-    """A table function or registered Arrow table on a connection of our own; close after use."""
+    """A table function or registered Arrow table on a cursor of our own; close after use.
 
-    def __init__(self, cursor: DuckDBPyConnection, from_sql: str, what: str) -> None:
-        self._cursor, self._what = cursor, what
+    The cursor is one of ``database``, or of a database of the caller.
+    """
+
+    def __init__(
+        self, cursor: DuckDBPyConnection, from_sql: str, what: str, database: Own | None = None
+    ) -> None:
+        self._cursor, self._what, self._database = cursor, what, database
 
         def describe() -> list[tuple[object, ...]]:
+            self._ready()
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {from_sql}")
             return cursor.execute(f"DESCRIBE {VIEW}").fetchall()
 
@@ -73,12 +77,23 @@ class OwnRelation:
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         def run() -> pa.Table:
+            self._ready()
             with _progress_shown(self._cursor, progress):
                 return _rows(self._cursor.sql(statement))
 
-        return _withheld(self._what, run)
+        def alone() -> pa.Table:
+            assert self._database is not None
+            with self._database.one_thread():
+                return run()
+
+        return _withheld(self._what, run, alone if self._database is not None else None)
+
+    def _ready(self) -> None:
+        if self._database is not None:
+            self._database.ready()
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
+        self._ready()
         check_order(_withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
         return _batches(self._what, lambda: self._cursor.sql(statement))
 
@@ -125,14 +140,16 @@ class GivenRelation:
 
 def register(table: pa.Table, what: str) -> OwnRelation:
     """An Arrow table as a relation; ``what`` names it in errors."""
-    cursor = _connect(os.getpid()).cursor()
+    ours = own()
+    cursor = ours.connection.cursor()
     _withheld(what, lambda: cursor.register("dpframe_arrow", table))
-    return OwnRelation(cursor, "dpframe_arrow", what)
+    return OwnRelation(cursor, "dpframe_arrow", what, ours)
 
 
 def scan(from_sql: str, what: str) -> OwnRelation:
     """A table function such as read_parquet(...) as a relation."""
-    return OwnRelation(_connect(os.getpid()).cursor(), from_sql, what)
+    ours = own()
+    return OwnRelation(ours.connection.cursor(), from_sql, what, ours)
 
 
 def beside(con: DuckDBPyConnection, from_sql: str, search_path: str, what: str) -> OwnRelation:
@@ -199,54 +216,40 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     )
 
 
-def _withheld(what: str, call: Callable[[], T]) -> T:
-    """Run a call; DuckDB's errors become one that names the source and quotes nothing."""
-    try:
-        return call()
-    except duckdb.InterruptException:
-        failed = "was interrupted"
-    except duckdb.OutOfMemoryException:
-        failed = "ran out of memory: set a larger memory limit or give it disk space"
-    except DpframeError:
-        raise
-    except Exception as error:  # in a stream Arrow passes on what DuckDB says
-        failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
-        if type(error).__name__ == "ResourceInUseException":
-            failed = "failed: its connection has an unfinished result, fetch all of that first"
-        if isinstance(error, duckdb.FatalException | duckdb.InternalException):
-            _connect.cache_clear()  # that database answers no more
+MEMORY = (
+    "ran out of memory: free memory or disk space (for a relation, SET threads = 1 or a larger "
+    "memory_limit on its connection), or use mechanism='streaming', which needs memory for its "
+    "counters only"
+)
+
+
+def _withheld(what: str, call: Callable[[], T], less: Callable[[], T] | None = None) -> T:
+    """Run a call, and if memory does not suffice the one that needs ``less``; DuckDB's errors
+    become one that names the source and quotes nothing."""
+    failed = None
+    with listening() as raised:
+        try:
+            result = call()
+        except duckdb.InterruptException:
+            failed = "was interrupted"
+        except duckdb.OutOfMemoryException:
+            failed = MEMORY
+        except DpframeError:
+            raise
+        except Exception as error:  # in a stream Arrow passes on what DuckDB says
+            failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+            if type(error).__name__ == "ResourceInUseException":
+                failed = "failed: its connection has an unfinished result, fetch all of that first"
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                forget()  # that database answers no more
     # outside of every handler: no traceback or context holds the original
+    if raised:
+        raise raised[0].with_traceback(None) from None
+    if failed is None:
+        return result
+    if failed == MEMORY and less is not None:
+        return _withheld(what, less)
     raise SourceError(f"reading {what} {failed}.")
-
-
-@lru_cache(maxsize=1)
-def _connect(process: int) -> DuckDBPyConnection:
-    """One in-memory database a process; a forked child makes its own."""
-    try:
-        spill = tempfile.mkdtemp(prefix="dpframe-")  # raw keys: not in the working directory
-    except OSError:
-        raise SourceError(
-            "there is no temporary folder that can be written to: set TMPDIR to one."
-        ) from None
-    connection = duckdb.connect(":memory:")
-    atexit.register(shutil.rmtree, spill, ignore_errors=True)
-    connection.execute(f"SET temp_directory = {literal(spill)}")
-    return connection
-
-
-@contextmanager
-def one_task() -> Iterator[None]:
-    """For a process that works on tasks beside others and may end without its atexit: one thread,
-    and no files left."""
-    connection = _connect(os.getpid())
-    connection.execute("SET threads = 1")
-    (spill,) = connection.execute("SELECT current_setting('temp_directory')").fetchone() or ("",)
-    try:
-        yield
-    finally:
-        _connect.cache_clear()
-        connection.close()
-        shutil.rmtree(spill, ignore_errors=True)
 
 
 @contextmanager

@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success, 2 for a mistake that the message explains, 1 if a result was paid for and
-        could not be written where it was to go: then it is printed as a whole.
+        0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C, 1 if a result was
+        paid for and could not be written where it was to go: then it is printed as a whole.
     """
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DpframeError as error:
         say(f"dpframe: {error}", sys.stderr)
         return 2
+    except KeyboardInterrupt as error:
+        say(f"dpframe: {' '.join(['interrupted.', *getattr(error, '__notes__', ())])}", sys.stderr)
+        return 130  # as shells say it
     return code
 
 

@@ -17,7 +17,7 @@ from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.sketch_arguments import hint, sketch_plan_from
 from dpframe.frontends.streaming import StreamingHHH
 from dpframe.mechanisms.sketch_release import NoisySketch
-from dpframe.release import charged
+from dpframe.release import charged, stays_charged
 from dpframe.sketch_frame import sketch_frame, unpublished_at_most
 from dpframe.sketch_receipt import measured, sketch_receipt
 from dpframe.sketches._sketch import Sketch
@@ -138,9 +138,11 @@ class _Releasable(Sketch):
             confidence=confidence,
         )
         facts = sketch_receipt(plan, number=self._released + 1)
-        state, facts = charged(self._state, plan, facts, "sketch", chosen_ledger(ledger))
-        self._released += 1
-        noisy = plan.run(state)  # the only noisy step
+        book = chosen_ledger(ledger)
+        state, facts = charged(self._state, plan, facts, "sketch", book)
+        with stays_charged(facts, book):
+            self._released += 1
+            noisy = plan.run(state)  # the only noisy step
         error = noisy.decrements if isinstance(noisy, NoisySketch) else None
         receipt = measured(  # public from here on
             facts,

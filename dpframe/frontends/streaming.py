@@ -13,7 +13,7 @@ from dpframe.frontends.known_arguments import known_arguments
 from dpframe.frontends.sketch_arguments import stream_plan_from
 from dpframe.plan import Plan
 from dpframe.receipt import receipt
-from dpframe.release import charged
+from dpframe.release import charged, stays_charged
 from dpframe.sketch_frame import merged_stream_frame
 from dpframe.sketch_plan import MergedStreamPlan, SketchPlan
 from dpframe.sketch_receipt import merged_stream_receipt, numbered
@@ -173,11 +173,13 @@ class StreamingHHH(raw.StreamingHHH):
         else:
             facts, of = receipt(plan), plan
         facts = numbered(facts, self._released + 1)
-        states, facts = charged(self._states, of, facts, "sketch", chosen_ledger(ledger))
-        self._released += 1
-        noisy = plan.run(states)  # the only noisy step
-        facts = facts.with_sketch_error(noisy.sketch_error)
-        frame = _frame(noisy, plan)  # public from here on
+        book = chosen_ledger(ledger)
+        states, facts = charged(self._states, of, facts, "sketch", book)
+        with stays_charged(facts, book):
+            self._released += 1
+            noisy = plan.run(states)  # the only noisy step
+            facts = facts.with_sketch_error(noisy.sketch_error)
+            frame = _frame(noisy, plan)  # public from here on
         return seal(frame, facts.with_notices(frame, self._hierarchy).to_dict())
 
 

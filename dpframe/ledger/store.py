@@ -23,6 +23,7 @@ from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
 from dpframe.errors import LedgerError
+from dpframe.ledger.forking import lock_of_parent, no_fork
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADE
 
 EPSILON_UNIT = Decimal("1e-12")
@@ -70,6 +71,7 @@ def create(path: Path, timeout: float, budget: tuple[str, str, int, int]) -> Non
         )
     with (
         _explained(path),
+        no_fork(),
         closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db,
     ):
         _durable(db, timeout)
@@ -90,7 +92,7 @@ def create(path: Path, timeout: float, budget: tuple[str, str, int, int]) -> Non
 @contextmanager
 def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that sees one state of the file."""
-    with _explained(path), closing(_open(path, timeout)) as db:
+    with _explained(path), no_fork(), closing(_open(path, timeout)) as db:
         db.execute("BEGIN")
         _patiently(db, "SELECT count(*) FROM sqlite_schema", timeout)
         _check_marks(db, path)
@@ -100,7 +102,7 @@ def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that alone may write; committed at the end, rolled back on any error."""
-    with _explained(path), closing(_open(path, timeout)) as db:
+    with _explained(path), no_fork(), closing(_open(path, timeout)) as db:
         _patiently(db, "BEGIN IMMEDIATE", timeout)
         _check_marks(db, path)
         yield db
@@ -111,9 +113,9 @@ def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 def alone(path: Path, timeout: float) -> Iterator[None]:
     """Hold a lock file beside the ledger, which the operating system lets go with the process."""
     lock = path.with_name(path.name + "-drawing")
-    with _explained(lock):
-        db = sqlite3.connect(lock, timeout=0, isolation_level=None)
-    with closing(db):
+    with _explained(lock), no_fork():  # a child closes it in its own thread
+        db = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
+    with lock_of_parent(db):
         with _explained(lock):  # errors of the body are not ours to explain
             _patiently(db, "BEGIN EXCLUSIVE", timeout)
             # by path: opening and closing the file here would let go of locks of other threads
@@ -171,7 +173,8 @@ def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
     pause = 0.0005
     while True:
         try:
-            db.execute(statement).fetchone()
+            with no_fork():
+                db.execute(statement).fetchone()
             return
         except sqlite3.OperationalError as error:
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

@@ -1,0 +1,50 @@
+"""Ctrl-C while DuckDB works: it stops, and forgets who asked."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@contextmanager
+def listening() -> Iterator[list[BaseException]]:
+    """What the handler of Ctrl-C raises meanwhile, usually KeyboardInterrupt: DuckDB makes a
+    RuntimeError of it, as of what any handler raises."""
+    raised: list[BaseException] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield raised  # Python runs handlers in the main thread only
+        return
+
+    def listen(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    signal.signal(signal.SIGINT, listen)
+    try:
+        yield raised
+    finally:
+        if signal.getsignal(signal.SIGINT) is listen:
+            signal.signal(signal.SIGINT, handler)
+
+
+def heard(call: Callable[[], T]) -> T:
+    """Run a call of DuckDB, and raise what the handler of Ctrl-C raised."""
+    with listening() as raised:
+        try:
+            result = call()
+        except Exception:
+            if not raised:
+                raise
+    if raised:  # outside of the except: DuckDB's own error can quote the data
+        raise raised[0].with_traceback(None) from None
+    return result

@@ -1,0 +1,108 @@
+"""The database of this process: in memory, made when it is needed, never shared with a child."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from dpframe._duck.ctrl_c import heard
+from dpframe._duck.spilling import SpillFolder
+from dpframe._sql import literal
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A connection to the database of this process, and where that spills to."""
+
+    connection: DuckDBPyConnection
+    folder: SpillFolder
+    name: str
+
+    def ready(self) -> str:
+        """To be called before each statement: a cleaner may have removed the folder."""
+        return self.folder.ready(self.name)
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Threads need memory each before they spill: one needs the least."""
+        with self.connection.cursor() as cursor:
+            found = cursor.execute("SELECT current_setting('threads')").fetchone()
+            assert found is not None
+            cursor.execute("SET threads = 1")
+            try:
+                yield
+            finally:
+                cursor.execute(f"SET threads = {found[0]}")
+
+
+_owned: dict[int, Own] = {}
+"""By process: what was inherited is never used, nor destroyed."""
+
+_folders: dict[int, SpillFolder] = {}
+
+_names = map(str, itertools.count())
+
+_opening = threading.Lock()
+"""Held while a database is opened or closed, and while a process forks."""
+
+
+def own() -> Own:
+    """What belongs to this process."""
+    process = os.getpid()
+    with _opening:
+        if process not in _owned:
+            if process not in _folders:
+                _folders[process] = SpillFolder()
+            new = Own(duckdb.connect(":memory:"), _folders[process], next(_names))
+            setting = f"SET temp_directory = {literal(new.ready())}"
+            heard(lambda: new.connection.execute(setting))
+            _owned[process] = new
+        return _owned[process]
+
+
+def forget() -> None:
+    """The next use opens another database; this one closes with its last cursor."""
+    _owned.pop(os.getpid(), None)
+
+
+@contextmanager
+def one_task() -> Iterator[None]:
+    """For a process that works on tasks beside others and may end without its exit: one thread,
+    and no files left."""
+    connection = own().connection
+    connection.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        forget()
+        connection.close()
+        _folders.pop(os.getpid()).remove()
+
+
+# DuckDB's threads do not exist in a forked child, where the end of a database waits for them.
+# So a process forks without a database of ours, unless another thread is using it: that thread
+# does not exist in the child either, and what it uses is never destroyed there.
+
+
+def _before_fork() -> None:
+    _opening.acquire()
+    forget()
+
+
+def _in_child() -> None:
+    _opening.release()
+    for folder in _folders.values():
+        folder.let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_opening.release, after_in_child=_in_child
+    )
