@@ -14,9 +14,10 @@ from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.advice import advice
 from dpframe.digest import Standing
-from dpframe.hierarchy import INVALID, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger, Paid
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
+from dpframe.notices import mostly_invalid
 from dpframe.plan import Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_quantities import prefix_quantities
@@ -160,7 +161,7 @@ class Receipt(Mapping[str, Any]):
 
     def with_notices(self, frame: pd.DataFrame, hierarchy: Hierarchy) -> Receipt:
         """With what the released numbers say about the question; on top of the card."""
-        notices = [_mostly_invalid(column, hierarchy.kind) for column in _invalid(frame, hierarchy)]
+        notices = mostly_invalid(frame, hierarchy)
         if not notices:
             return self
         card = [*([line.name, line.value, line.meaning] for line in notices), *self["card"]]
@@ -193,42 +194,6 @@ class Receipt(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         return _html_card("Privacy card", self._lines)
-
-
-HOLDS = {
-    "ip": "IP addresses",
-    "date": "dates or times",
-    "number": "numbers",
-    "domain": "host names",
-    "path": "paths",
-    "code": "codes",
-    "columns": "values",
-}
-"""What a column of each kind should hold."""
-
-
-def _invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
-    """Columns of which more than half of what was counted is <invalid>, by the released numbers."""
-    level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
-    found = []
-    shown = hierarchy.label_columns or ("prefix",)
-    for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
-        of_text = frame[name].astype(object) == INVALID
-        own = of_text | (frame[name].isna() & frame["prefix"].str.endswith(INVALID))
-        above = of_text | frame[name].isna()  # where types are kept, and no row is below <other>
-        invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
-        if 2 * invalid > max(share.sum(), 0):
-            found.append(column)
-    return found
-
-
-def _mostly_invalid(column: str, kind: str) -> Quantity:
-    return Quantity(
-        "notice",
-        f"mostly {INVALID}",
-        f"more than half of what was counted: does column {column!r} hold {HOLDS[kind]}, and in "
-        "most rows?",
-    )
 
 
 def replay_words(receipt: Receipt) -> str:

@@ -35,7 +35,7 @@ LAYERS = [
     {"plan", "sketch_plan", "tree_plan", "synthetic_plan", "prefix_plan", "ledger"},
     {"partition_plan"},
     {"quantities"},
-    {"advice", "tree_quantities", "synthetic_quantities", "prefix_quantities"},
+    {"advice", "notices", "tree_quantities", "synthetic_quantities", "prefix_quantities"},
     {"postprocess.level_values"},
     {"receipt", "sources", "postprocess.tidy", "postprocess.nesting"},
     {"tree_frame", "tree_receipt", "synthetic_receipt", "prefix_receipt"},
