@@ -35,7 +35,7 @@ def _columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     shown = hierarchy.label_columns or ("prefix",)
     for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
         of_text = frame[name].astype(object) == INVALID
-        own = of_text | (frame[name].isna() & frame["prefix"].str.endswith(INVALID))
+        own = of_text | (frame[name].isna() & frame["prefix"].astype("str").str.endswith(INVALID))
         above = of_text | frame[name].isna()  # where types are kept, and no row is below <other>
         invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
         if 2 * invalid > max(share.sum(), 0):

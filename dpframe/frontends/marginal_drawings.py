@@ -11,10 +11,13 @@ from dataclasses import dataclass
 WIDTH, HEIGHT = 480, 250
 """Units of a histogram; the page scales it to the room there is."""
 
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 30
+LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 30
 
-BAR, LETTER = 26, 8.2
+BAR, LETTER = 26, 9.0
 """Height of a row of bars, and room for a letter of its label at the size on a phone."""
+
+PERCENT = 56
+"""Room for the number at the end of a bar."""
 
 LONGEST = 20
 """Letters of a label that are drawn, wide ones twice; all of it is in the tooltip."""
@@ -144,7 +147,7 @@ def bars(
     top = max(*real, *synthetic, 1e-9)
     short = [_cut(name) for name in names]
     left = max(40.0, LETTER * max(map(_letters, short)) + 12)
-    across = WIDTH - left - RIGHT - 52
+    across = WIDTH - left - RIGHT - PERCENT
     parts = [_opening(WIDTH, BAR * (len(names) + (rest is not None)) + 6, label)]
     for i, (name, a, b) in enumerate(zip(names, real, synthetic, strict=True)):
         y = 3 + BAR * i

@@ -71,8 +71,10 @@ def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
     name = PANDAS[kind]
     value = f"TRY_CAST(t AS {_plain(kind)})"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
-        years = f"{value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
-        value = f"CASE WHEN isfinite({value}) AND {years} THEN {value} END"
+        held = f"isfinite({value})"
+        if not _plain(kind).endswith("NS"):  # which holds fewer years than these
+            held += f" AND {value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
+        value = f"CASE WHEN {held} THEN {value} END"
     elif kind in WHOLE:
         value = "TRY_CAST(t AS BIGINT)"
     found = _asked(texts, value)

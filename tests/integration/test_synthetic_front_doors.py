@@ -748,14 +748,14 @@ def test_real_tables_come_out_the_same(table: str, columns: Any, arguments: dict
 
 # -- types that only pandas has ------------------------------------------------------------------
 
-PERIODS = pd.period_range("2020-01", "2020-12", freq="M").repeat(50)
+PERIODS = pd.period_range("2020-01-01", "2020-01-12", freq="D").repeat(50)
 INTERVALS = pd.interval_range(0, 9).repeat(60)
 TRUTH = [True, False] * 300
 ODD: dict[str, tuple[Any, Any, Any, str]] = {
     "sparse numbers": (pd.arrays.SparseArray([1.0] * 600), {"c": (0, 9)}, None, "Sparse[float64"),
     "sparse keys": (pd.arrays.SparseArray([1] * 600), "columns:c", ["1"], "str"),
-    "periods": (PERIODS, "time:c?lower=2020-01-01&upper=2021-01-01", None, "period[M]"),
-    "listed periods": (PERIODS, "columns:c", ["2020-01"], "str"),
+    "periods": (PERIODS, "time:c?lower=2020-01-01&upper=2021-01-01", None, "period[D]"),
+    "listed periods": (PERIODS, "columns:c", ["2020-01-01"], "str"),
     "listed intervals": (INTERVALS, "columns:c", ["(0, 1]"], "str"),
     "listed truth": (TRUTH, "columns:c", ["true"], "boolean"),
 }
@@ -781,8 +781,9 @@ def test_what_cannot_be_sampled_is_not_charged(tmp_path: Path, values: Any) -> N
     """The type of a column is known before anything is spent."""
     ledger = dp.Ledger(tmp_path / "b.db", epsilon=9.0, delta=1e-3)
     frame = pd.DataFrame({"c": values})
-    with pytest.raises(dp.ColumnError, match="no rows can be drawn: pass "):
+    refused = "no rows can be drawn: pass |has type"
+    with pytest.raises(dp.ColumnError, match=refused):
         dp.synthesize(frame, {"c": (0, 9)}, epsilon=1.0, ledger=ledger)
-    with pytest.raises(dp.ColumnError, match="no rows can be drawn: pass "):
+    with pytest.raises(dp.ColumnError, match=refused):
         dp.PrivHP({"c": (0, 9)}, k=4, width=8).update(frame)
     assert ledger.spent.epsilon == 0

@@ -41,7 +41,7 @@ def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 DOORS: dict[str, Callable[[str], Any]] = {
     "hhh": lambda p: dp.hhh(p, ["p"], **BUDGET)["p"].dropna().tolist(),
     "streaming": lambda p: dp.hhh(p, ["p"], mechanism="streaming", **BUDGET)["p"].dropna().tolist(),
-    "tree_counts": lambda p: dp.tree_counts(p, ["p"], **BUDGET)["p"].dropna().tolist()[-1:],
+    "tree_counts": lambda p: dp.tree_counts(p, ["p"], **BUDGET)["p"].dropna().tolist()[:1],
     "heavy_hitters": lambda p: dp.heavy_hitters(p, "p", k=1, **BUDGET)["p"].tolist(),
     "keys": lambda p: rows_of(p, ["p"])["p"].to_pylist()[:1],
 }
