@@ -87,7 +87,10 @@ def connection_in(given: object) -> DuckDBPyConnection | None:
 
 
 def is_default(con: DuckDBPyConnection) -> bool:
-    """Whether a connection is that of ``duckdb.sql``, which lives on when its object is gone."""
+    """Whether a connection is that of ``duckdb.sql``, which lives on when its object is gone.
+
+    Asking starts that connection with its threads if nobody has: a fork then meets them.
+    """
     return con is duckdb.default_connection()
 
 

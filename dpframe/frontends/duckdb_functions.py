@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dpframe import _duck
@@ -107,11 +109,14 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     >>> [prefix for prefix, _ in rows]
     ['10.0.0.0/32', '10.0.0.1/32', '10.0.0.2/32']
     """
+    passed_on = sys.getrefcount(con) <= _TEMPORARY  # nobody keeps it, as in register(duckdb...())
     opened = _duck.connection_in(con)
     if opened is None:
         raise ParameterTypeError(_no_connection(con))
     token = str(next(tokens))
-    kept = opened if _duck.is_default(opened) else None  # else gone while duckdb.sql uses it
+    maybe = con is not opened or passed_on
+    maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)
+    kept = opened if maybe and _duck.is_default(opened) else None  # duckdb.sql goes on with it
     sessions[token] = Session(weakref.ref(opened), chosen_ledger(ledger), kept)
     weakref.finalize(opened, sessions.pop, token, None)
     _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
@@ -120,6 +125,10 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]  # they depend:
     here = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};"
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
+
+
+_TEMPORARY = (lambda given: sys.getrefcount(given))(object())
+"""References to an argument that the caller does not keep."""
 
 
 def _no_connection(given: object) -> str:

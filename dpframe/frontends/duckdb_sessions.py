@@ -97,7 +97,10 @@ tokens = itertools.count(1)
 def session_of(token: str) -> Session:
     session = sessions.get(token)
     if session is None:
-        raise SourceError("this connection is no longer registered: call dpframe.register(con).")
+        raise SourceError(
+            "this connection is no longer registered: call dpframe.register(con), or "
+            "dpframe.register(duckdb) for that of duckdb.sql."
+        )
     return session
 
 

@@ -120,7 +120,11 @@ def _texts(frame: pd.DataFrame, depth: int, name: str) -> pd.Series:
     column = frame[name]
     texts = column.astype(object).where(column.notna(), INVALID).map(str)
     if "prefix" in frame.columns:
-        other = column.isna() & (frame["level"] == depth) & frame["prefix"].astype("str").str.endswith(OTHER)
+        other = (
+            column.isna()
+            & (frame["level"] == depth)
+            & frame["prefix"].astype("str").str.endswith(OTHER)
+        )
         texts = texts.where(~other, OTHER)
     return texts
 

@@ -20,7 +20,6 @@ from dpframe.testing import seeded_noise
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 
-
 def count(source: object, plan: Plan) -> Any:
     """One sketch a level, without the types of the source."""
     found = tables.count(source, plan)
