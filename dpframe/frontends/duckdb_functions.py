@@ -32,6 +32,7 @@ from dpframe.frontends.duckdb_sessions import (
     Session,
     arguments_of,
     described_by,
+    no_connection,
     plan_of,
     session_of,
     sessions,
@@ -112,7 +113,7 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     passed_on = sys.getrefcount(con) <= _TEMPORARY  # nobody keeps it, as in register(duckdb...())
     opened = _duck.connection_in(con)
     if opened is None:
-        raise ParameterTypeError(_no_connection(con))
+        raise ParameterTypeError(no_connection(con))
     token = str(next(tokens))
     maybe = con is not opened or passed_on
     maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)
@@ -129,27 +130,6 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
 
 _TEMPORARY = (lambda given: sys.getrefcount(given))(object())
 """References to an argument that the caller does not keep."""
-
-
-def _no_connection(given: object) -> str:
-    """What to pass instead."""
-    kind = type(given)
-    if kind.__module__.startswith("sqlalchemy.") and kind.__name__.endswith("Engine"):
-        return (
-            "con is an engine, which opens connections as it needs them, and each is registered by "
-            "itself. Before its first use: @sqlalchemy.event.listens_for(engine, 'connect') above "
-            "def registered(con, record): dpframe.register(con, ledger=...)."
-        )
-    if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":
-        return (
-            "con runs every statement on a cursor of its own, which would have to be registered: "
-            "connect jupysql by SQLAlchemy, as in %sql duckdb:///file.db, and register that."
-        )
-    return (
-        "con must be an open DuckDB connection, as from duckdb.connect(), the module duckdb for "
-        "its default one, or a connection of SQLAlchemy, ibis or jupysql that holds one; got "
-        f"{kind.__name__}."
-    )
 
 
 def macros() -> str:
