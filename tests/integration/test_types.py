@@ -218,6 +218,23 @@ def test_weights_of_text_say_what_counts_nothing(tmp_path: Path) -> None:
     assert "not as they were cut or left out" in receipt["intervals"]
     plain = dp.tree_counts(file, ["country"], epsilon=2.0, delta=1e-6).dp.receipt
     assert "12.50" not in str(plain)
+    assert "notices" not in receipt
+
+
+@pytest.mark.parametrize("mechanism", ["additive", "hhh"])
+def test_weights_that_may_all_count_nothing_are_noticed(tmp_path: Path, mechanism: str) -> None:
+    """Law: by the released total alone, where weights are texts; numbers need no such words."""
+    file = tmp_path / "sales.csv"
+    file.write_text("country,revenue\n" + "UK,12.25\nFR,12.50\n" * 400)
+    asked = {"weight": "revenue", "max_weight": 20, "mechanism": mechanism, **BUDGET}
+    receipt = dp.tree_counts(file, ["country"], **asked).dp.receipt
+    (said,) = receipt["notices"]
+    assert "does column 'revenue' hold whole numbers?" in said
+    assert said.partition(": ")[2] in str(receipt)
+    nothing = pd.DataFrame({"country": ["UK"] * 400, "revenue": 0})
+    receipt = nothing.dp.tree_counts(["country"], **asked).dp.receipt
+    assert "notices" not in receipt
+    assert "12.50" not in str(receipt)
 
 
 def test_the_type_of_a_weight_in_a_warehouse_is_said() -> None:
