@@ -109,6 +109,8 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
     if options.quiet and all(getattr(options, name, None) is None for name in (*files, "release")):
         others = ", ".join(f"--{name}" for name in files if name != "output")
         raise ParameterError(f"--quiet prints nothing: give -o, {others} or --release.")
+    if getattr(options, "release", None) is not None and options.ledger is None:
+        raise ParameterError("--release needs --ledger, which keeps the result.")
     taken = dict(_kept(options))
     for name, endings in files.items():
         path = getattr(options, name, None)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
-from dpframe.errors import DpframeError, ParameterTypeError, SourceError
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.frontends.arguments import chosen, chosen_ledger, data_name, release_name, whole
 from dpframe.frontends.duckdb_prefix import (
     device_rows,
@@ -110,6 +110,8 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     opened = _duck.connection_in(con)
     if opened is None:
         raise ParameterTypeError(_no_connection(con))
+    if not _duck.is_open(opened):
+        raise ParameterError("con is closed: open a connection, as with duckdb.connect().")
     token = str(next(tokens))
     kept = opened if _duck.is_default(opened) else None  # else gone while duckdb.sql uses it
     sessions[token] = Session(weakref.ref(opened), chosen_ledger(ledger), kept)
