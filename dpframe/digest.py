@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 RECEIPT, DIGEST = "dp", "dp_digest"
 """Keys of ``attrs``."""
 
+EXTRACT = "an extract of the release"
+
 Codes: TypeAlias = NDArray[np.uint64]
 
 MISSING, FRACTION = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
@@ -46,7 +48,7 @@ class Standing:
             return f"this frame is not the release that the receipt is of: {self.changed}"
         said = []
         if self.rows < self.of:
-            said.append(f"an extract of the release: {self.rows:,} of {self.of:,} rows")
+            said.append(f"{EXTRACT}: {self.rows:,} of {self.of:,} rows")
         if self.more:
             said.append(f"not part of the release: {_listed(self.more)}")
         return "; ".join(said)

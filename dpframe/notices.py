@@ -16,6 +16,21 @@ def mostly_invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Quantity]:
     return [_notice(column, hierarchy.kind) for column in _columns(frame, hierarchy)]
 
 
+def no_weights(frame: pd.DataFrame, column: str) -> list[Quantity]:
+    """A line where weights are texts and the total may be 0: what is no whole number counts 0."""
+    total = frame.loc[frame["level"] == 0, "lower"]
+    if len(total) and total.min() > 0:
+        return []
+    return [
+        Quantity(
+            "notice",
+            "weights may all be 0",
+            f"the interval of the total holds 0, and texts that are no whole number, such as "
+            f"12.50, count 0: does column {column!r} hold whole numbers?",
+        )
+    ]
+
+
 HOLDS = {
     "ip": "IP addresses",
     "date": "dates or times",

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.advice import advice
-from dpframe.digest import Standing
+from dpframe.digest import EXTRACT, Standing
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger, Paid
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
-from dpframe.notices import mostly_invalid
+from dpframe.notices import mostly_invalid, no_weights
 from dpframe.plan import Plan
 from dpframe.prefix_plan import PrefixPlan
 from dpframe.prefix_quantities import prefix_quantities
@@ -159,9 +159,16 @@ class Receipt(Mapping[str, Any]):
         card = [*self["card"], [shown.name, shown.value, shown.meaning]]
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})
 
-    def with_notices(self, frame: pd.DataFrame, hierarchy: Hierarchy) -> Receipt:
-        """With what the released numbers say about the question; on top of the card."""
+    def with_notices(
+        self, frame: pd.DataFrame, hierarchy: Hierarchy, weight: str | None = None
+    ) -> Receipt:
+        """With what the released numbers say about the question; on top of the card.
+
+        ``weight`` is the column of weights, where they are texts.
+        """
         notices = mostly_invalid(frame, hierarchy)
+        if weight is not None:
+            notices += no_weights(frame, weight)
         if not notices:
             return self
         card = [*([line.name, line.value, line.meaning] for line in notices), *self["card"]]
@@ -172,7 +179,8 @@ class Receipt(Mapping[str, Any]):
     def _lines(self) -> list[Quantity]:
         card = [Quantity(*line) for line in self["card"]]
         if "frame" in self:
-            card.insert(0, Quantity("frame", "changed", self["frame"]))
+            how = "extract" if self["frame"].startswith(EXTRACT) else "changed"
+            card.insert(0, Quantity("frame", how, self["frame"]))
         if self.get("noise_source", SECRET) != SECRET:
             card.insert(0, Quantity("noise source", "NOT private", self["noise_source"]))
         tracked = "untracked" if self["ledger"] is None else "tracked"

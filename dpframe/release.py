@@ -29,7 +29,7 @@ from dpframe.receipt import Explainable, Receipt, receipt
 from dpframe.sketch_frame import merged_stream_frame
 from dpframe.sketch_receipt import partition_receipt
 from dpframe.sketches.hot_partition import HotPartition
-from dpframe.sources.relations import describe
+from dpframe.sources.relations import describe, only_text
 from dpframe.sources.sketch_states import Sketched
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
@@ -92,6 +92,7 @@ def release(
         ledger=ledger,
         name=name,
         data=data,
+        text=only_text(source),
     )
 
 
@@ -116,10 +117,14 @@ def released(
     ledger: Ledger | None,
     name: str | None,
     data: str | None = None,
+    text: bool = False,
 ) -> Release:
-    """As :func:`release`, for true counts that are fetched when they are needed."""
+    """As :func:`release`, for true counts that are fetched when they are needed.
+
+    ``text`` says that weights are read from texts.
+    """
     if name is None:
-        return _drawn(counted, plan, source, ledger, None, data)
+        return _drawn(counted, plan, source, ledger, None, data, text)
     request = asked_for(plan.request, source, data)
     known = already(request, ledger, name)
     if known is not None:
@@ -129,7 +134,7 @@ def released(
         known = already(request, ledger, name)
         if known is not None:
             return known
-        new = _drawn(counted, plan, source, ledger, name, data)
+        new = _drawn(counted, plan, source, ledger, name, data, text)
         with stays_charged(new.receipt, ledger):
             ledger.keep(_stored(new, name, request))
         return new
@@ -161,10 +166,13 @@ def _drawn(
     ledger: Ledger | None,
     name: str | None,
     data: str | None,
+    text: bool,
 ) -> Release:
     import pandas  # noqa: F401  # before anything is charged; `import dpframe` does not load it
 
-    facts = _receipt(plan, name).about(data)  # what is spent is fixed before the data are read
+    facts = _receipt(plan, name, text).about(
+        data
+    )  # what is spent is fixed before the data are read
     private, facts = charged(counted, plan, facts, source, ledger, name)
     held = private.states if isinstance(private, Sketched) else private
     types = private.types if isinstance(private, CountTree | Sketched) else ()  # public
@@ -174,13 +182,14 @@ def _drawn(
             facts = facts.with_sketch_error(noisy.sketch_error)
         frame = _frame(noisy, plan, types)  # public from here on
         if not isinstance(plan, SyntheticPlan | PrefixPlan):  # whose rows are of other columns
-            facts = facts.with_notices(frame, plan.hierarchy)
+            weight = plan.unit.weight if text and isinstance(plan, TreePlan) else None
+            facts = facts.with_notices(frame, plan.hierarchy, weight)
         return Release(frame, facts)
 
 
-def _receipt(plan: AnyPlan, name: str | None) -> Receipt:
+def _receipt(plan: AnyPlan, name: str | None, text: bool) -> Receipt:
     if isinstance(plan, TreePlan):
-        return tree_receipt(plan, name=name)
+        return tree_receipt(plan, name=name, text_weights=text)
     if isinstance(plan, SyntheticPlan):
         return synthetic_receipt(plan, name=name)
     if isinstance(plan, PrefixPlan):

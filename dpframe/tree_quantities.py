@@ -20,14 +20,14 @@ TREE_PAPERS = {
 }
 
 
-def tree_quantities(plan: TreePlan) -> list[Quantity]:
-    """The lines of the plan and of the card."""
+def tree_quantities(plan: TreePlan, text_weights: bool = True) -> list[Quantity]:
+    """The lines of the plan and of the card; weights may be texts where nobody knows the source."""
     out = [
         Quantity("guarantee", guarantee(plan), "against anybody who sees the result"),
         Quantity("mechanism", f"tree counts, {plan.method}", TREE_PAPERS[plan.method]),
         hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
-        *_weights(plan),
+        *_weights(plan, text_weights),
         _keys(plan),
     ]
     if isinstance(plan.laws, TreeLaws):
@@ -49,16 +49,17 @@ def tree_quantities(plan: TreePlan) -> list[Quantity]:
     return out
 
 
-def _weights(plan: TreePlan) -> list[Quantity]:
+def _weights(plan: TreePlan, text: bool) -> list[Quantity]:
     """What becomes of weights that are not counted as they are: no error may tell of one."""
     if plan.unit.weight is None:
         return []
+    texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"
+    nothing = f"missing and negative ones{texts}" if text else "missing and negative ones"
     return [
         Quantity(
             "weights",
             f"whole numbers up to {plan.unit.most}",
-            f"larger ones count {plan.unit.most}; missing and negative ones, and texts (of a CSV "
-            "file) that are no whole number, such as 12.50, count 0; intervals do not cover that",
+            f"larger ones count {plan.unit.most}; {nothing} count 0; intervals do not cover that",
         )
     ]
 

@@ -12,8 +12,9 @@ from dpframe.tree_plan import TreePlan
 from dpframe.tree_quantities import TREE_PAPERS, tree_quantities
 
 
-def tree_receipt(plan: TreePlan, *, name: str | None = None) -> Receipt:
-    """The receipt of a release of this plan; holds nothing that depends on the data."""
+def tree_receipt(plan: TreePlan, *, name: str | None = None, text_weights: bool = True) -> Receipt:
+    """The receipt of a release of this plan; holds nothing that depends on the data but the types
+    of columns: whether weights are texts."""
     unit = plan.unit
     return Receipt(
         {
@@ -45,7 +46,7 @@ def tree_receipt(plan: TreePlan, *, name: str | None = None) -> Receipt:
             "intervals": _intervals(plan),
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in tree_quantities(plan)],
+            "card": [[q.name, q.value, q.meaning] for q in tree_quantities(plan, text_weights)],
         }
     )
 

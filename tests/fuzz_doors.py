@@ -225,7 +225,7 @@ def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     flags = [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
     if verb == "synthesize":
         flags += ["-n", "3"]
-    call = [named, str(file(r, folder)), spec, *flags, f"--ledger={book.path}", "--quiet"]
+    call = [named, str(file(r, folder)), spec, *flags, f"--ledger={book.path}"]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         try:

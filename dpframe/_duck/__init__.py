@@ -9,6 +9,7 @@ from dpframe._duck.connections import (
     describe,
     is_default,
     is_one_select,
+    is_open,
     run_script,
     type_name,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "describe",
     "is_default",
     "is_one_select",
+    "is_open",
     "one_task",
     "opened",
     "register",

@@ -86,6 +86,15 @@ def connection_in(given: object) -> DuckDBPyConnection | None:
     return given if isinstance(given, DuckDBPyConnection) else None
 
 
+def is_open(con: DuckDBPyConnection) -> bool:
+    """Whether a connection takes statements."""
+    try:
+        con.cursor().close()
+    except duckdb.ConnectionException:
+        return False
+    return True
+
+
 def is_default(con: DuckDBPyConnection) -> bool:
     """Whether a connection is that of ``duckdb.sql``, which lives on when its object is gone.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -61,12 +62,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"dpframe: {error}", sys.stderr)
         return _unprinted(1)
     except DpframeError as error:
-        say(f"dpframe: {error}", sys.stderr)
+        say(f"dpframe: {_as_options(str(error), options.parser)}", sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         say(f"dpframe: {' '.join(['interrupted.', *getattr(error, '__notes__', ())])}", sys.stderr)
         return 130  # as shells say it
     return code
+
+
+def _as_options(message: str, command: argparse.ArgumentParser) -> str:
+    """A message that names arguments as Python writes them, with the options of a command."""
+    options = {
+        option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
+    }
+    named = re.compile(
+        rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
+    )
+    return named.sub(
+        lambda found: " ".join(filter(None, (options[found[1]], found[2] or found[3]))), message
+    )
 
 
 def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from dpframe._paths import check_target, matching, named, replacing
 from dpframe._terminal import visible
@@ -103,7 +104,13 @@ def run_drawn(
 
 
 def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> None:
-    """Raise ParameterError for files that could not be written, or would write over others."""
+    """Raise ParameterError for files that could not be written, or would write over others, and
+    where nobody would see a result."""
+    if options.quiet and all(getattr(options, name, None) is None for name in (*files, "release")):
+        others = ", ".join(f"--{name}" for name in files if name != "output")
+        raise ParameterError(f"--quiet prints nothing: give -o, {others} or --release.")
+    if getattr(options, "release", None) is not None and options.ledger is None:
+        raise ParameterError("--release needs --ledger, which keeps the result.")
     taken = dict(_kept(options))
     for name, endings in files.items():
         path = getattr(options, name, None)
@@ -156,7 +163,7 @@ def deliver(
     failed = [path for path in paths if not _done(partial(writers[path], path))]
     if failed:
         say(f"dpframe: the result is paid for. {how}.", sys.stderr)
-        _print(rescue(), sys.stdout)
+        _print(_rescued(rescue, shown), sys.stdout)
         return 1
     if quiet:
         return 0
@@ -164,15 +171,25 @@ def deliver(
         show(shown(), *paths)
     except NotPrintedError:
         if not paths:
-            _print(rescue(), sys.stderr)
+            _print(_rescued(rescue, shown), sys.stderr)
         raise
     except BrokenPipeError:
         raise
     except Exception as error:  # as in _done
         say(f"dpframe: {error}. {how}.", sys.stderr)
-        _print(rescue(), sys.stdout)
+        _print(_rescued(rescue, shown), sys.stdout)
         return 1
     return 0
+
+
+def _rescued(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
+    """All that was paid for as text, in one way or another."""
+    try:
+        return rescue()
+    except Exception as error:  # as in _done
+        say(f"dpframe: {error}. It follows as plain text.", sys.stderr)
+        result = shown()
+        return f"{result.frame.to_string(index=False)}\n{result.receipt.to_json()}"
 
 
 def _done(write: Callable[[], None]) -> bool:
@@ -246,9 +263,27 @@ def _write_report(result: Release, path: str) -> None:
 
 def document(result: Release, *, ascii_only: bool = True) -> str:
     """A result as JSON: receipt and rows."""
-    rows = json.loads(result.frame.to_json(orient="records"))
+    frame = result.frame
+    columns = [map(_plain, frame[name]) for name in frame.columns]
+    rows = [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
     whole = {"receipt": result.receipt.to_dict(), "rows": rows}
-    return json.dumps(whole, ensure_ascii=ascii_only, indent=1)
+    return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
+
+
+def _plain(cell: Any) -> str | bool | int | float | None:
+    """A value as JSON has it: missing ones as null, times and infinity, for one, as text."""
+    from pandas import isna
+    from pandas.api.types import is_bool, is_float, is_integer, is_scalar
+
+    if is_scalar(cell) and isna(cell):
+        return None
+    if is_bool(cell):
+        return bool(cell)
+    if is_integer(cell):
+        return int(cell)
+    if is_float(cell) and math.isfinite(cell):
+        return float(str(cell))  # as few digits as the type of the column needs
+    return str(cell)
 
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

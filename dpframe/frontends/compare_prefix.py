@@ -15,6 +15,7 @@ from dpframe.federated.channels import SampledVotes
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.frontends.arguments import chosen, whole
+from dpframe.frontends.known_arguments import check_known
 from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.frontends.prefix_tree import DEFAULTS
 from dpframe.mechanisms import prefix_tree
@@ -151,6 +152,11 @@ def compare_prefix_trees(
     how = chosen("metric", metric, ("weighted", "unweighted"))
     times, most = whole("repeats", repeats, 1, 1000), whole("top", top, 1, 2**31)
     theta = whole("votes", votes, 2, 1000)
+    of_search = ("user", "epsilon", "delta", *DEFAULTS)
+    own = ("column", "public", "methods", "repeats", "top", "metric", "votes")
+    check_known("compare_prefix_trees", arguments, (*own, *of_search))
+    for name, differing in wanted.items():
+        check_known(f"methods[{name!r}]", differing, of_search)
     asked = {name: _asked(column, {**arguments, **differing}) for name, differing in wanted.items()}
     fleets: dict[tuple[str, int], Population] = {}
     for _, one in asked.values():
@@ -250,9 +256,6 @@ def _methods(methods: object) -> dict[str, Mapping[str, Any]]:
 
 
 def _asked(column: str, given: Mapping[str, Any]) -> tuple[str | None, PrefixAsked]:
-    known = {"user", "epsilon", "delta", *DEFAULTS}
-    for name in given:
-        chosen("argument", name, tuple(sorted(known)))
     trie = given.get("mechanism") if given.get("mechanism") in TRIES else None
     arguments = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **given}
     if trie is not None:

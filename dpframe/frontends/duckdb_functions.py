@@ -19,7 +19,7 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
-from dpframe.errors import DpframeError, ParameterTypeError, SourceError
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.frontends.arguments import chosen, chosen_ledger, data_name, release_name, whole
 from dpframe.frontends.duckdb_prefix import (
     device_rows,
@@ -114,6 +114,8 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     opened = _duck.connection_in(con)
     if opened is None:
         raise ParameterTypeError(no_connection(con))
+    if not _duck.is_open(opened):
+        raise ParameterError("con is closed: open a connection, as with duckdb.connect().")
     token = str(next(tokens))
     maybe = con is not opened or passed_on
     maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)

@@ -284,4 +284,6 @@ def finished(
         ledger=ledger,
         name=name,
         data=data,
+        text=isinstance(plan.plan, TreePlan)
+        and dict(plan.types).get(plan.plan.unit.weight or "") == TEXT,
     )

@@ -115,7 +115,10 @@ def _addresses(df: str, sql: str) -> str:
 def _unix_times(df: str, sql: str) -> str:
     return (
         f"Seconds since 1970 are pd.to_datetime({df}, unit='s') in pandas, to_timestamp({sql}) in "
-        f"SQL; milliseconds unit='ms' and epoch_ms({sql}). Years alone are a level: columns:..."
+        f"SQL; milliseconds unit='ms' and epoch_ms({sql}). Days written as 20251231 are "
+        f"pd.to_datetime({df}.astype('Int64').astype(str), format='%Y%m%d', errors='coerce') in "
+        f"pandas, try_strptime({sql}::BIGINT::VARCHAR, '%Y%m%d') in SQL. Years alone are a level: "
+        "columns:..."
     )
 
 

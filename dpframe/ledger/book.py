@@ -34,7 +34,19 @@ DRAWING = 24 * 3600.0
 """Seconds to wait for another process that is drawing a release of the same ledger by name."""
 
 
+KINDS = {
+    None: "hhh",
+    "tree": "tree_counts",
+    "prefix tree": "prefix_tree",
+    "synthetic": "synthesize",
+}
+"""What ``counts`` of a request says was asked."""
+
+
 def _differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
+    was, now = (KINDS.get(request.get("counts")) for request in (stored, asked))
+    if was != now and was is not None:
+        return f"{name!r} is a release of {was}: use another name to draw (and pay) anew."
     keys = [k for k in {**stored, **asked} if stored.get(k) != asked.get(k)]
     parts = [f"{k} was {stored.get(k)!r} and is now {asked.get(k)!r}" for k in keys]
     return (

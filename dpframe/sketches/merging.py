@@ -221,7 +221,10 @@ def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
 
 def _check(sketch: object, first: Sketch, method: Method) -> None:
     if not isinstance(sketch, Sketch):
-        raise ParameterTypeError(f"sketches must be sketches; got {type(sketch).__name__}.")
+        both = dict.fromkeys(type(one).__name__ for one in (first, sketch))
+        raise ParameterTypeError(
+            f"sketches must be sketches of one kind; got {' and '.join(both)}."
+        )
     if sketch._counters != first._counters:
         raise ParameterError(
             f"counters of the sketches differ ({first._counters} and {sketch._counters}): error "

@@ -84,7 +84,8 @@ def population_of(
     device, item, times = device[held], item[held], times[held]
     code = np.zeros(len(texts), dtype=np.int64)
     if readable.any():
-        packed, code[readable] = np.unique(packed[readable], axis=0, return_inverse=True)
+        packed, inverse = np.unique(packed[readable], axis=0, return_inverse=True)
+        code[readable] = inverse.ravel()  # of two dimensions in numpy 2.0
     else:
         packed = packed[:0]
     key = device.astype(np.int64) * max(len(packed), 1) + code[item]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.hierarchy._base import has_zone
+from dpframe.hierarchy._types import REAL
 from dpframe.sources.key_tables import MOST, key_table, shown
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_sql import malformed_sql, rollup_sql
@@ -197,7 +199,7 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
         return
     key, text = found["key"][0].as_py(), found["text"][0].as_py()
     outer = kind.split("(")[0]
-    if text is None:
+    if text is None or (outer not in REAL and _other_number(key, text)):
         raise ColumnError(
             f"keys has {shown(key)} for column {column!r}, which has type {outer} and holds no "
             "such value: correct the key, or cast the column to text."
@@ -206,6 +208,14 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
         f"keys has {shown(key)} for column {column!r}, which has type {outer} and would show it "
         f"as {text!r}: write the key so."
     )
+
+
+def _other_number(key: str, text: str) -> bool:
+    """Whether a key was rounded to what its column holds."""
+    try:
+        return Decimal(key) != Decimal(text)
+    except InvalidOperation:  # no numbers
+        return False
 
 
 def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:

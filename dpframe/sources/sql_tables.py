@@ -169,11 +169,11 @@ def _seen(
     seen = {name: canonical(t) for name, t in columns}
     try:
         require([*wanted, *([weight] if weight is not None else [])], [name for name, _ in columns])
-        hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
-        if weight is not None:
-            check_weight_type(weight, seen[weight])
     except ColumnError as error:
         raise ColumnError(f"{error} {where}") from None
+    hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
+    if weight is not None:
+        check_weight_type(weight, seen[weight])
     return seen
 
 

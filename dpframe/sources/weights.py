@@ -8,15 +8,22 @@ READ = (*WHOLE, '"NULL"')
 """DuckDB's types, without parameters, that hold weights; decimals without digits after the point
 do too."""
 
+HUNDREDTHS = "Count in whole units such as hundredths, in which max_weight is then too"
+
 ADVICE: dict[tuple[str, ...], Advice] = {
-    (*REAL, "DECIMAL"): lambda df, sql: (
-        f"Round to whole units, in which max_weight is then too: in pandas ({df} * 100).round()"
-        f".astype('Int64'), in SQL CAST(round({sql} * 100) AS BIGINT). Whole numbers that a "
-        f"missing value turned into floating-point ones: {df}.astype('Int64')."
+    REAL: lambda df, sql: (
+        f"{HUNDREDTHS}: in pandas ({df} * 100).round().astype('Int64'), in SQL CAST(round({sql} * "
+        "100) AS BIGINT). Whole numbers that a missing value turned into floating-point ones: "
+        f"{df}.astype('Int64')."
+    ),
+    ("DECIMAL",): lambda df, sql: (
+        f"{HUNDREDTHS}: in pandas ({df}.astype('Float64') * 100).round().astype('Int64'), in SQL "
+        f"CAST(round({sql} * 100) AS BIGINT)."
     ),
     ("VARCHAR", "ENUM"): lambda df, sql: (
-        f"Cast the column: in pandas pd.to_numeric({df}).astype('Int64'), in SQL TRY_CAST({sql} AS "
-        "BIGINT)."
+        f"{HUNDREDTHS}: in pandas (pd.to_numeric({df}, errors='coerce') * 100).round()"
+        f".astype('Int64'), in SQL CAST(round(TRY_CAST({sql} AS DOUBLE) * 100) AS BIGINT). Of "
+        "texts that are whole numbers leave out * 100."
     ),
 }
 

@@ -130,6 +130,34 @@ def test_mistakes_are_answered_by_name_and_next_step(
         assert word.replace("1e-4", "0.0001") in done.stderr
 
 
+MISTAKES = {
+    "hhh t.parquet columns:x --epsilon 1": "pass --delta,",
+    "hhh t.parquet columns:x --epsilon 1 --delta 1e-6 --release r": "--release needs --ledger,",
+    "hhh t.parquet columns:x --epsilon 1 --delta 1e-6 --mechanism paper": "--mechanism paper is "
+    "the algorithm as printed, kept for comparison: pass --acknowledge to run it, or use "
+    "--mechanism offline,",
+    "tree-counts t.parquet columns:x --epsilon 1": "list the keys: --keys, a frame, or "
+    "--keys domain; then --delta 0",
+    "synthesize t.parquet number:x --epsilon 1": "for example -n 1000",
+    "ledger none.db": "give --epsilon and --delta to make",
+}
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_mistakes_name_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Law: an argument that a message names is written as the command line takes it."""
+    assert cli.main(command.split()) == 2
+    said = capsys.readouterr().err
+    assert MISTAKES[command] in said
+    assert "dp.use_ledger" not in said
+
+
+def test_a_hierarchy_in_a_mistake_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Law: what has to be written in a specification is no option."""
+    assert cli.main(["explain-synthesize", "number:x", "--epsilon", "1"]) == 2
+    assert "'number:COLUMN?lower=0&upper=100" in capsys.readouterr().err
+
+
 def test_quiet_prints_nothing(visits: Path, tmp_path: Path) -> None:
     """``--quiet`` is for pipelines: only the file."""
     done = run("hhh", str(visits), "ip:src", *BUDGET, "-o", "out.csv", "--quiet", cwd=tmp_path)

@@ -9,12 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
 import dpframe as dp
 from dpframe.frontends.cli import main
-from dpframe.frontends.cli_output import for_spreadsheets, say
+from dpframe.frontends.cli_output import deliver, for_spreadsheets, say
+from dpframe.receipt import Receipt
+from dpframe.release import Release
 
 SPEND = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -60,6 +63,67 @@ def test_a_full_standard_output_loses_nothing_either(here: Path) -> None:
     assert "Traceback" not in err
     start, end = err.index("{"), err.rindex("}")
     assert len(json.loads(err[start : end + 1])["rows"]) == 4
+
+
+def test_json_holds_a_value_of_every_type(here: Path) -> None:
+    """Times as text with a blank, as .csv has them; infinity as text; the rest as JSON has it."""
+    duckdb.sql(
+        "COPY (SELECT DATE '2025-12-31' AS d, TIMESTAMP '2025-12-31 10:00:00' AS t, "
+        "TIMESTAMPTZ '2025-12-31 10:00:00+00' AS z, '-inf'::DOUBLE AS f, 0.1::FLOAT AS g, "
+        "9007199254740993 AS i, true AS b, 'x' AS s FROM range(400)) TO 'types.parquet'"
+    )
+    held = {
+        "d": "2025-12-31",
+        "t": "2025-12-31 10:00:00",
+        "z": "2025-12-31 10:00:00+00:00",
+        "f": "-inf",
+        "g": 0.1,
+        "i": 2**53 + 1,
+        "b": True,
+        "s": "x",
+    }
+    for command in ("hhh", "tree-counts"):
+        given = [command, "types.parquet", "columns:d,t,z,f,g,i,b,s", *SPEND, "--quiet"]
+        assert main([*given, "-o", "out.json"]) == 0
+        rows = json.loads(Path("out.json").read_text())["rows"]
+        assert {c: rows[0][c] for c in held} == dict.fromkeys(held)
+        (full,) = (r for r in rows if r["prefix"].endswith("/ x"))
+        assert {c: full[c] for c in held} == held
+        assert type(full["count"]) is int
+    code, out, _ = run("hhh", "types.parquet", "columns:d", *SPEND, "-o", "full.csv")
+    assert (code, json.loads(out)["rows"][-1]["d"]) == (1, "2025-12-31")
+
+
+def test_a_rescue_that_fails_is_rescued(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever cannot be written, the rows and the receipt are shown."""
+
+    def fails(_: object = None) -> str:
+        raise NotImplementedError("no such type")
+
+    result = Release(pd.DataFrame({"count": [41]}), Receipt({"epsilon": 1.0}))
+    assert deliver({"a.csv": fails}, lambda: result, fails, "It follows", quiet=True) == 1
+    out = capsys.readouterr().out
+    assert "41" in out
+    assert '{"epsilon": 1.0}' in out
+
+
+def test_a_quiet_release_that_nobody_would_see_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it is charged; a name is somewhere to find it."""
+    spends = ["--epsilon", "1", "--ledger", "b.db", "--quiet"]
+    number = "number:x?lower=0&upper=4"
+    for command, column in (
+        ("hhh", "columns:p"),
+        ("tree-counts", "columns:p"),
+        ("prefix-tree", "p"),
+    ):
+        assert main([command, "t.parquet", column, "--delta", "1e-6", *spends]) == 2
+        assert "--quiet prints nothing: give -o, --report or --release" in capsys.readouterr().err
+    assert main(["synthesize", "t.parquet", number, "-n", "3", *spends]) == 2
+    assert "--quiet prints nothing: give -o, --save or --release" in capsys.readouterr().err
+    assert dp.Ledger("b.db").spent.epsilon == 0
+    assert main(["hhh", "t.parquet", "columns:p", *SPEND, *spends[2:], "--release", "r"]) == 0
 
 
 @pytest.mark.parametrize("option", ["-o", "--save"])

@@ -214,7 +214,7 @@ def ledger(tmp_path: Path) -> dp.Ledger:
 
 
 def run(world: World, *flags: str, column: str = "word") -> int:
-    given = [*options(world, CENTRAL), *flags, "--quiet"]
+    given = [*options(world, CENTRAL), *flags]
     return cli.main(["prefix-tree", str(world.parquet), column, *given])
 
 
@@ -444,7 +444,7 @@ def test_hardly_any_rows(rows: int, mechanism: str, tmp_path: Path, capsys: Any)
         found = dp.prefix_tree(frame, "word", **asked, ledger=ledger)
         assert list(found.columns) == ["word", "count", "lower", "upper"]
         by_sql()
-        assert cli.main([*line, "--quiet"]) == 0
+        assert cli.main(line) == 0
         assert len(ledger.releases()) == 3
 
 

@@ -179,3 +179,13 @@ def test_a_dashboard_is_told_once(ledger: dp.Ledger) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("ReplayedNotice") == 1, done.stderr
+
+
+def test_a_name_of_another_kind_says_of_which(ledger: dp.Ledger) -> None:
+    """Law: what was asked otherwise is the question, not its arguments one by one."""
+    PYTHON["tree counts"](ledger=ledger, release="weekly")
+    for door in ("hhh", "synthesize", "prefix tree"):
+        with pytest.raises(
+            dp.ReleaseNameError, match=r"^'weekly' is a release of tree_counts: use"
+        ):
+            PYTHON[door](ledger=ledger, release="weekly")

@@ -445,7 +445,7 @@ def test_every_door_charges_once(world: World, ledger: dp.Ledger) -> None:
         if name != "command line":  # takes the path of the ledger instead
             with dp.use_ledger(ledger):
                 door(world, "number:f64?lower=0&upper=20", PURE)
-    flags = ["--epsilon=2", f"--ledger={ledger.path}", "--quiet", "-n3"]
+    flags = ["--epsilon=2", f"--ledger={ledger.path}", "-n3"]
     assert cli.main(["synthesize", str(world.parquet), "number:f64?lower=0&upper=20", *flags]) == 0
     spent = ledger.releases()
     assert len(spent) == len(DOORS)

@@ -395,7 +395,7 @@ def test_every_door_charges_the_same(world: World, tmp_path: Path) -> None:
             with dp.use_ledger(ledger):
                 door(world, "path:path", asked)
     keys = option(world, "keys", PATHS)
-    flags = ["--epsilon=1", *keys, f"--ledger={ledger.path}", "--quiet"]
+    flags = ["--epsilon=1", *keys, f"--ledger={ledger.path}"]
     assert cli.main(["tree-counts", str(world.parquet), "path:path", *flags]) == 0
     spent = ledger.releases()
     assert len(spent) == len(DOORS)

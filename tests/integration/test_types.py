@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ CONVERSIONS: dict[str, tuple[str, str]] = {
     "ip:n": ("1.2.3.4/32", r"in pandas (.*), in SQL (.*)\.$"),
     "date:n?levels=year": ("1970", r"are (.*) in pandas, (.*) in SQL;"),
     "date:month?levels=month": ("2024-03", r"begin is (.*);()"),
+    "date:ymd?levels=day": ("2025-12-31", r"20251231 are (.*) in pandas, (.*) in SQL\."),
     "number:took?lower=0&upper=9&depth=1": ("[0, 4.5)", r"are (.*) in pandas, (.*) in SQL\.$"),
     "path:parts": ("a/b", r"in pandas (.*), in SQL (.*)\.$"),
 }
@@ -168,6 +170,7 @@ def test_what_a_refusal_says_to_write_can_be_read(spec: str) -> None:
     df = ROWS.assign(
         month=pd.PeriodIndex(ROWS["day"], freq="M"),
         took=pd.Timedelta(seconds=2),
+        ymd=20251231,
         parts=pd.Series([["a", "b"]] * len(ROWS), dtype=pd.ArrowDtype(pa.list_(pa.string()))),
     )
     label, words = CONVERSIONS[spec]
@@ -201,6 +204,29 @@ def test_fractions_are_refused_as_weights_and_cents_counted() -> None:
     assert abs(result["count"][0] - 287_500) < 60_000
 
 
+@pytest.mark.parametrize(
+    "revenue",
+    [
+        pd.Series([12.5, None], dtype="float32"),
+        pd.Series([Decimal("12.50"), None]),
+        pd.Series([Decimal("12.50"), None], dtype=pd.ArrowDtype(pa.decimal128(9, 2))),
+        pd.Series(["12.50", None]),
+        pd.Series(["12.50", "none"], dtype="category"),
+    ],
+)
+def test_what_a_refused_weight_says_to_write_counts_hundredths(revenue: pd.Series) -> None:
+    """Law: in pandas and in SQL the same whole numbers, none of them rounded to units."""
+    df = pd.DataFrame({"x": "a", "revenue": revenue})
+    with pytest.raises(ColumnError, match="hundredths, in which max_weight is then too") as raised:
+        dp.tree_counts(df, ["x"], weight="revenue", **BUDGET)
+    found = re.search(r"in pandas (.*), in SQL (.*?)\.( |$)", str(raised.value))
+    assert found is not None
+    assert eval(found[1], {"df": df, "pd": pd}).tolist() == [1250, pd.NA]
+    con = duckdb.connect()
+    con.register("rows_here", pa.table({"revenue": pa.Array.from_pandas(revenue)}))
+    assert con.sql(f"SELECT {found[2]} FROM rows_here").fetchall() == [(1250,), (None,)]
+
+
 def test_weights_of_text_say_what_counts_nothing(tmp_path: Path) -> None:
     """Law: a CSV file is text, so its fractions count 0; the receipt and its card say so."""
     file = tmp_path / "sales.csv"
@@ -218,6 +244,23 @@ def test_weights_of_text_say_what_counts_nothing(tmp_path: Path) -> None:
     assert "not as they were cut or left out" in receipt["intervals"]
     plain = dp.tree_counts(file, ["country"], epsilon=2.0, delta=1e-6).dp.receipt
     assert "12.50" not in str(plain)
+    assert "notices" not in receipt
+
+
+@pytest.mark.parametrize("mechanism", ["additive", "hhh"])
+def test_weights_that_may_all_count_nothing_are_noticed(tmp_path: Path, mechanism: str) -> None:
+    """Law: by the released total alone, where weights are texts; numbers need no such words."""
+    file = tmp_path / "sales.csv"
+    file.write_text("country,revenue\n" + "UK,12.25\nFR,12.50\n" * 400)
+    asked = {"weight": "revenue", "max_weight": 20, "mechanism": mechanism, **BUDGET}
+    receipt = dp.tree_counts(file, ["country"], **asked).dp.receipt
+    (said,) = receipt["notices"]
+    assert "does column 'revenue' hold whole numbers?" in said
+    assert said.partition(": ")[2] in str(receipt)
+    nothing = pd.DataFrame({"country": ["UK"] * 400, "revenue": 0})
+    receipt = nothing.dp.tree_counts(["country"], **asked).dp.receipt
+    assert "notices" not in receipt
+    assert "12.50" not in str(receipt)
 
 
 def test_the_type_of_a_weight_in_a_warehouse_is_said() -> None:

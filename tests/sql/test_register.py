@@ -288,3 +288,11 @@ def test_the_functions_of_an_ended_connection_answer_nobody(
     assert "no longer registered" in said(con, "FROM dp_budget()")
     dp.register(con)
     assert labels(con) == LABELS
+
+
+def test_a_closed_connection_is_an_error_of_ours() -> None:
+    """Law: what to pass instead, not what DuckDB says of a statement that nobody wrote."""
+    con = duckdb.connect()
+    con.close()
+    with pytest.raises(dp.ParameterError, match="con is closed: open a connection"):
+        dp.register(con)

@@ -109,6 +109,8 @@ def test_an_extract_says_so(tmp_path: Path) -> None:
     result = dp.hhh(ROWS, ["a", "b"], **BUDGET)
     part = result[result["level"] < 2].assign(secret="not released")
     n, said = len(part), f"an extract of the release: {len(part)} of {len(result)} rows"
+    line = next(line for line in str(part.dp.receipt).splitlines() if line.startswith("frame"))
+    assert line.split()[:2] == ["frame", "extract"]
     assert 0 < n < len(result)
     assert said in str(part.dp.receipt)
     part.dp.report(tmp_path / "page.html")

@@ -333,6 +333,8 @@ TYPED = [
     ("INTEGER", "abc", "holds no such value"),
     ("INTEGER", "99999999999", "holds no such value"),
     ("INTEGER", "01", "would show it as '1'"),
+    ("INTEGER", "9.5", "holds no such value"),
+    ("DECIMAL(5,2)", "1.505", "holds no such value"),
     ("INTEGER", "1.0", "would show it as '1'"),
     ("UBIGINT", "18446744073709551615", None),
     ("HUGEINT", str(2**100), None),

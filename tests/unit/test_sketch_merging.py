@@ -132,7 +132,7 @@ ONE = sketched([1, 2, 1], 3)
 BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "none": ([], {}, "at least one"),
     "one, not in a list": (ONE, {}, "in a list"),
-    "no sketches": ([ONE, {1: 2}], {}, "must be sketches"),
+    "no sketches": ([ONE, {1: 2}], {}, "sketches of one kind; got MisraGries and dict"),
     "a number": (7, {}, "in a list"),
     "twice": ([ONE, ONE], {}, "twice"),
     "different k": ([ONE, MisraGries(4)], {}, "counters of the sketches differ"),

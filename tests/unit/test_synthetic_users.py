@@ -109,6 +109,6 @@ def test_sql_and_the_command_line_know_users(tmp_path: object) -> None:
     assert counted == [(9,)]
     path = f"{tmp_path}/people.parquet"
     ROWS.to_parquet(path)
-    arguments = ["synthesize", path, spec, "--epsilon", "1", "-n", "3", "--quiet"]
+    arguments = ["synthesize", path, spec, "--epsilon", "1", "-n", "3"]
     assert main([*arguments, "--user", "u", "--max-contributions", "2"]) == 0
     assert main([*arguments, "--user", "u"]) == 2
