@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
     {"errors", "_version", "_sql", "_terminal", "_forking", "digest"},
+    {"_nested"},
     {"_paths", "_unicode"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},

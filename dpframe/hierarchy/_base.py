@@ -252,8 +252,9 @@ KEPT = (
 
 
 def has_zone(duckdb_type: str) -> bool:
-    """Whether this is a timestamp with a time zone, of any precision."""
-    return duckdb_type.startswith("TIMESTAMP") and ("ZONE" in duckdb_type or "TZ" in duckdb_type)
+    """Whether this is a timestamp with a time zone, of any precision, and no list of them."""
+    zoned = "ZONE" in duckdb_type or "TZ" in duckdb_type
+    return duckdb_type.startswith("TIMESTAMP") and zoned and not duckdb_type.endswith("]")
 
 
 def in_utc(column: str) -> str:

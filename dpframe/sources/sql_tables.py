@@ -217,9 +217,9 @@ def valid_sql(
         (column,) = hierarchy.source_columns
         check = _refusals(lambda kind: hierarchy.check_types((kind,)))
         cases.setdefault(column, []).append(check)
-    for column in (*hierarchy.source_columns, unit.user):
-        if column is not None and column not in typed:
-            cases.setdefault(column, []).append(_without_text(column))
+    for text in (*hierarchy.source_columns, unit.user):
+        if text is not None and text not in typed:
+            cases.setdefault(text, []).append(_without_text(text))
     if unit.weight is not None:
         check = _refusals(partial(check_weight_type, unit.weight))
         cases.setdefault(unit.weight, []).append(check)
