@@ -20,7 +20,6 @@ from typing import IO
 
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 
-
 LONG = 200
 """Characters of a path in a message."""
 

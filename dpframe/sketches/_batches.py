@@ -79,7 +79,7 @@ class Column:
         return unicode(self.values)
 
 
-SetIterator = type(iter(set()))
+SetIterator: type = type(iter(set()))
 """What goes through a set or a frozenset, in the order of neither."""
 
 

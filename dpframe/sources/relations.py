@@ -44,7 +44,9 @@ def _file(path: str, wanted: Sequence[str]) -> _duck.Relation:
         raise
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         said = getattr(error, "strerror", None) or UNREADABLE.get(type(error), "it is damaged")
-    raise SourceError(f"{shown(path)} cannot be read: {said[:1].lower()}{said[1:]}. Check the path.")
+    raise SourceError(
+        f"{shown(path)} cannot be read: {said[:1].lower()}{said[1:]}. Check the path."
+    )
 
 
 UNREADABLE = {
