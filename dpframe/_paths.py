@@ -20,13 +20,22 @@ from typing import IO
 
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 
+LONG = 200
+"""Characters of a path in a message."""
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path as messages quote it."""
+    text = os.fspath(path)
+    return repr(text) if len(text) <= LONG else f"{text[:LONG]!r}..."
+
 
 def named(path: str | os.PathLike[str]) -> Path:
     """The file of a path, there or still to be made."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
     if "\0" in os.fspath(path):
-        raise ParameterError(f"path ({str(path)!r}) is no name of a file: it holds a zero byte.")
+        raise ParameterError(f"path ({shown(path)}) is no name of a file: it holds a zero byte.")
     return Path(path) if os.path.lexists(path) else Path(os.path.expanduser(path))
 
 
@@ -86,7 +95,7 @@ def matching(path: str | os.PathLike[str]) -> list[Path]:
     found = glob.glob(pattern, recursive=True, include_hidden=True)
     files = sorted(filter(os.path.isfile, found))
     if not files:
-        raise SourceError(f"{str(path)!r} does not exist: check the path.")
+        raise SourceError(f"{shown(path)} does not exist: check the path.")
     return [Path(name) for name in files]
 
 

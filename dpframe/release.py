@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
@@ -16,7 +13,7 @@ import pyarrow as pa
 from dpframe.accounting.compose import Profile
 from dpframe.budget import Budget
 from dpframe.digest import seal
-from dpframe.errors import ParameterError, ReplayedNotice, SourceError
+from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.population import Population
 from dpframe.ledger import Charge, Ledger, Stored
 from dpframe.mechanisms.hot_partition import Partition
@@ -295,31 +292,6 @@ def replayed(stored: Stored) -> Release:
     """A stored result as it was released; its receipt says that it is one."""
     facts = {**json.loads(stored.receipt), "replayed": True}
     return Release(stored.to_arrow().to_pandas(), Receipt(facts))
-
-
-_noticed: set[tuple[object, ...]] = set()
-"""Releases and the lines that asked for them: pandas makes Python forget which it has warned of."""
-
-
-def told(result: Release) -> Release:
-    """A result; a replay with a notice, once for each line that asks."""
-    facts = result.receipt
-    if facts["replayed"]:
-        frame: FrameType | None = sys._getframe()
-        level = 1
-        while frame is not None and frame.f_globals.get("__name__", "").startswith("dpframe."):
-            frame, level = frame.f_back, level + 1
-        line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ()
-        if (facts["release_id"], *line) in _noticed:
-            return result
-        _noticed.add((facts["release_id"], *line))
-        warnings.warn(
-            f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was read "
-            "or charged. For other data use another name; data= tells states of the data apart.",
-            ReplayedNotice,
-            stacklevel=level,
-        )
-    return result
 
 
 def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 
 LAYERS = [
     {"errors", "_version", "_sql", "_terminal", "_forking", "digest"},
+    {"_nested"},
     {"_paths", "_unicode"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
     {"hierarchy", "tree", "testing"},
@@ -41,6 +42,7 @@ LAYERS = [
     {"tree_frame", "tree_receipt", "synthetic_receipt", "prefix_receipt"},
     {"sketch_receipt", "sketch_frame"},
     {"release"},
+    {"replays"},
     {"frontends"},
     {"__init__", "__main__"},
 ]

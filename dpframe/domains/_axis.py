@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ColumnError, HierarchyError
-from dpframe.hierarchy._types import READS, refused
+from dpframe.hierarchy._types import COMMON, READS, refused
 from dpframe.noise import PublicRandom
 
 Codes: TypeAlias = NDArray[np.uint64]
@@ -100,7 +100,8 @@ def check_limit(kind: str, limit: object) -> None:
 def refuse(kind: str, column: str, given: object, readable: str) -> ColumnError:
     """The error for a column of a type that an axis cannot read."""
     plain_type = str(given).split("<")[0]  # what is inside can list values of an ENUM
-    advice = READS["date" if kind == "time" else kind].advice
+    reads = READS.get("date" if kind == "time" else kind)  # none for a list of keys
+    advice = reads.advice if reads is not None else COMMON
     return refused(f"{kind} reads", column, plain_type, readable, advice)
 
 

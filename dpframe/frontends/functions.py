@@ -11,7 +11,7 @@ from dpframe.frontends.warehouse_plan import finished
 from dpframe.plan import Plan
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
-from dpframe.release import told
+from dpframe.replays import told
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from dpframe.frontends.known_arguments import known_arguments
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.plan import MECHANISMS
 from dpframe.release import release as run
-from dpframe.release import told
+from dpframe.replays import told
 
 if TYPE_CHECKING:
     from pathlib import Path

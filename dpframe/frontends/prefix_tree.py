@@ -18,7 +18,8 @@ from dpframe.frontends.prefix_arguments import prefix_asked
 from dpframe.ledger import Ledger
 from dpframe.prefix_plan import PrefixAsked, PrefixPlan, make_prefix_plan, to_nobody
 from dpframe.receipt import Explanation
-from dpframe.release import Release, already, asked_for, released, replayed, told
+from dpframe.release import Release, already, asked_for, released, replayed
+from dpframe.replays import told
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.relations import describe
 

@@ -15,7 +15,8 @@ from dpframe.frontends.synthetic_arguments import (
     synthetic_plan_from,
 )
 from dpframe.receipt import Explanation
-from dpframe.release import released, told
+from dpframe.release import released
+from dpframe.replays import told
 from dpframe.sources.codes import counted_codes, schema_of
 from dpframe.sources.relations import describe
 

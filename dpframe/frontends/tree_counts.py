@@ -11,7 +11,7 @@ from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.frontends.warehouse_plan import finished
 from dpframe.receipt import Explanation
 from dpframe.release import release as run
-from dpframe.release import told
+from dpframe.replays import told
 from dpframe.tree_plan import TreePlan
 
 if TYPE_CHECKING:

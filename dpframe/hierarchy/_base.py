@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpframe._sql import ascending
 from dpframe._unicode import is_unicode
 from dpframe.errors import ColumnError, HierarchyError
-from dpframe.hierarchy._types import READS
+from dpframe.hierarchy._types import READS, named
 
 INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
@@ -112,6 +112,7 @@ class Hierarchy(ABC):
         """Raise ColumnError if the DuckDB types of the columns cannot be read; text always can."""
         for column, duckdb_type in zip(self.source_columns, types, strict=True):
             READS[self.kind].check(self.kind, column, duckdb_type)
+            check_writable(column, duckdb_type)
 
     def domain_values(self) -> list[str] | None:
         """One value of the column, as text, for every leaf there can be; None if that is not at
@@ -209,8 +210,7 @@ def text_of(column: str, duckdb_type: str) -> str:
         return real_text(f"CAST({column} AS DOUBLE)", f"CAST({column} AS VARCHAR)")
     if duckdb_type in COARSE_TIMES:
         return f"CAST(TRY_CAST({column} AS TIMESTAMP) AS VARCHAR)"
-    if re.search(UNWRITABLE, duckdb_type):
-        raise ColumnError(NO_TEXT)
+    check_writable(column, duckdb_type)
     return f"CAST({column} AS VARCHAR)"
 
 
@@ -222,9 +222,16 @@ UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT)\b"
 """In the names of types that hold such times inside, or can hold them."""
 
 NO_TEXT = (
-    "a column has a type whose values cannot all be written as text: VARIANT, or TIMESTAMP_S or "
-    "TIMESTAMP_MS inside of another type. Cast the column."
+    "; VARIANT, and TIMESTAMP_S and TIMESTAMP_MS inside of another type, can hold what cannot be "
+    "written as text. Cast the column."
 )
+
+
+def check_writable(column: str, duckdb_type: str) -> None:
+    """Raise ColumnError for a type, other than that of a text, whose values have no text each."""
+    writable = duckdb_type in COARSE_TIMES or duckdb_type.startswith("ENUM")
+    if not writable and re.search(UNWRITABLE, duckdb_type):
+        raise ColumnError(f"column {column!r} has type {named(duckdb_type)}{NO_TEXT}")
 
 
 def real_text(number: str, otherwise: str) -> str:
@@ -245,8 +252,9 @@ KEPT = (
 
 
 def has_zone(duckdb_type: str) -> bool:
-    """Whether this is a timestamp with a time zone, of any precision."""
-    return duckdb_type.startswith("TIMESTAMP") and ("ZONE" in duckdb_type or "TZ" in duckdb_type)
+    """Whether this is a timestamp with a time zone, of any precision, and no list of them."""
+    zoned = "ZONE" in duckdb_type or "TZ" in duckdb_type
+    return duckdb_type.startswith("TIMESTAMP") and zoned and not duckdb_type.endswith("]")
 
 
 def in_utc(column: str) -> str:

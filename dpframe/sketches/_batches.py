@@ -79,9 +79,13 @@ class Column:
         return unicode(self.values)
 
 
+SetIterator: type = type(iter(set()))
+"""What goes through a set or a frozenset, in the order of neither."""
+
+
 def check_order(batch: object) -> None:
     """Raise ParameterTypeError for what has no order of its own, or may have none."""
-    if isinstance(batch, AnySet):
+    if isinstance(batch, (AnySet, SetIterator)):
         raise ParameterTypeError(
             "a set has no order that is independent of its content, so its sketch could not be "
             "released: pass a list in an order of your own."

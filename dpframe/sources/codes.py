@@ -8,6 +8,7 @@ from dpframe import _duck
 from dpframe._sql import ascending, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.domains import Domain
+from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.columns import require
@@ -53,6 +54,7 @@ def relation_codes(
     if unit.user is not None:
         require([unit.user], relation.columns)
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        check_writable(unit.user, types[unit.user])
         statement = _bounded(domain, unit, types, random_seed())
     for batch in shown(relation.batches(statement), progress):
         sketch.update(domain.codes(batch))

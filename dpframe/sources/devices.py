@@ -9,6 +9,7 @@ from dpframe import _duck
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
 from dpframe.sources.columns import require
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.rollup_sql import exact
@@ -108,6 +109,7 @@ def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[st
     require([*hierarchy.source_columns, user], relation.columns)
     types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
+    check_writable(user, types[user])
     return types
 
 

@@ -11,42 +11,80 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpframe._nested import children, has_children, with_children
 from dpframe._unicode import decoded, unicode_table
-from dpframe.errors import DpframeError, ParameterTypeError, SourceError
+from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
 """Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
 
+DAY = 86_400_000_000
+"""Microseconds, the latest that a time of the day can be."""
+
 FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Microseconds of a unit; nanoseconds are all within."""
+"""Microseconds of a unit; of nanoseconds only times of the day can be out of their range."""
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns of a pandas, Polars or Arrow frame, in which no value is an error."""
+    """The wanted columns of a pandas, Polars or Arrow frame, in which no value is an error.
+
+    Raises ColumnError for a type in which times cannot be brought into what SQL can hold.
+    """
     table = unicode_table(_as_table(source, wanted))
-    for i, name in enumerate(table.column_names):
-        if pa.types.is_timestamp(table.column(i).type):
-            table = table.set_column(i, name, _held(table.column(i)))
+    for i, field in enumerate(table.schema):
+        if _is_time(field.type) or _holds_times(field.type):
+            if not _holdable(field.type):
+                raise ColumnError(
+                    f"column {field.name!r} has an Arrow type of which times inside cannot be read "
+                    "safely (a union or a list view): cast the column to text."
+                )
+            held = [_held(chunk) for chunk in table.column(i).chunks]
+            table = table.set_column(i, field.name, pa.chunked_array(held, field.type))
     return table
 
 
-def _held(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times before or after all that SQL can hold, which would be errors, at the nearest it can."""
-    factor = FACTORS.get(times.type.unit)
-    if factor is None:
-        return times
-    first, last = -(-EARLIEST // factor), LATEST // factor
-    numbers = times.cast(pa.int64())
+def _is_time(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_timestamp, pa.types.is_duration, pa.types.is_time)
+    return any(test(kind) for test in tests)
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    return any(_is_time(child) or _holds_times(child) for child in children(kind))
+
+
+def _holdable(kind: pa.DataType) -> bool:
+    return not _holds_times(kind) or (has_children(kind) and all(map(_holdable, children(kind))))
+
+
+def _held(times: pa.Array) -> pa.Array:
+    """Times out of all that SQL can hold, which would be errors, at the nearest it can."""
+    kind = times.type
+    if not _is_time(kind):
+        return with_children(times, _held) if _holds_times(kind) else times
+    first, last = _bounds(kind)
+    numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
     found = pc.min_max(numbers).as_py()
     if found["min"] is None or (first <= found["min"] and found["max"] <= last):
         return times
-    near = pc.max_element_wise(pc.min_element_wise(numbers, last, skip_nulls=False), first)
-    near = pc.if_else(pc.is_valid(numbers), near, None)
-    if factor == 1 or times.type.tz is None:
-        infinite = pc.is_in(numbers, pa.array([-INFINITY, INFINITY]))
-        near = pc.if_else(infinite, numbers, near)
-    return near.cast(times.type)
+    wide = numbers.cast(pa.int64())
+    near = pc.max_element_wise(pc.min_element_wise(wide, last, skip_nulls=False), first)
+    near = pc.if_else(pc.is_valid(wide), near, None)
+    if pa.types.is_timestamp(kind) and (kind.unit == "us" or kind.tz is None):
+        infinite = pc.is_in(wide, pa.array([-INFINITY, INFINITY]))
+        near = pc.if_else(infinite, wide, near)
+    return near.cast(numbers.type).view(kind)
+
+
+def _bounds(kind: pa.DataType) -> tuple[int, int]:
+    """The first and the last number of a type of times that SQL can hold."""
+    if pa.types.is_time(kind):
+        return 0, DAY * 1_000 if kind.unit == "ns" else DAY // FACTORS[kind.unit]
+    if kind.unit == "ns":
+        return -INFINITY, INFINITY
+    if pa.types.is_duration(kind):
+        return -(INFINITY // FACTORS[kind.unit]), INFINITY // FACTORS[kind.unit]
+    return -(-EARLIEST // FACTORS[kind.unit]), LATEST // FACTORS[kind.unit]
 
 
 def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:

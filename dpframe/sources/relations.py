@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import named
+from dpframe._paths import named, shown
 from dpframe._sql import identifier
 from dpframe.errors import DpframeError, SourceError
 from dpframe.sources.columns import require
@@ -44,12 +44,10 @@ def _file(path: str, wanted: Sequence[str]) -> _duck.Relation:
         raise
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         said = getattr(error, "strerror", None) or UNREADABLE.get(type(error), "it is damaged")
-    name = repr(path) if len(path) <= LONG else f"{path[:LONG]!r}..."
-    raise SourceError(f"{name} cannot be read: {said[:1].lower()}{said[1:]}. Check the path.")
+    raise SourceError(
+        f"{shown(path)} cannot be read: {said[:1].lower()}{said[1:]}. Check the path."
+    )
 
-
-LONG = 200
-"""Characters of a path in a message."""
 
 UNREADABLE = {
     gzip.BadGzipFile: "its name says gzip, and it is none",

@@ -17,7 +17,14 @@ from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._base import COARSE_TIMES, NO_TEXT, UNWRITABLE, in_utc, real_text
+from dpframe.hierarchy._base import (
+    COARSE_TIMES,
+    NO_TEXT,
+    UNWRITABLE,
+    check_writable,
+    in_utc,
+    real_text,
+)
 from dpframe.hierarchy._types import KNOWN, named
 from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
@@ -104,7 +111,7 @@ def statement(
     """The rollup of a source; ``columns`` are its names and types, None if nobody could say."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
-    seen = {} if columns is None else _seen(wanted, hierarchy, columns, ELSEWHERE, unit.weight)
+    seen = {} if columns is None else _seen(hierarchy, unit, columns, ELSEWHERE)
     if seen and only is not None:
         check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
@@ -112,7 +119,8 @@ def statement(
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     given = unit
     if unit.weight is not None:  # under a name of its own: it can be a level, too
-        weight = weight_sql(f"{SOURCE}.{identifier(unit.weight)}", unit.most)
+        value = f"{SOURCE}.{identifier(unit.weight)}"
+        weight = weight_sql(value if seen else _castable(value), unit.most)
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_sql(
@@ -144,8 +152,7 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
     """Raise ColumnError if a source, which another connection reads, has not the columns."""
-    user = [unit.user] if unit.user is not None else []
-    _seen([*hierarchy.source_columns, *user], hierarchy, columns, COMMITTED)
+    _seen(hierarchy, unit, columns, COMMITTED)
 
 
 def not_seen(source: SqlSource, what: str, instead: str) -> str:
@@ -159,21 +166,20 @@ def not_seen(source: SqlSource, what: str, instead: str) -> str:
 
 
 def _seen(
-    wanted: Sequence[str],
-    hierarchy: Hierarchy,
-    columns: list[tuple[str, str]],
-    where: str,
-    weight: str | None = None,
+    hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]], where: str
 ) -> dict[str, str]:
-    """Types by name, after a check that the wanted ones are there and can be read."""
+    """Types by name, after a check that those of a hierarchy and a unit are there and readable."""
     seen = {name: canonical(t) for name, t in columns}
+    wanted = dict.fromkeys([*hierarchy.source_columns, unit.user, unit.weight])
     try:
-        require([*wanted, *([weight] if weight is not None else [])], [name for name, _ in columns])
+        require([c for c in wanted if c is not None], [name for name, _ in columns])
     except ColumnError as error:
         raise ColumnError(f"{error} {where}") from None
     hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
-    if weight is not None:
-        check_weight_type(weight, seen[weight])
+    if unit.user is not None:
+        check_writable(unit.user, seen[unit.user])
+    if unit.weight is not None:
+        check_weight_type(unit.weight, seen[unit.weight])
     return seen
 
 
@@ -182,7 +188,7 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
     name = f"{SOURCE}.{identifier(column)}"
     in_hierarchy = column in hierarchy.source_columns
     if in_hierarchy and hierarchy.kind == "number":
-        return f"TRY_CAST({name} AS DOUBLE)", "DOUBLE"
+        return f"TRY_CAST({name if seen else _castable(name)} AS DOUBLE)", "DOUBLE"
     if in_hierarchy and hierarchy.reads_text:
         return _as_text(name), "VARCHAR"
     if seen is not None and _is_typed(seen):
@@ -207,10 +213,13 @@ def valid_sql(
     not that which it is read as. Whether there are rows, which is private, makes no difference.
     """
     cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
-    if len(hierarchy.source_columns) == 1:  # several are columns, which read every type
+    if len(hierarchy.source_columns) == 1:  # several are columns, which read what has a text
         (column,) = hierarchy.source_columns
         check = _refusals(lambda kind: hierarchy.check_types((kind,)))
         cases.setdefault(column, []).append(check)
+    for text in (*hierarchy.source_columns, unit.user):
+        if text is not None and text not in typed:
+            cases.setdefault(text, []).append(_without_text(text))
     if unit.weight is not None:
         check = _refusals(partial(check_weight_type, unit.weight))
         cases.setdefault(unit.weight, []).append(check)
@@ -281,9 +290,29 @@ def _as_text(name: str) -> str:
         f"THEN {real_text(f'TRY_CAST({name} AS DOUBLE)', text)} "
         f"WHEN {kind} IN ({', '.join(map(literal, COARSE_TIMES))}) "
         f"THEN CAST(TRY_CAST({name} AS TIMESTAMP) AS VARCHAR) "
-        f"WHEN NOT starts_with({kind}, 'ENUM(') AND regexp_matches({kind}, {literal(UNWRITABLE)}) "
-        f"THEN error({literal(NO_TEXT)}) ELSE {text} END"
+        f"WHEN {_is_unwritable(kind)} THEN NULL ELSE {text} END"  # an error is that of the type
     )
+
+
+def _castable(name: str) -> str:
+    """A value, NULL where any cast of it could close the database."""
+    return f"CASE WHEN {_is_unwritable(f'typeof({name})')} THEN NULL ELSE {name} END"
+
+
+def _is_unwritable(kind: str) -> str:
+    """Whether ``check_writable`` refuses a type."""
+    coarse = ", ".join(map(literal, COARSE_TIMES))
+    return (
+        f"NOT starts_with({kind}, 'ENUM(') AND {kind} NOT IN ({coarse}) "
+        f"AND regexp_matches({kind}, {literal(UNWRITABLE)})"
+    )
+
+
+def _without_text(column: str) -> str:
+    """A case of SQL that is the error of ``check_writable`` for the type of VALUE."""
+    kind = f"typeof({VALUE})"
+    said = f"{literal(f'column {column!r} has type ')} || split_part({kind}, '(', 1)"
+    return f"WHEN {_is_unwritable(kind)} THEN error({said} || {literal(NO_TEXT)})"
 
 
 def _is_zoned(name: str) -> str:

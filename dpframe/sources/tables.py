@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dpframe._duck import Relation
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
 from dpframe.sources.keys import check_key_types, listed_counts
@@ -81,6 +82,8 @@ def _types(
     """Types by name, checked; of a source of nothing but ``text`` the weights are text."""
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
+    if unit.user is not None:
+        check_writable(unit.user, types[unit.user])
     if unit.weight is not None:
         check_weight_type(unit.weight, types[unit.weight], text=text)
     return types

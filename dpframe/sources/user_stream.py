@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from dpframe._duck import Relation, together
 from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.plan import Plan
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
@@ -31,9 +32,9 @@ def user_states(
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
-    statement = users_sql(
-        hierarchy, unit, types=read, user_type=types[unit.user or ""], seed=random_seed()
-    )
+    user = unit.user or ""
+    check_writable(user, types[user])
+    statement = users_sql(hierarchy, unit, types=read, user_type=types[user], seed=random_seed())
     sketches = UserSketches(plan.height, plan.counters or 0, unit, by_sets=plan.by_user_sets)
     sketches.update(shown(relation.batches(statement), progress))
     return sketches.states()

@@ -8,13 +8,16 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe._unicode import unicode
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.testing import seeded_noise
@@ -212,6 +215,101 @@ def test_text_that_is_no_utf8_is_repaired_in_keys_lists_and_sketches() -> None:
     sketch = dp.MisraGries(8)
     sketch.update(["a", "\ud800"])
     assert dict(sketch.top()) == {"a": 1, "?": 1}
+
+
+FAR = pa.array([2**31 - 1, -(2**31), None, 0, 1], pa.int32()).view(pa.date32())
+IDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * 5, pa.binary(16)))
+
+
+def nests() -> dict[str, pa.Array]:
+    """Arrays of five with bad text inside, beside values that Python cannot hold, and nulls."""
+    raw = [b"good", None, b"b\xff", b"\xc3", b"x"]
+    text = pa.array(raw, pa.large_binary()).view(LARGE).cast(STRING)
+    gap = pa.array([False, False, True, False, False])
+    struct = pa.StructArray.from_arrays([text, FAR, IDS], names=["t", "far", "id"], mask=gap)
+    ends = pa.array([0, 2, None, 3, 4, 5], pa.int32())
+    lists = pa.ListArray.from_arrays(ends, struct)
+    keys = pa.array(range(5), pa.int64())
+    return {
+        "struct": struct,
+        "list": lists,
+        "large list": pa.LargeListArray.from_arrays(ends.cast(pa.int64()), struct),
+        "fixed-size list": pa.FixedSizeListArray.from_arrays(
+            pa.concat_arrays([text, text]), 2, mask=gap
+        ),
+        "map": pa.MapArray.from_arrays(pa.array([0, 2, 2, 3, 4, 5], pa.int32()), keys, text),
+        "struct of slices": pa.StructArray.from_arrays(
+            [pa.concat_arrays([struct, struct]).slice(2, 5), lists], ["s", "l"]
+        ),
+    }
+
+
+def leaves(array: pa.Array) -> list[list[Any]]:
+    """What an array holds at the bottom, bad text replaced."""
+    if pa.types.is_struct(array.type):
+        return [column for field in array.flatten() for column in leaves(field)]
+    if pa.types.is_map(array.type):
+        return leaves(pc.struct_field(array.cast(pa.list_(array.values.type)).flatten(), 1))
+    if array.type.num_fields:
+        return leaves(array.flatten())
+    stored = array.storage if isinstance(array, pa.ExtensionArray) else array
+    if pa.types.is_date32(stored.type):
+        return [stored.view(pa.int32()).to_pylist()]
+    values = stored.cast(pa.large_binary()).to_pylist()
+    return [[v if v is None else v.decode("utf-8", "replace") for v in values]]
+
+
+@pytest.mark.parametrize("name", nests())
+def test_text_inside_is_repaired_without_touching_what_is_beside_it(name: str) -> None:
+    """Law: siblings, nulls and slices are the same before and after; no value is an error."""
+    whole = nests()[name]
+    for part in (whole, whole.slice(1), whole.slice(1, 3), whole.slice(5)):
+        repaired = unicode(part)
+        repaired.validate(full=True)
+        assert repaired.type == part.type
+        assert repaired.is_valid().equals(part.is_valid())
+        assert leaves(repaired) == leaves(part)
+    assert exact_counts(pa.table({"x": whole}), as_hierarchy(["x"]))[()] == 5
+
+
+# -- times out of all that SQL can hold ----------------------------------------------------------
+
+MOST = 2**63 - 1
+TIMES = [
+    *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+    *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+    *(pa.timestamp(unit) for unit in ("us", "ns")),
+    *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us")),
+]
+
+
+@pytest.mark.parametrize("kind", TIMES, ids=str)
+def test_no_time_is_an_error(kind: pa.DataType) -> None:
+    """Law: a time out of range is moved to the nearest that is none, inside of others too, and
+    the rows beside it are what they are without it."""
+    whole = pa.int32() if pa.types.is_time32(kind) else pa.int64()
+    most = 2**31 - 1 if whole == pa.int32() else MOST
+    column = pa.array([1, 1, most, -most - 1, None], whole).view(kind)
+    ends = pa.array(range(6), pa.int32())
+    for nested in (
+        column,
+        pa.ListArray.from_arrays(ends, column),
+        pa.StructArray.from_arrays([column], ["t"]),
+        pa.DictionaryArray.from_arrays(ends[:5], column),
+    ):
+        found = exact_counts(pa.table({"x": nested}), as_hierarchy(["x"]))
+        alone = exact_counts(pa.table({"x": nested.slice(0, 2)}), as_hierarchy(["x"]))
+        assert alone[()] == 2
+        assert found[()] == 5
+        assert max(n for key, n in found.items() if key) == 2
+        assert set(alone) <= set(found)
+        exact_tree(pa.table({"x": nested}), as_hierarchy(["x"]), PrivacyUnit(user="x"))
+
+
+def test_a_pandas_duration_out_of_microseconds_is_the_longest() -> None:
+    """The same by the pandas door."""
+    frame = pd.DataFrame({"x": np.array([1, 1, MOST], dtype="m8[s]")})
+    assert exact_counts(frame, as_hierarchy(["x"]))[("00:00:01",)] == 2
 
 
 # -- objects -------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -100,7 +102,11 @@ def loaded(spellings: list[str]) -> tuple[duckdb.DuckDBPyConnection, dict[str, i
     return con, dict(con.sql("SELECT a, count(*) FROM visits GROUP BY a").fetchall())
 
 
-@pytest.mark.parametrize("kind", IDS)
+REFUSED = ("VARIANT", "STRUCT of VARIANT")
+"""Types of which not every value has a text; those that nest TIMESTAMP_S and _MS are others."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in IDS if kind not in REFUSED])
 def test_a_user_weighs_exactly_what_the_unit_allows(kind: str) -> None:
     """Law: users whose ids DuckDB holds equal are one user of 256 units, for any seed."""
     con, users = loaded(IDS[kind])
@@ -115,7 +121,7 @@ def test_a_user_weighs_exactly_what_the_unit_allows(kind: str) -> None:
         assert int(tree.count[tree.level == 2].sum()) == SHARE_GRID * len(users)
 
 
-@pytest.mark.parametrize("kind", ["VARIANT", "STRUCT", "INTERVAL", "DOUBLE"])
+@pytest.mark.parametrize("kind", ["STRUCT", "INTERVAL", "DOUBLE"])
 def test_a_user_has_at_most_m_records_by_every_door(kind: str) -> None:
     """Law: of users with seven rows or more exactly m count; devices are as many as users."""
     con, users = loaded(IDS[kind])
@@ -127,3 +133,51 @@ def test_a_user_has_at_most_m_records_by_every_door(kind: str) -> None:
     sketch = HotPartition(3, 8, 8, seed=1)
     assert counted_codes(visits, domain, sketch, UNIT).records == 3 * len(users)
     assert count_devices(visits, flat, "u") == len(users)
+
+
+TOLD = r"column 'u' has type .* Cast the column"
+
+
+@pytest.mark.parametrize("rows", [0, 7])
+@pytest.mark.parametrize("kind", [*REFUSED, "TIMESTAMP_S[]", "STRUCT(a TIMESTAMP_MS)"])
+def test_ids_without_a_text_are_refused_by_their_type(kind: str, rows: int, tmp_path: Path) -> None:
+    """Law: by every door and with the same words, whether or not there is a row; nothing is
+    charged."""
+    con = duckdb.connect()
+    value = IDS[kind][0] if kind in IDS else f"NULL::{kind}"
+    con.execute(f"CREATE TABLE visits AS SELECT {value} AS u, 'b' AS b, 1 AS n FROM range({rows})")
+    con.execute("CREATE TEMP TABLE here AS FROM visits")
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9.0, delta=0.1)
+    visits, given = con.table("visits"), {**BUDGET, "user": "u", "ledger": ledger}
+    sample: Any = {"epsilon": 1.0, "user": "u", "max_contributions": 3, "ledger": ledger}
+    doors: list[Callable[[], object]] = [
+        lambda: dp.hhh(visits, ["b"], **given),
+        lambda: dp.hhh(visits, ["b"], **given, **MOST, mechanism="streaming"),
+        lambda: dp.heavy_hitters(visits, "b", **given),
+        lambda: dp.tree_counts(visits, ["b"], **given),
+        lambda: dp.prefix_tree(visits, "b", **given),
+        lambda: dp.synthesize(visits, {"n": (0, 8)}, depth=3, **sample),
+    ]
+    for door in doors:
+        with pytest.raises(dp.ColumnError, match=TOLD):
+            door()
+    dp.register(con, ledger=ledger)
+    budget = "epsilon := 1.0, delta := 1e-6, \"user\" := 'u'"
+    most = "contribution := 'records', max_contributions := 3"
+    for table in ("visits", "here"):
+        for call in (
+            f"dp_hhh('{table}', 'columns:b', {budget})",
+            f"dp_tree_counts('{table}', 'columns:b', {budget})",
+            f"dp_heavy_hitters('{table}', 'b', {budget})",
+        ):
+            with pytest.raises(duckdb.Error, match=TOLD):
+                con.execute(f"FROM {call}").fetchall()
+    for call in (
+        f"dp_hhh('visits', 'columns:b', {budget}, {most}, mechanism := 'streaming')",
+        f"dp_prefix_tree('visits', 'b', {budget})",
+        "dp_synthesize('visits', 'number:n?lower=0&upper=8', n := 3, epsilon := 1.0, "
+        "\"user\" := 'u', max_contributions := 3, depth := 3)",
+    ):
+        with pytest.raises(duckdb.Error, match=TOLD):
+            con.execute(f"FROM {call}").fetchall()
+    assert len(ledger.releases()) == 0

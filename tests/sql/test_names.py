@@ -253,7 +253,9 @@ def test_candidates_made_by_hand_must_be_a_tree(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
     """Law: a list that no rollup wrote is refused, and its numbers are not in the message."""
-    arguments = "__dpframe_here(), '', 'visits', NULL, NULL, 'columns:k', 1.0, 1e-6" + ", NULL" * 10
+    arguments = (
+        "__dpframe_here(), '', 'visits', NULL, NULL, NULL, 'columns:k', 1.0, 1e-6" + ", NULL" * 10
+    )
     (text,) = con.execute(f"SELECT __dpframe_hhh({arguments})").fetchall()[0]
     call = re.search(r"'(\{.*?\})', list", text)
     assert call is not None

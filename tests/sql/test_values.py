@@ -299,3 +299,39 @@ def test_a_time_beyond_microseconds_leaves_the_database_open(
         with pytest.raises(dp.ColumnError, match="Cast the column"):
             dp.hhh(con.table("t"), [column], epsilon=1.0, delta=1e-6)
     assert con.execute("SELECT count(*) FROM t").fetchall() == [(302,)]
+
+
+@pytest.mark.parametrize("kind", ["VARIANT", "TIMESTAMP_S[]", "STRUCT(a TIMESTAMP_MS)"])
+def test_one_row_of_a_type_without_text_changes_no_answer(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, kind: str
+) -> None:
+    """Law: a query over no row and over one row is the same error, which is that of the type."""
+    dp.register(con, ledger=ledger)
+    words = set()
+    for rows in (0, 1):
+        con.execute(
+            f"CREATE OR REPLACE TABLE t AS SELECT NULL::{kind} AS k, 'b' AS b FROM range({rows})"
+        )
+        con.execute("CREATE OR REPLACE TEMP TABLE here AS FROM t")
+        for name in ("t", "here"):
+            for spec in ("columns:k", "columns:b,k", "number:k?lower=0&upper=10&depth=3"):
+                words.add(said(con, f"FROM {hhh(name, spec)}").split(";")[0].split(": ")[-1])
+                call = f"dp_tree_counts('{name}', '{spec}', {BUDGET})"
+                words.add(said(con, f"FROM {call}").split(";")[0].split(": ")[-1])
+            call = f"dp_heavy_hitters('{name}', 'k', {BUDGET})"
+            words.add(said(con, f"FROM {call}").split(";")[0].split(": ")[-1])
+    assert words == {f"column 'k' has type {kind.split('(')[0]}"}
+    assert charges(ledger) == 0
+
+
+def test_a_time_in_a_variant_leaves_the_database_open(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: where no second connection knows the type, no cast comes before its refusal."""
+    con.register("times", pa.table({"k": pa.array([2**62], pa.timestamp("s"))}))
+    con.execute("CREATE TEMP TABLE here AS SELECT k::VARIANT AS k, 'b' AS b FROM times")
+    dp.register(con)
+    for spec in ("columns:b,k", "number:k?lower=0&upper=10&depth=3"):
+        assert "Cast the column" in said(con, f"FROM {hhh('here', spec)}")
+    for weight in ("\"user\" := 'k'", "weight := 'k', max_weight := 5"):
+        call = f"dp_tree_counts('here', 'columns:b', {BUDGET}, {weight})"
+        assert "column 'k' has type VARIANT" in said(con, f"FROM {call}")
+    assert con.execute("SELECT count(*) FROM here").fetchall() == [(1,)]

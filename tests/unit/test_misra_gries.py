@@ -368,6 +368,8 @@ def test_a_refused_batch_leaves_the_sketch_as_it_was_and_quotes_nothing(bad: str
         ([2**70], "64-bit"),
         ([1.0], "floating-point"),
         ({1, 2}, "a set has no order"),
+        (iter({1, 2}), "a set has no order"),
+        (iter(frozenset({1, 2})), "a set has no order"),
         (type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(), "of Spark"),
     ],
 )
