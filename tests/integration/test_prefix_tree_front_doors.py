@@ -349,7 +349,7 @@ WRONG: list[tuple[list[str], tuple[str, ...]]] = [
     (["--segments="], ("segments ('')",)),
     (["--selection=weight"], ("selection ('weight')", "Did you mean 'weighted'")),
     (["--encoding=hufman"], ("encoding ('hufman')", "Did you mean 'huffman'")),
-    (["--encoding=huffman"], ("needs public=",)),
+    (["--encoding=huffman"], ("needs --public,",)),
     (["--mechanism=laplce"], ("mechanism ('laplce')", "Did you mean 'laplace'")),
     (["--accountant=agregate"], ("accountant ('agregate')", "Did you mean 'aggregate'")),
     (["--neighbours=replaced"], ("neighbours ('replaced')", "Did you mean 'replace'")),
@@ -357,7 +357,7 @@ WRONG: list[tuple[list[str], tuple[str, ...]]] = [
     (["--deny=nowhere.txt"], ("deny ('nowhere.txt') does not exist", "one item a line")),
     (["--deny=."], ("deny ('.') is a folder",)),
     (["--public=nowhere.txt", "--encoding=huffman"], ("public ('nowhere.txt') does not exist",)),
-    (["--release=r"], ("needs a ledger",)),
+    (["--release=r"], ("needs --ledger",)),
     (["--report=page.txt"], ("report ('page.txt') must end in .html",)),
     (["-o", "out.xlsx"], ("output ('out.xlsx') must end in",)),
 ]

@@ -425,11 +425,11 @@ def test_the_command_line_writes_every_format(world: World, tmp_path: Path, endi
 
 
 MISTAKES = [
-    (["path:path", "--epsilon=1"], ("delta is missing", "keys=[...]")),
+    (["path:path", "--epsilon=1"], ("delta is missing", "list the keys: --keys,")),
     (["path:path", "--epsilon=1", "--keys=no.csv"], ("'no.csv'", "does not exist")),
     (["path:path", "--epsilon=1", "--keys=FILE"], ("keys has None", "malformed")),
     (["columns:path,zap", "--epsilon=1", "--keys=FILE"], ("'zap'", "Did you mean 'zip'")),
-    (["ip:ip", "--epsilon=1", "--keys=domain"], ("keys='domain'", "Pass a list of keys")),
+    (["ip:ip", "--epsilon=1", "--keys=domain"], ("--keys domain needs", "Pass a list of keys")),
     (["path:path", "--epsilon=1", "--level-weights=1;2"], ("level-weights ('1;2')", "1,2,2")),
     (
         ["path:path", "--epsilon=1", "--delta=1e-6", "--mechanism=guassian"],
@@ -437,7 +437,7 @@ MISTAKES = [
     ),
     (
         ["path:path", "--epsilon=1", "--delta=1e-6", "--max-weight=3"],
-        ("max_weight (3)", "weight="),
+        ("max_weight (3)", "needs --weight"),
     ),
 ]
 
