@@ -31,6 +31,7 @@ def outcome(work: Callable[[], object], seconds: float) -> str:
 
 
 def main(path: str, times: str, seed: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what runs in background
     ledger = dp.Ledger(path, epsilon=1e5, delta=0.5)
     con = duckdb.connect()
     con.execute("CREATE TABLE visits AS SELECT hash(range) % 10000 AS x FROM range(1000000)")
