@@ -808,7 +808,7 @@ def test_sketches_of_keys_take_the_relations_that_streams_take(
             update()
     assert keys.total == users.total == 0
     users.update(rows)  # all items of one user: a set
-    assert users.total > 0
+    assert users.total > 0 or "sample" in name  # which can be empty
 
 
 def test_sets_pair_no_users_with_items() -> None:
