@@ -46,7 +46,10 @@ def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
 
 def shown(key: object) -> str:
     """A key for a message, cut if it is long."""
-    text = repr(key)
+    try:
+        text = repr(key)
+    except Exception:  # of an object of the caller's; its text could be anything
+        text = f"a {type(key).__name__}"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 

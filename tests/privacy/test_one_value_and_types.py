@@ -160,6 +160,12 @@ NO_UTF8: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", NO_UTF8)
 def test_text_that_is_no_utf8_is_repaired_in_every_frame(name: str) -> None:
     """Law: a bad value is repaired on its own, and is no error, by whichever door it comes."""
+    if (
+        name.startswith("Polars")
+        and int(pl.__version__.split(".")[1]) < 30
+        and pl.__version__ < "2"
+    ):
+        pytest.skip("this Polars ends the process where Arrow has such text")
     frame = NO_UTF8[name]()
     found = exact_counts(frame, as_hierarchy("path:x?depth=1"))
     assert {key[0]: n for key, n in found.items() if key} == REPAIRED
