@@ -137,6 +137,11 @@ def read_parquet(column: pa.Array) -> pd.DataFrame:
     return pd.read_parquet(file)
 
 
+OLD = int(pa.__version__.split(".")[0]) < 20
+pytestmark = pytest.mark.skipif(
+    OLD, reason="this Arrow ends the process over text that is no UTF-8"
+)
+
 STRING, LARGE, VIEW = pa.string(), pa.large_string(), pa.string_view()
 
 NO_UTF8: dict[str, Callable[[], Any]] = {
