@@ -134,7 +134,7 @@ def no_program() -> Iterator[None]:
     at_top_level("dp.use_ledger(None)")
 
 
-@pytest.mark.skipif(pytest.__version__ < "9", reason="not looked into with old versions")
+@pytest.mark.skipif(pytest.__version__ < "9", reason="passes alone there, failed after other tests")
 def test_a_statement_at_the_top_level_is_the_choice_of_the_program(
     one: Ledger, two: Ledger, no_program: None
 ) -> None:
