@@ -38,9 +38,9 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
     if pa.types.is_struct(kind):
         fields = [change(array.field(i)) for i in range(kind.num_fields)]
         there = array.is_valid().to_numpy(zero_copy_only=False)  # fields of a slice start at 0
-        return pa.Array.from_buffers(
-            kind, len(array), [pa.array(there).buffers()[1]], children=fields
-        )
+        nulls = int((~there).sum())  # told: the entries of a map must be known to have none
+        own = [pa.array(there).buffers()[1] if nulls else None]
+        return pa.Array.from_buffers(kind, len(array), own, nulls, children=fields)
     if any(is_kind(kind) for is_kind in LISTS):
         own = array.buffers()[: 1 if pa.types.is_fixed_size_list(kind) else 2]
         values = change(array.values)  # all of them, also of a slice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import copy
+import gc
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +135,6 @@ def no_program() -> Iterator[None]:
     at_top_level("dp.use_ledger(None)")
 
 
-@pytest.mark.skipif(pytest.__version__ < "9", reason="passes alone there, failed after other tests")
 def test_a_statement_at_the_top_level_is_the_choice_of_the_program(
     one: Ledger, two: Ledger, no_program: None
 ) -> None:
@@ -155,6 +155,29 @@ def test_a_statement_at_the_top_level_is_the_choice_of_the_program(
     assert shell.run(current_ledger) is two
     contextvars.Context().run(lambda: dp.use_ledger(one))  # in a function: not the program
     assert in_thread(current_ledger) is two
+
+
+def test_a_context_that_is_over_contests_nothing(one: Ledger) -> None:
+    """Not even while the garbage of a failed call, a cycle with its traceback, holds it."""
+
+    def fails() -> None:
+        dp.use_ledger(one)
+        raise KeyError
+
+    context = contextvars.Context()
+    gc.disable()
+    try:
+        try:
+            context.run(fails)
+        except KeyError as error:
+            cycle: list[object] = [error, context]
+            cycle.append(cycle)
+        with refused():
+            in_thread(current_ledger)  # it could still run
+        del cycle, context
+        assert in_thread(current_ledger) is None
+    finally:
+        gc.enable()
 
 
 # -- generators ------------------------------------------------------------------------------------

@@ -36,6 +36,11 @@ PATH = dp.path("x", depth=3)
 PAIR = dp.columns("a", "b")
 
 
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError("the value itself")
+
+
 def as_tree(listed: ListedNodes) -> CountTree:
     """Listed nodes as a tree of no counts, to read their paths."""
     zero = np.zeros(len(listed.level), dtype=np.int64)
@@ -194,6 +199,7 @@ def test_a_key_above_another_one_is_a_key() -> None:
 
 WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     ([], PATH, ParameterError, r"keys has 0 keys; list 1 to"),
+    ([(Unshown(), 1)], PATH, ParameterError, r"keys has a tuple; a key must be one value of"),
     (pd.DataFrame({"x": []}), PATH, ParameterError, r"keys has 0 keys"),
     ("Food", PATH, ParameterError, r"keys is the text 'Food': pass a list of keys, \['Food'\]"),
     ({"Food": 1}, PATH, ParameterTypeError, r"keys must be a list of keys.*; got dict"),
