@@ -8,6 +8,10 @@
 
 from dpframe import _forking as _forking
 from dpframe._version import __version__
+from dpframe.asking.receipt import Explanation, Receipt
+from dpframe.doors.sql.register import register
+from dpframe.doors.warehouse import rollup_sql, tree_rollup_sql
+from dpframe.doors.when_pandas import register_accessor
 from dpframe.errors import (
     BudgetError,
     ColumnError,
@@ -22,30 +26,26 @@ from dpframe.errors import (
     SourceError,
     ThresholdError,
 )
-from dpframe.frontends.compare import compare
-from dpframe.frontends.compare_prefix import PrefixComparison, compare_prefix_trees
-from dpframe.frontends.duckdb_functions import register
-from dpframe.frontends.functions import explain, hhh
-from dpframe.frontends.generator import Generator
-from dpframe.frontends.heavy_hitters import heavy_hitters
-from dpframe.frontends.prefix_tree import explain_prefix_tree, prefix_tree
-from dpframe.frontends.privhp import PrivHP
-from dpframe.frontends.publish import publish
-from dpframe.frontends.sketches import (
+from dpframe.evaluation.compare import compare
+from dpframe.evaluation.compare_prefix import PrefixComparison, compare_prefix_trees
+from dpframe.evaluation.wasserstein import wasserstein
+from dpframe.hierarchy import code, columns, date, domain, ip, number, path
+from dpframe.ledger import Ledger, Spending, use_ledger
+from dpframe.publishing.publish import publish
+from dpframe.questions.hhh.ask import explain, hhh
+from dpframe.questions.hhh.heavy_hitters import heavy_hitters
+from dpframe.questions.prefix_tree.ask import explain_prefix_tree, prefix_tree
+from dpframe.questions.sketches.ask import (
     MergedSketch,
     MisraGries,
     PrivacyAwareMisraGries,
     merge_sketches,
 )
-from dpframe.frontends.streaming import StreamingHHH
-from dpframe.frontends.synthesize import explain_synthesize, synthesize
-from dpframe.frontends.tree_counts import explain_tree_counts, tree_counts
-from dpframe.frontends.warehouse import rollup_sql, tree_rollup_sql
-from dpframe.frontends.wasserstein import wasserstein
-from dpframe.frontends.when_pandas import register_accessor
-from dpframe.hierarchy import code, columns, date, domain, ip, number, path
-from dpframe.ledger import Ledger, Spending, use_ledger
-from dpframe.receipt import Explanation, Receipt
+from dpframe.questions.sketches.streaming_hhh import StreamingHHH
+from dpframe.questions.synthesize.ask import explain_synthesize, synthesize
+from dpframe.questions.synthesize.generator import Generator
+from dpframe.questions.synthesize.privhp import PrivHP
+from dpframe.questions.tree_counts.ask import explain_tree_counts, tree_counts
 
 __all__ = [
     "BudgetError",

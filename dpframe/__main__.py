@@ -2,7 +2,7 @@
 
 import sys
 
-from dpframe.frontends.cli import main
+from dpframe.doors.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

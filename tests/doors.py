@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 import dpframe as dp
-from dpframe.frontends import cli
-from dpframe.release import receipt_of
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
 
 Answer = tuple[pd.DataFrame, dict[str, Any]]
 """A frame and its receipt."""

@@ -19,7 +19,7 @@ import duckdb
 import pandas as pd
 
 import dpframe as dp
-from dpframe.frontends import cli
+from dpframe.doors.cli import main as cli
 from tests.fuzz_sources import (
     NO_SOURCE,
     OBJECTS,

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 import dpframe as dp
 from dpframe.errors import SourceError
-from dpframe.frontends.sketches import MergedSketch
+from dpframe.questions.sketches.ask import MergedSketch
 
 MULTIPLE, ROOM = 64, 64 * 2**20
 LIMIT = 2**30

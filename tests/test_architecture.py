@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
+ROOT = len(PACKAGE.parts) + 1
 
 LAYERS = [
-    {"errors", "_version", "_sql", "_terminal", "_forking", "digest"},
+    {"errors", "_version", "_sql", "_terminal", "_forking", "asking.digest"},
     {"_nested"},
     {"_paths", "_unicode"},
     {"budget", "noise", "_duck", "sketches", "dialects"},
@@ -32,18 +33,57 @@ LAYERS = [
     },
     {"federated"},
     {"mechanisms"},
-    {"plan_laws"},
-    {"plan", "sketch_plan", "tree_plan", "synthetic_plan", "prefix_plan", "ledger"},
-    {"partition_plan"},
-    {"quantities"},
-    {"advice", "notices", "tree_quantities", "synthetic_quantities", "prefix_quantities"},
+    {"questions.hhh.laws"},
+    {
+        "questions.hhh.plan",
+        "questions.sketches.plan",
+        "questions.tree_counts.plan",
+        "questions.synthesize.plan",
+        "questions.prefix_tree.plan",
+        "ledger",
+    },
+    {"questions.hhh.partitioned"},
+    {"asking.quantities"},
+    {
+        "questions.hhh.advice",
+        "asking.notices",
+        "questions.tree_counts.lines",
+        "questions.synthesize.lines",
+        "questions.prefix_tree.lines",
+    },
     {"postprocess.level_values"},
-    {"receipt", "sources", "postprocess.tidy", "postprocess.nesting"},
-    {"tree_frame", "tree_receipt", "synthetic_receipt", "prefix_receipt"},
-    {"sketch_receipt", "sketch_frame"},
-    {"release"},
-    {"replays"},
-    {"frontends"},
+    {"asking.receipt", "sources", "questions.hhh.frame", "postprocess.nesting"},
+    {
+        "questions.tree_counts.frame",
+        "questions.tree_counts.receipt",
+        "questions.synthesize.receipt",
+        "questions.prefix_tree.receipt",
+    },
+    {"questions.sketches.receipt", "questions.sketches.frame"},
+    {"asking.release"},
+    {"asking.replays"},
+    {"asking.known_arguments", "asking.given"},
+    {"asking.warehouse_plan"},
+    {"evaluation.wasserstein"},
+    {"pages"},
+    {
+        "questions.hhh.ask",
+        "questions.hhh.heavy_hitters",
+        "questions.tree_counts.checks",
+        "questions.tree_counts.ask",
+        "questions.prefix_tree.checks",
+        "questions.prefix_tree.ask",
+        "questions.synthesize.checks",
+        "questions.synthesize.ask",
+        "questions.synthesize.generator",
+        "questions.synthesize.generator_files",
+        "questions.synthesize.privhp",
+        "questions.sketches.checks",
+        "questions.sketches.ask",
+        "questions.sketches.streaming_hhh",
+    },
+    {"publishing", "evaluation.compare", "evaluation.compare_prefix"},
+    {"doors"},
     {"__init__", "__main__"},
 ]
 """Lowest first. A module may import its own package and anything below, nothing above or beside."""
@@ -61,7 +101,7 @@ def _layer(module: str) -> int:
     for height, names in enumerate(LAYERS):
         if any(module == n or module.startswith(n + ".") for n in names):
             return height
-    if module == "postprocess":
+    if PACKAGE.joinpath(*module.split(".")).is_dir():
         return 0  # a docstring
     raise AssertionError(f"{module} has no place in the architecture")
 
@@ -114,12 +154,12 @@ def _reached(imports: Imports, module: str) -> set[str]:
 
 def _data(modules: set[str]) -> set[str]:
     """Modules that read data, or open what does."""
-    return {m for m in modules if m.split(".")[0] in ("sources", "release", "frontends", "_duck")}
+    return {m for m in modules if m.startswith(("sources.", "asking.release", "doors.", "_duck."))}
 
 
 def _plans() -> list[str]:
     """Modules that decide what a release does. A warehouse's is the statement to one of them."""
-    return sorted(m for m in _modules() if m.endswith("plan") and "." not in m)
+    return sorted(m for m in _modules() if m.startswith("questions.") and m.endswith(".plan"))
 
 
 def picture() -> str:
@@ -127,15 +167,31 @@ def picture() -> str:
     lines = []
     for names in reversed(LAYERS):
         shown = [name.replace(".", "/") for name in sorted(names)]
-        for start in range(0, len(shown), 4):
-            lines.append("  " + "    ".join(shown[start : start + 4]))
+        for start in range(0, len(shown), 3):
+            lines.append("  " + "    ".join(shown[start : start + 3]))
+    return "\n".join(lines)
+
+
+def table() -> str:
+    """The modules as ``docs/how_it_works.md`` lists them: the first sentence of each."""
+    lines = ["| file | what is in it |", "| --- | --- |"]
+    by_room = sorted(_modules().values(), key=lambda p: (len(p.parts) > ROOT, p.parent, p.name))
+    for path in by_room:
+        doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        sentence = " ".join(doc.split("\n\n")[0].split()).removesuffix(".").replace("|", "\\|")
+        where = path.relative_to(PACKAGE).as_posix()
+        if path.name == "__init__.py" and path.parent != PACKAGE:
+            lines.append(f"| **`{where.removesuffix('__init__.py')}`** | **{sentence}** |")
+        else:
+            lines.append(f"| `{where}` | {sentence} |")
     return "\n".join(lines)
 
 
 def test_the_picture_in_the_documents_is_what_is_checked() -> None:
-    """The picture is ``python -m tests.test_architecture``, and every layer in it has modules."""
+    """``python -m tests.test_architecture`` writes them, and every layer in it has modules."""
     text = (PACKAGE.parent / "docs" / "how_it_works.md").read_text("utf-8")
     assert f"```\n{picture()}\n```" in text
+    assert table() in text
     modules = {"postprocess", *_modules()}
     assert all(name in modules for names in LAYERS for name in names)
 
@@ -148,18 +204,18 @@ def test_imports_point_downward() -> None:
 def test_the_import_rule_can_fail() -> None:
     """A plan that reaches for a source is found, also by a detour that points downward."""
     direct = _all_imports()
-    direct["tree_plan"] |= {"sources.tables"}
-    assert _upward(direct) == [("tree_plan", "sources.tables")]
+    direct["questions.tree_counts.plan"] |= {"sources.tables"}
+    assert _upward(direct) == [("questions.tree_counts.plan", "sources.tables")]
     detour = _all_imports()
     detour["accounting.path"] |= {"_duck.relations"}
     assert _upward(detour) == []
-    assert "_duck.relations" in _data(_reached(detour, "plan"))
+    assert "_duck.relations" in _data(_reached(detour, "questions.hhh.plan"))
 
 
 def test_a_plan_cannot_reach_data() -> None:
     """Nothing that any plan imports, directly or not, is a source, DuckDB, or a frame reader."""
     imports, plans = _all_imports(), _plans()
-    assert len(plans) >= 6
+    assert len(plans) >= 5
     for plan in plans:
         assert not _data(_reached(imports, plan)), plan
 
@@ -267,5 +323,15 @@ def test_the_rule_of_order_can_fail() -> None:
     assert not unordered("f(ORDER BY h(a, b) DESC NULLS LAST, c ASC NULLS FIRST) ORDER BY {}")
 
 
+def write() -> None:
+    """Put picture and table into the documents."""
+    file = PACKAGE.parent / "docs" / "how_it_works.md"
+    text = file.read_text("utf-8")
+    text = re.sub(r"\| file \| what is in it \|\n(\|.*\n)+", lambda _: table() + "\n", text)
+    at = text.index("```\n  __init__")
+    end = text.index("```", at + 3)
+    file.write_text(f"{text[:at]}```\n{picture()}\n{text[end:]}", "utf-8")
+
+
 if __name__ == "__main__":
-    print(picture())
+    write()

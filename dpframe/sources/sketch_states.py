@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpframe._duck import Relation
-from dpframe.plan import Plan
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.stream import check_eager, feed

@@ -39,7 +39,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
-from dpframe.partition_plan import PartitionPlan
+from dpframe.questions.hhh.partitioned import PartitionPlan
 from dpframe.sketches import MergedSketch, MisraGries, SketchState
 from dpframe.sketches._state import ordered
 from dpframe.sketches.merging import merged

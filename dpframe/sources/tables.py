@@ -11,7 +11,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
-from dpframe.plan import Plan
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql

@@ -17,7 +17,7 @@ from dpframe._duck import Relation, together
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
-from dpframe.plan import Plan
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
 from dpframe.sources.relations import canonical
 from dpframe.sources.stream import shown

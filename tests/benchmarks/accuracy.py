@@ -16,7 +16,7 @@ import numpy as np
 
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.plan import Plan, make_plan
+from dpframe.questions.hhh.plan import Plan, make_plan
 from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree
 from tests.benchmarks.speed import LEVELS, SHARED, workload

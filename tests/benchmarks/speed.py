@@ -152,7 +152,7 @@ def noise_sampling() -> None:
 
     from dpframe.budget import Budget, PrivacyUnit
     from dpframe.hierarchy import as_hierarchy
-    from dpframe.plan import make_plan
+    from dpframe.questions.hhh.plan import make_plan
 
     plan = make_plan(
         hierarchy=as_hierarchy(LEVELS), unit=PrivacyUnit(), budget=Budget(epsilon=1.0, delta=1e-6)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import dpframe as dp
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.plan import Plan
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import relations
 from dpframe.sources.stream import sketched

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 import dpframe as dp
-from dpframe.frontends.marginal_bins import bins_of
-from dpframe.frontends.marginal_drawings import HEIGHT, WIDTH, histogram
-from dpframe.frontends.wasserstein import wasserstein
+from dpframe.evaluation.wasserstein import wasserstein
+from dpframe.pages.marginal_bins import bins_of
+from dpframe.pages.marginal_drawings import HEIGHT, WIDTH, histogram
 from dpframe.testing import seeded_noise
 from tests.benchmarks.speed import SHARED
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 import dpframe as dp
 from dpframe.errors import DpframeError
-from dpframe.partition_plan import PartitionPlan
-from dpframe.plan import Plan
+from dpframe.questions.hhh.partitioned import PartitionPlan
+from dpframe.questions.hhh.plan import Plan
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

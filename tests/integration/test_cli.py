@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe
-from dpframe.frontends import cli
-from dpframe.release import receipt_of
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.cli import main
-from dpframe.frontends.cli_output import deliver, for_spreadsheets, say
-from dpframe.receipt import Receipt
-from dpframe.release import Release
+from dpframe.asking.receipt import Receipt
+from dpframe.asking.release import Release
+from dpframe.doors.cli.main import main
+from dpframe.doors.cli.output import deliver, for_spreadsheets, say
 
 SPEND = ["--epsilon", "1", "--delta", "1e-6"]
 

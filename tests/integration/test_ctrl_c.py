@@ -111,7 +111,7 @@ def test_the_command_line_ends_with_130_and_writes_nothing(tmp_path: Path, secon
         [
             *(sys.executable, "-c"),
             "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-            "from dpframe.frontends.cli import main; print('go', flush=True); "
+            "from dpframe.doors.cli.main import main; print('go', flush=True); "
             "sys.exit(main(sys.argv[1:]))",
             *("hhh", str(file), "columns:k", "--epsilon", "1", "--delta", "1e-6", "--quiet"),
             *("--ledger", str(ledger), "--output", str(out)),

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpframe.frontends.cli import main
+from dpframe.doors.cli.main import main
 from tests import examples
 
 HERE = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.frontends import cli
+from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 from tests.doors import Answer, Door, World, accessor, command, function, public, rows, sql
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.noise import NoiseTable
-from dpframe.plan import Plan
+from dpframe.questions.hhh.plan import Plan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
 from tests.rollups import exact_tree

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.marginals import write_marginals
+from dpframe.pages.marginals import write_marginals
 from tests.integration.test_report_in_browser import (
     CONTRASTS,
     HOSTILE,

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe.asking.receipt import Receipt
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
 from dpframe.federated.encoding import LETTERS
-from dpframe.frontends import cli
-from dpframe.frontends.report import page
 from dpframe.ledger import opened
+from dpframe.pages.report import page
 from dpframe.postprocess.flat import flat
-from dpframe.receipt import Receipt
-from dpframe.release import receipt_of
 from dpframe.testing import seeded_noise
 from tests.doors import Answer, Door, World, accessor, command, function, public, sql
 from tests.integration.test_ledger_faults import held
@@ -288,7 +288,9 @@ def test_a_ledger_that_cannot_be_used_stops_every_door(
     world: World, ledger: dp.Ledger, broken: Callable[[Path], object], monkeypatch: Any, capsys: Any
 ) -> None:
     """Law: nothing is drawn without the charge, whatever happened to the ledger."""
-    monkeypatch.setattr("dpframe.prefix_plan.PrefixPlan.run", None)  # a draw would be a TypeError
+    monkeypatch.setattr(
+        "dpframe.questions.prefix_tree.plan.PrefixPlan.run", None
+    )  # a draw would be a TypeError
     dp.register(world.con, ledger=ledger)
     broken(ledger.path)
     with pytest.raises(dp.LedgerError):

@@ -15,7 +15,7 @@ from pandas.testing import assert_frame_equal
 
 import dpframe as dp
 from dpframe import publish
-from dpframe.release import receipt_of
+from dpframe.asking.release import receipt_of
 from tests.published import (
     NOVEMBER,
     OCTOBER,

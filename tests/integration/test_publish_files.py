@@ -104,7 +104,7 @@ def test_a_mixture_would_be_seen(results: Path) -> None:
 DIE = """
 import os, sys
 from dpframe import _duck
-from dpframe.frontends import publish_files
+from dpframe.publishing import files as publish_files
 from dpframe import publish
 ledger, to, step, name = sys.argv[1:]
 real, calls = os.replace, []
@@ -277,7 +277,7 @@ def test_a_full_disk_keeps_the_old_results(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dpframe.frontends.publish_files.os.replace", full)
+    monkeypatch.setattr("dpframe.publishing.files.os.replace", full)
     with pytest.raises(dp.ParameterError, match=r"No space left on device.*make room"):
         publish(ledger, results, releases=[OCTOBER])
     assert assert_whole(content(results)) == 3

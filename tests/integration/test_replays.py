@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.cli import main
-from dpframe.receipt import Receipt
+from dpframe.asking.receipt import Receipt
+from dpframe.doors.cli.main import main
 
 FRAME = pd.DataFrame({"who": range(2000), "word": ["a"] * 1200 + ["b"] * 800, "n": [7] * 2000})
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

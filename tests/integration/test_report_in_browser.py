@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.report import write_report
-from dpframe.receipt import Receipt
+from dpframe.asking.receipt import Receipt
+from dpframe.pages.report import write_report
 
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),

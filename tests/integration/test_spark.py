@@ -32,7 +32,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger
-from dpframe.partition_plan import partition_plan
+from dpframe.questions.hhh.partitioned import partition_plan
 from dpframe.sketches import MisraGries, merged
 from dpframe.sources.spark import is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states

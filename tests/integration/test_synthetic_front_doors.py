@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.frontends import cli
-from dpframe.release import receipt_of
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 
 N = 3_000

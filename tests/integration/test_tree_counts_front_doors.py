@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.frontends import cli
+from dpframe.asking.receipt import Receipt
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
 from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.level_values import TEXT
 from dpframe.postprocess.nesting import nearest_reported
-from dpframe.receipt import Receipt
-from dpframe.release import receipt_of
 from dpframe.testing import seeded_noise
 from tests.doors import (
     Answer,

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
+from dpframe.doors.cli import main as cli
 from dpframe.errors import ColumnError
-from dpframe.frontends import cli
 from dpframe.hierarchy import as_hierarchy
 from dpframe.testing import seeded_noise
 

@@ -20,8 +20,8 @@ import pandas as pd
 
 import dpframe as dp
 from dpframe._duck.spilling import PREFIX, SpillFolder
+from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
-from dpframe.release import Release
 
 from .ledger_worker import DELTA, EPSILON, TOTALS, charge, digest, forked, said, say
 

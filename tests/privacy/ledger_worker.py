@@ -1,8 +1,8 @@
 """Processes that share, race for and die over a ledger: ``python -m tests.privacy.ledger_worker``.
 
 One process imports the package and forks the others, so that hundreds of them take seconds. The
-releases go through ``dpframe.release.released``, the path of every front door, with a true tree
-instead of a source. Each command prints one JSON document.
+releases go through ``dpframe.asking.release.released``, the path of every front door, with a true
+tree instead of a source. Each command prints one JSON document.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from dpframe.asking.receipt import receipt
+from dpframe.asking.release import Release, released
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.hierarchy import columns
 from dpframe.ledger import Charge, Ledger
-from dpframe.plan import make_plan
-from dpframe.receipt import receipt
-from dpframe.release import Release, released
+from dpframe.questions.hhh.plan import make_plan
 
 from .enumerate_outputs import tree_of
 

@@ -26,7 +26,7 @@ from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ThresholdError
 from dpframe.mechanisms import level_histograms, offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.plan import Plan, default_release_share, make_plan
+from dpframe.questions.hhh.plan import Plan, default_release_share, make_plan
 
 from .enumerate_outputs import divergence, every_selection, more
 from .naive_accounting import path_divergence, release_divergence, tail

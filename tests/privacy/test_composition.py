@@ -41,7 +41,7 @@ from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
 from dpframe.ledger.totals import Totals
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.plan import Plan
+from dpframe.questions.hhh.plan import Plan
 
 from .enumerate_outputs import (
     every_release,

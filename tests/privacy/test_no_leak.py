@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe.asking.receipt import receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.noise import replaced_bits
-from dpframe.plan import Plan, make_plan
-from dpframe.receipt import receipt
+from dpframe.questions.hhh.plan import Plan, make_plan
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
@@ -376,14 +376,14 @@ def reachable(module: str) -> set[str]:
 
 
 def test_a_plan_cannot_reach_data() -> None:
-    """Law: nothing that ``dpframe.plan`` imports can read a table or a file.
+    """Law: nothing that ``dpframe.questions.hhh.plan`` imports can read a table or a file.
 
-    Negative control: the same closure of ``dpframe.release`` can.
+    Negative control: the same closure of ``dpframe.asking.release`` can.
     """
     readers = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
     readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.tables"}
-    assert not reachable("dpframe.plan") & readers
-    assert {"duckdb", "dpframe.sources.tables"} <= reachable("dpframe.release")
+    assert not reachable("dpframe.questions.hhh.plan") & readers
+    assert {"duckdb", "dpframe.sources.tables"} <= reachable("dpframe.asking.release")
 
 
 def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +393,7 @@ def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("explain reached for data or noise")
 
     monkeypatch.setattr("duckdb.connect", forbidden)
-    monkeypatch.setattr("dpframe.release.count", forbidden)
+    monkeypatch.setattr("dpframe.asking.release.count", forbidden)
     with replaced_bits(forbidden):  # type: ignore[arg-type]
         assert "threshold" in str(dp.explain(["a", "b"], user="u", **BUDGET))
         with pytest.raises(AssertionError):

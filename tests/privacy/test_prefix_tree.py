@@ -15,7 +15,7 @@ from scipy.stats import binom
 import dpframe as dp
 from dpframe.accounting.aggregate import aggregate_delta, silence
 from dpframe.errors import BudgetError
-from dpframe.frontends.prefix_arguments import LARGEST_LIMIT
+from dpframe.questions.prefix_tree.checks import LARGEST_LIMIT
 from dpframe.testing import seeded_noise
 
 from .prefix_outputs import Held, World, divergences, shipped_law

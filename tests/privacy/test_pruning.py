@@ -20,7 +20,7 @@ import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
 from dpframe.noise import NoiseTable
-from dpframe.plan import Mechanism, Plan, make_plan
+from dpframe.questions.hhh.plan import Mechanism, Plan, make_plan
 from dpframe.tree import CountTree, NoisyNodes
 
 from .enumerate_outputs import tree_of

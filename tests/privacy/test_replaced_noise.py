@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.cli import main
+from dpframe.asking.receipt import Receipt
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli.main import main
 from dpframe.noise import random_seed
-from dpframe.receipt import Receipt
-from dpframe.release import receipt_of
 from dpframe.testing import seeded_noise
 
 NOT_PRIVATE = "replaced by a seeded generator: NOT private"

@@ -33,8 +33,8 @@ from dpframe.budget import Budget
 from dpframe.mechanisms import sketch_release
 from dpframe.mechanisms.sketch_release import NoisySketch, on_universe
 from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace, replaced_bits
-from dpframe.sketch_frame import intervals, sketch_frame, unpublished_at_most
-from dpframe.sketch_plan import SketchPlan, make_sketch_plan
+from dpframe.questions.sketches.frame import intervals, sketch_frame, unpublished_at_most
+from dpframe.questions.sketches.plan import SketchPlan, make_sketch_plan
 from dpframe.sketches._state import SketchState
 from dpframe.testing import seeded_noise
 

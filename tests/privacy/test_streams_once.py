@@ -17,7 +17,7 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.budget import Budget
-from dpframe.sketch_plan import make_sketch_plan
+from dpframe.questions.sketches.plan import make_sketch_plan
 
 from .sketch_outputs import (
     Counters,

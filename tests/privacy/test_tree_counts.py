@@ -31,8 +31,8 @@ from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ThresholdError
 from dpframe.mechanisms import hhh_counts, level_counts
 from dpframe.noise import TOTAL, NoiseTable, UnboundedNoise, laplace
+from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
-from dpframe.tree_plan import TreePlan, make_tree_plan
 
 from .enumerate_outputs import Table, every_release, hockey_stick, more, tree_of, worst
 from .tree_outputs import (

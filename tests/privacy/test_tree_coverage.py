@@ -34,16 +34,16 @@ import dpframe as dp
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.frontends.tree_counts import tree_counts
 from dpframe.mechanisms import hhh_counts, level_counts
 from dpframe.noise import UnboundedNoise, laplace
 from dpframe.postprocess import adding_up
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.selected import plain_interval
+from dpframe.questions.tree_counts.ask import tree_counts
+from dpframe.questions.tree_counts.frame import tree_frame
+from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
-from dpframe.tree_frame import tree_frame
-from dpframe.tree_plan import TreePlan, make_tree_plan
 
 from .enumerate_outputs import Table, every_script, more, tree_of
 from .tree_outputs import GivenTable, Run, by_hand, pruned, scripted, symmetric, tables, told

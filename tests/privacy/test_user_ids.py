@@ -11,7 +11,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.frontends.synthetic_arguments import asked
+from dpframe.questions.synthesize.checks import asked
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes
 from dpframe.sources.devices import count_devices

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy
 
 import dpframe as dp
-from dpframe.frontends import duckdb_sessions
+from dpframe.doors.sql import sessions as duckdb_sessions
 from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
 
 

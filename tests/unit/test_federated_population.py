@@ -18,7 +18,7 @@ from scipy import stats
 from dpframe.federated import BinaryEncoding, select_data
 from dpframe.federated import population as choosing
 from dpframe.federated.population import Population
-from dpframe.frontends.heavy_hitters import flat_hierarchy
+from dpframe.questions.hhh.heavy_hitters import flat_hierarchy
 from dpframe.sources.devices import count_devices, population
 
 anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

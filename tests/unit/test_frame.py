@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.arguments import plan_from
+from dpframe.asking.given import plan_from
+from dpframe.asking.quantities import guarantee
+from dpframe.asking.receipt import Receipt
+from dpframe.asking.release import Release, receipt_of, release
 from dpframe.noise import NoiseTable, gaussian, halves, laplace
 from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.level_values import TEXT
-from dpframe.quantities import guarantee
-from dpframe.receipt import Receipt
-from dpframe.release import Release, receipt_of, release
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

@@ -21,9 +21,9 @@ import pytest
 
 import dpframe as dp
 from dpframe import errors
-from dpframe.frontends.cli import main
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli.main import main
 from dpframe.ledger import Ledger, as_ledger, current_ledger
-from dpframe.release import receipt_of
 
 FRAME = pd.DataFrame({"a": ["x"] * 900, "who": range(900)})
 TOTALS = {"epsilon": 3.0, "delta": 1e-5}

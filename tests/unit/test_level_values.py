@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.cli import main
+from dpframe.doors.cli.main import main
 from dpframe.postprocess.level_values import TEXT
 from dpframe.postprocess.nesting import nearest_reported
 

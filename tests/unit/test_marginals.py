@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.asking.receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
-from dpframe.frontends.marginal_bins import BINS, bins_of, seconds_text
-from dpframe.frontends.marginal_drawings import LONGEST, bars, nice, percent
-from dpframe.frontends.marginals import MOST, marginals_page, write_marginals
-from dpframe.receipt import Receipt
+from dpframe.pages.marginal_bins import BINS, bins_of, seconds_text
+from dpframe.pages.marginal_drawings import LONGEST, bars, nice, percent
+from dpframe.pages.marginals import MOST, marginals_page, write_marginals
 from tests.unit.test_report import HOSTILE, Reading
 
 BOUNDS = {"distance": (0, 5000), "ts": ("2013-01-01", "2014-01-01")}
@@ -66,7 +66,7 @@ def test_the_page_asks_for_nothing_and_runs_nothing(receipt: Receipt) -> None:
 
 def test_every_common_column_is_drawn_and_measured(receipt: Receipt) -> None:
     """Others are left out; the distances are those of ``dp.wasserstein``."""
-    from dpframe.frontends.wasserstein import wasserstein
+    from dpframe.evaluation.wasserstein import wasserstein
 
     real = frame().assign(unshared=1)
     synthetic = frame(seed=2).assign(other="x")

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
+from dpframe.asking.given import plan_from
 from dpframe.errors import ParameterError
-from dpframe.frontends.arguments import plan_from
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.plan import Plan
 from dpframe.postprocess import tidy
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes

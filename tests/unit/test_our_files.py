@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.frontends import generator_files
-from dpframe.frontends.cli import main
-from dpframe.release import receipt_of
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli.main import main
+from dpframe.questions.synthesize import generator_files
 from tests.fuzzed_files import unsealed
 
 ROWS = pd.DataFrame({"x": [1, 2, 6] * 10})

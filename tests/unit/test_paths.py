@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.cli import main
+from dpframe.doors.cli.main import main
 from dpframe.sources.relations import describe, rows_of
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-2}

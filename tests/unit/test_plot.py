@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.asking.receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.frontends.plot import plot
-from dpframe.receipt import Receipt
+from dpframe.pages.plot import plot
 
 HOSTILE = "<b>x</b><a href='javascript:alert(1)'>&amp;"
 

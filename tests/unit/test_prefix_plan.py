@@ -18,10 +18,10 @@ from dpframe.accounting.trials import binomial
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
 from dpframe.federated.segments import Segments
-from dpframe.frontends.prefix_arguments import prefix_asked
-from dpframe.frontends.prefix_tree import DEFAULTS
-from dpframe.prefix_plan import PrefixPlan, make_prefix_plan
-from dpframe.prefix_quantities import error_of, prefix_quantities
+from dpframe.questions.prefix_tree.ask import DEFAULTS
+from dpframe.questions.prefix_tree.checks import prefix_asked
+from dpframe.questions.prefix_tree.lines import error_of, prefix_quantities
+from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan
 
 from ..naive_prefixes import bits_needed
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe.frontends.arguments import release_name
-from dpframe.frontends.publish_names import family, identifier_of, named
+from dpframe.asking.given import release_name
+from dpframe.publishing.names import family, identifier_of, named
 from tests.strategies import QUOTES, WORDS
 
 

@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
-from dpframe.frontends.report import page, write_report
-from dpframe.frontends.report_parts import factor
-from dpframe.receipt import Receipt
+from dpframe.pages.parts import factor
+from dpframe.pages.report import page, write_report
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -128,7 +128,7 @@ def test_labels_are_data_and_never_markup() -> None:
 
 def test_the_scripts_never_read_text_as_markup() -> None:
     """Only text nodes and properties: none of the ways in which text becomes elements or code."""
-    folder = Path(dp.__file__).parent / "frontends" / "report_assets"
+    folder = Path(dp.__file__).parent / "pages" / "assets"
     scripts = "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.js")))
     assert len(scripts) > 5000
     for way in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.cli import main
+from dpframe.doors.cli.main import main
 from dpframe.ledger import Ledger
 
 FRAME = pd.DataFrame({"a": ["x"] * 900, "b": ["y"] * 900, "who": range(900)})

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.accounting.sketches import sketch_laws
+from dpframe.asking.given import plan_from
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.frontends import cli
-from dpframe.frontends.arguments import plan_from
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh, upward_selection
 from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.noise import laplace
-from dpframe.plan import Plan
-from dpframe.release import receipt_of
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sketches import SketchState
 from dpframe.sources import relations
 from dpframe.sources.stream import sketched

@@ -11,8 +11,8 @@ import pytest
 
 import dpframe as dp
 from dpframe._duck import relations
-from dpframe.frontends.functions import explain
-from dpframe.plan import Plan
+from dpframe.questions.hhh.ask import explain
+from dpframe.questions.hhh.plan import Plan
 from dpframe.sketches import SketchState
 from dpframe.sources import tables
 from dpframe.testing import seeded_noise

@@ -11,8 +11,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
-from dpframe.frontends.cli import main
-from dpframe.frontends.synthetic_arguments import asked, shape_from, synthetic_plan_from
+from dpframe.doors.cli.main import main
+from dpframe.questions.synthesize.checks import asked, shape_from, synthetic_plan_from
 from dpframe.sources.codes import counted_codes
 
 COLUMNS = {"x": (0, 8)}

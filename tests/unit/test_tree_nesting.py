@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.frontends.tree_arguments import tree_plan_from
 from dpframe.hierarchy import OTHER, as_hierarchy
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
+from dpframe.questions.tree_counts.checks import tree_plan_from
+from dpframe.questions.tree_counts.frame import _labels, tree_frame
+from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
-from dpframe.tree_frame import _labels, tree_frame
-from dpframe.tree_plan import TreePlan
 from tests.unit.test_nesting import DENSE, column, digits
 
 ASKED: dict[str, Any] = {

@@ -1,0 +1,1 @@
+"""How every question is asked: arguments, plan, charge, receipt. Knows no single question."""

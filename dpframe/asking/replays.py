@@ -1,0 +1,34 @@
+"""The notice that a result is a replay."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+from dpframe.asking.release import Release
+from dpframe.errors import ReplayedNotice
+
+_noticed: set[tuple[object, ...]] = set()
+"""Releases and the lines that asked for them: pandas makes Python forget which it has warned of."""
+
+
+def told(result: Release) -> Release:
+    """A result; a replay with a notice, once for each line that asks."""
+    facts = result.receipt
+    if facts["replayed"]:
+        frame: FrameType | None = sys._getframe()
+        level = 1
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("dpframe."):
+            frame, level = frame.f_back, level + 1
+        line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ()
+        if (facts["release_id"], *line) in _noticed:
+            return result
+        _noticed.add((facts["release_id"], *line))
+        warnings.warn(
+            f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was read "
+            "or charged. For other data use another name; data= tells states of the data apart.",
+            ReplayedNotice,
+            stacklevel=level,
+        )
+    return result

@@ -1,0 +1,289 @@
+"""A plan and the statement that counts for it elsewhere; what its result must satisfy."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpframe import _duck
+from dpframe._sql import identifier, literal
+from dpframe.asking.given import chosen
+from dpframe.asking.release import Release, released
+from dpframe.dialects import DIALECTS
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.ledger import Ledger
+from dpframe.noise import random_seed
+from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.tree_counts.plan import TreePlan
+from dpframe.sources.candidates import candidate_tree
+from dpframe.sources.keys import check_key_types, listed_counts
+from dpframe.sources.relations import canonical
+from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.weights import check_weight_type
+from dpframe.tree import CountTree
+
+DUCKDB = "duckdb"
+TEXT = "VARCHAR"
+
+EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
+INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
+"""A session in which one record could change the texts of others gets no result, whatever the rows
+are: every result has a root."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarehousePlan:
+    """The plan of a release whose counting another engine does, and what it must return.
+
+    ``columns`` are those of the result, in any order: ``level`` and ``n``, whole numbers; ``t1``,
+    ``t2``, ... texts, NULL for <invalid> and for what a level does not have; ``plan``, the
+    fingerprint of this plan, and ``nodes``, the number of rows, in every row. Rows come in any
+    order: one for the root (level 0), and every node of levels 1 to ``height`` with at least
+    ``band`` units. Equal arguments make equal plans, so that another process can finish.
+    """
+
+    plan: Plan | TreePlan
+    table: str
+    dialect: str
+    types: tuple[tuple[str, str], ...]
+
+    @property
+    def band(self) -> int:
+        return self.plan.band
+
+    @property
+    def height(self) -> int:
+        return self.plan.height
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        texts = (f"t{i}" for i in range(1, self.plan.hierarchy.key_width + 1))
+        return ("level", "n", *texts, "plan", "nodes")
+
+    @property
+    def source(self) -> str:
+        """The source as the ledger and the receipt name it."""
+        return f"{self.dialect} {self.table}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that is public of this plan; equal for equal plans."""
+        facts = [1, self.plan.request, self.band, self.table, self.dialect, self.types]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+    @property
+    def hierarchy_types(self) -> tuple[str, ...]:
+        types = dict(self.types)
+        return tuple(types[c] for c in self.plan.hierarchy.source_columns)
+
+    def counted(self, candidates: object) -> CountTree:
+        """The tree of a result. Private. Raises SourceError where it is not as it must be."""
+        tree = candidate_tree(
+            candidates,
+            self.plan.hierarchy,
+            DIALECTS.get(self.dialect),
+            self.hierarchy_types,
+            columns=self.columns,
+            band=self.band,
+            fingerprint=self.fingerprint,
+        )
+        if isinstance(self.plan, TreePlan) and self.plan.listed is not None:
+            return listed_counts(tree, self.plan.listed)
+        return tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollupSql:
+    """A statement for a warehouse, ``sql``, and the ``plan`` that its result belongs to.
+
+    With users, the statement holds their secret seed; it is no part of the plan.
+    """
+
+    sql: str
+    plan: WarehousePlan
+
+    def __repr__(self) -> str:
+        return f"RollupSql({self.plan.source}, {self.plan.plan.hierarchy.spec})"
+
+
+def dialect_from(value: object) -> str:
+    return chosen("dialect", value, (DUCKDB, *DIALECTS))
+
+
+def source_from(value: object) -> str:
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"table must be the name of a table in the warehouse, as text; got {value!r}."
+        )
+    text = value.strip()
+    if not text or ";" in text:
+        raise ParameterError(
+            f"table ({value!r}) must be the name of a table as the warehouse's SQL writes it, or "
+            "one query in parentheses, without a semicolon."
+        )
+    return text
+
+
+def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tuple[str, str], ...]:
+    """Canonical types of the columns that the statement reads; text where none is given."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterTypeError(
+            f"types must be a dict of column names and their types; got {type(given).__name__}."
+        )
+    named = dict(given or {})
+    unit, hierarchy = plan.unit, plan.hierarchy
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    read = list(dict.fromkeys([*hierarchy.source_columns, *beside]))
+    _check_names(list(named), read)
+    found = {}
+    for column in read:
+        found[column] = TEXT
+        if column in named:
+            found[column] = _canonical(dialect, column, named[column])
+    hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
+    if unit.weight is not None:
+        _check_weight(unit.weight, found[unit.weight], given=unit.weight in named)
+    if isinstance(plan, TreePlan) and plan.listed is not None:
+        types = tuple(found[c] for c in hierarchy.source_columns)
+        for column, kind in zip(hierarchy.source_columns, types, strict=True):
+            if hierarchy.kind == "columns" and kind == "DECIMAL":
+                raise ColumnError(
+                    f"keys of column {column!r} of decimals are told by their digits: give these, "
+                    f"as in types={{{column!r}: 'decimal(10,2)'}}."
+                )
+        check_key_types(plan.listed, hierarchy, types)
+    return tuple(found.items())
+
+
+def _check_weight(column: str, kind: str, *, given: bool) -> None:
+    """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
+    if not given:
+        raise ColumnError(
+            f"types lacks {column!r}, the weight: say its type, as in "
+            f"types={{{column!r}: 'bigint'}}. A weight is a whole number; floating-point numbers "
+            "and decimals are rounded to whole units first."
+        )
+    if kind == "DECIMAL":
+        raise ColumnError(
+            f"column {column!r} has type DECIMAL, which does not say that it holds whole numbers: "
+            f"if it does, give its digits, as in types={{{column!r}: 'decimal(38,0)'}}."
+        )
+    check_weight_type(column, kind, text=True)
+
+
+def _check_names(named: list[object], read: list[str]) -> None:
+    """Refuse what looks like a mistake in the name of a column that has no type; others may be
+    there, as in the schema of a whole table."""
+    if not all(isinstance(column, str) for column in named):
+        raise ParameterTypeError("types must be a dict of names of columns, as text.")
+    others = {str(column).lower(): column for column in named if column not in read}
+    for column in read:
+        near = difflib.get_close_matches(column.lower(), others, n=1, cutoff=0.8)
+        if column not in named and near:
+            raise ColumnError(
+                f"types has {others[near[0]]!r}, and not {column!r}, which the statement reads: "
+                "write names of columns as the hierarchy does."
+            )
+
+
+def _canonical(dialect: str, column: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise ParameterTypeError(
+            f"types: the type of column {column!r} must be text, such as 'double'; got {name!r}."
+        )
+    if dialect == DUCKDB:
+        found = canonical(_duck.type_name(name) or "")
+    else:
+        found = DIALECTS[dialect].canonical(name)
+    if not found:
+        raise ColumnError(
+            f"types: column {column!r} has type {name!r}, which dpframe does not read in "
+            f"{dialect}. It reads texts, booleans, numbers, dates and timestamps: cast the column "
+            "in a view, or in table= as a query in parentheses."
+        )
+    return found
+
+
+def statement(plan: WarehousePlan) -> RollupSql:
+    """The text, with a fresh secret seed."""
+    inner, types = plan.plan, dict(plan.types)
+    unit = inner.unit
+    seed = random_seed()
+    listed = inner.listed if isinstance(inner, TreePlan) else None
+    dialect = DIALECTS.get(plan.dialect)
+    view = f"{plan.table} AS source_rows"
+    nodes = "count(*) OVER ()"
+    if dialect is None:
+        nodes = f"CASE WHEN {EXACT} THEN {nodes} ELSE error({literal(INEXACT)}) END"
+        cast = [
+            f"TRY_CAST({identifier(c)} AS {kind}) AS {identifier(c)}"
+            for c, kind in plan.types
+            if kind != "ENUM" and (kind != TEXT or c != unit.weight)
+        ]
+        view = f"(SELECT * REPLACE ({', '.join(cast)}) FROM {view})" if cast else view
+    sql = rollup_sql(
+        inner.hierarchy,
+        unit,
+        band=inner.band,
+        types=plan.hierarchy_types,
+        seed=seed,
+        user_type=types.get(unit.user or ""),
+        weight_type=types.get(unit.weight or ""),
+        view=view,
+        only=listed,
+        dialect=dialect,
+        extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
+    )
+    return RollupSql(sql=sql, plan=plan)
+
+
+def finished(
+    function: Callable[..., object],
+    arguments: Mapping[str, object],
+    kind: type[Plan] | type[TreePlan],
+    *,
+    ledger: Ledger | None,
+    name: str | None,
+    data: str | None = None,
+) -> Release:
+    """A release from candidates; ``arguments`` are all those of the call of ``function``."""
+    candidates, plan = arguments["candidates"], arguments["plan"]
+    for missing in ("candidates", "plan"):
+        if arguments[missing] is None:
+            raise ParameterError(
+                f"{missing} is missing: candidates= is the result of a statement of "
+                "dp.rollup_sql, and plan= the plan that belongs to it."
+            )
+    called = function.__name__
+    maker = {Plan: "rollup_sql", TreePlan: "tree_rollup_sql"}
+    if not isinstance(plan, WarehousePlan):
+        raise ParameterTypeError(
+            f"plan must be the plan of dp.{maker[kind]}; got {type(plan).__name__}."
+        )
+    if not isinstance(plan.plan, kind):
+        other = {"hhh": "tree_counts", "tree_counts": "hhh"}[called]
+        raise ParameterError(f"plan is one for dp.{other}: pass it there, or use dp.{maker[kind]}.")
+    defaults = inspect.signature(function).parameters
+    for given, value in arguments.items():
+        if given in ("candidates", "plan", "ledger", "release", "data", "progress"):
+            continue
+        if value is not defaults[given].default:
+            raise ParameterError(
+                f"{given} must be left out beside candidates= and plan=: the plan says it. Make "
+                f"another plan with dp.{maker[kind]}."
+            )
+    return released(
+        lambda: plan.counted(candidates),
+        plan.plan,
+        source=plan.source,
+        ledger=ledger,
+        name=name,
+        data=data,
+        text=isinstance(plan.plan, TreePlan)
+        and dict(plan.types).get(plan.plan.unit.weight or "") == TEXT,
+    )

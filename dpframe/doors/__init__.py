@@ -1,0 +1,1 @@
+"""Where calls come in: parse, call, format."""

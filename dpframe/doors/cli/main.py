@@ -1,0 +1,261 @@
+"""The command line: ``dpframe hhh``, ``tree-counts``, ``explain``, ``ledger``, ``publish``, ..."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import resources
+from typing import NoReturn
+
+from dpframe._terminal import visible
+from dpframe._version import __version__
+from dpframe.asking.given import plan_from
+from dpframe.asking.known_arguments import meant
+from dpframe.asking.receipt import Explanation
+from dpframe.asking.release import release
+from dpframe.doors.cli.output import (
+    NotPrintedError,
+    add_output_arguments,
+    add_release_arguments,
+    check_files,
+    deliver,
+    document,
+    run_release,
+    say,
+    write,
+)
+from dpframe.doors.cli.prefix_tree import add_prefix_commands
+from dpframe.doors.cli.synthesize import add_synthetic_commands
+from dpframe.doors.cli.tree_counts import add_tree_commands
+from dpframe.errors import DpframeError, ReplayedNotice
+from dpframe.ledger import Ledger
+from dpframe.questions.hhh.plan import MECHANISMS, Plan
+
+DEMO_HIERARCHY = "columns:origin,dest,carrier"
+DEMO_FILE = "flights.parquet"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C, 1 if a result was
+        paid for and could not be written where it was to go: then it is printed as a whole.
+    """
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        _refuse(options.parser, unknown)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReplayedNotice)  # what is printed says it
+            code: int = options.run(options)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        return _unprinted(0)
+    except NotPrintedError as error:
+        say(f"dpframe: {error}", sys.stderr)
+        return _unprinted(1)
+    except DpframeError as error:
+        say(f"dpframe: {_as_options(str(error), options.parser)}", sys.stderr)
+        return 2
+    except KeyboardInterrupt as error:
+        say(f"dpframe: {' '.join(['interrupted.', *getattr(error, '__notes__', ())])}", sys.stderr)
+        return 130  # as shells say it
+    return code
+
+
+def _as_options(message: str, command: argparse.ArgumentParser) -> str:
+    """A message that names arguments as Python writes them, with the options of a command."""
+    options = {
+        option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
+    }
+    named = re.compile(
+        rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
+    )
+    return named.sub(
+        lambda found: " ".join(filter(None, (options[found[1]], found[2] or found[3]))), message
+    )
+
+
+def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
+    """End with what a command does not know, its own usage, and the option that was meant."""
+    given = next((text for text in unknown if text.startswith("-")), unknown[0])
+    name = given.partition("=")[0]
+    hint = ""
+    if given.startswith("-"):
+        hint = meant(name, tuple(o for o in command._option_string_actions if o != "-h"))
+    command.error(f"unknown {'option' if hint else 'argument'} {name}.{hint}")
+
+
+def _unprinted(code: int) -> int:
+    """Drop what waits to be printed, or leaving would fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that quotes arguments as text: they can come from anywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
+    )
+    parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("hhh", help="hierarchical heavy hitters of a file")
+    run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
+    _budget_arguments(run)
+    add_release_arguments(run)
+    run.set_defaults(run=_hhh)
+
+    explain = commands.add_parser(
+        "explain", help="what hhh would do; reads nothing, spends nothing"
+    )
+    _budget_arguments(explain)
+    explain.set_defaults(run=_explain)
+
+    add_tree_commands(commands)
+    add_synthetic_commands(commands)
+    add_prefix_commands(commands)
+
+    ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
+    ledger.add_argument("path", help="the ledger's file")
+    ledger.add_argument("--epsilon", type=float, help="total, to make a new one")
+    ledger.add_argument("--delta", type=float, help="total, to make a new one")
+    ledger.add_argument("--accountant", choices=("sum", "pld"), help="how releases compose")
+    ledger.add_argument(
+        "--limit", type=int, default=100, help="show the newest releases only; default: %(default)s"
+    )
+    ledger.add_argument("--verify", action="store_true", help="read and check the whole file")
+    ledger.set_defaults(run=_ledger)
+
+    publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
+    publish.add_argument("--ledger", required=True, help="the ledger that stores them")
+    publish.add_argument("--to", required=True, help="the results file, for example out.duckdb")
+    publish.add_argument("--release", action="append", help="only this one; may be repeated")
+    publish.set_defaults(run=_publish)
+
+    demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
+    demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
+    add_output_arguments(demo)
+    demo.set_defaults(run=_demo)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
+    return parser
+
+
+def _budget_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hierarchy", help="for example ip:src or columns:country,city")
+    parser.add_argument("--epsilon", type=float, help="privacy budget; no default")
+    parser.add_argument("--delta", type=float, help="privacy budget; no default")
+    parser.add_argument("--threshold", type=int, help="default: the smallest private one")
+    parser.add_argument("--user", help="column that identifies a person")
+    parser.add_argument("--contribution", help="share (default), records or items; with --user")
+    parser.add_argument("--max-contributions", type=int, help="with records or items")
+    parser.add_argument("--mechanism", default="offline", help=", ".join(MECHANISMS))
+    parser.add_argument("--counters", type=int, help="size of a sketch; --mechanism streaming")
+    parser.add_argument("--no-remainder", action="store_true", help="no row for level 0")
+    parser.add_argument("--release-share", type=float, help="part of epsilon for the counts")
+    parser.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
+    parser.add_argument("--acknowledge", action="store_true", help="needed for --mechanism paper")
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    return plan_from(
+        options.hierarchy,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        threshold=options.threshold,
+        user=options.user,
+        contribution=options.contribution,
+        max_contributions=options.max_contributions,
+        mechanism=options.mechanism,
+        remainder=False if options.no_remainder else None,
+        release_share=options.release_share,
+        confidence=options.confidence,
+        acknowledge=options.acknowledge,
+        counters=options.counters,
+    )
+
+
+def _hhh(options: argparse.Namespace) -> int:
+    return run_release(options, _plan)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    say(Explanation(_plan(options)))
+    return 0
+
+
+def _ledger(options: argparse.Namespace) -> int:
+    book = Ledger(
+        options.path,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        accountant=options.accountant,
+    )
+    if options.verify:
+        book.verify()
+    summary = book.summary()
+    say(summary.T.to_string(header=False))
+    reserved = book.reservations()
+    if len(reserved):
+        say(f"\n{reserved.drop(columns=['reservation_id']).to_string(index=False)}")
+    releases = book.releases(options.limit)
+    if len(releases):
+        shown = releases.drop(columns=["receipt", "neighbours"])
+        say(f"\n{shown.to_string(index=False, na_rep='')}")
+    earlier = int(summary["releases"].iloc[0]) - len(releases)
+    if earlier > 0:
+        say(f"\n{earlier} earlier: --limit shows more")
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    from dpframe.publishing.publish import publish
+
+    done = publish(options.ledger, options.to, releases=options.release)
+    columns = ["release", "table_name", "latest_view", "time"]
+    say(f"{done[columns].to_string(index=False)}\n\nwritten to {options.to}")
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    check_files(options)
+    plan = plan_from(
+        DEMO_HIERARCHY,
+        epsilon=1.0,
+        delta=1e-6,
+        threshold=50,
+        user="aircraft",
+        contribution=None,
+        max_contributions=None,
+        mechanism="offline",
+        remainder=None,
+        release_share=None,
+        confidence=0.95,
+        acknowledge=False,
+        counters=None,
+    )
+    with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
+        result = release(flights, plan)
+    if not options.quiet:
+        say("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
+    return deliver(
+        {options.output: lambda path: write(result, path, escaped=not options.unescaped)},
+        lambda: result,
+        lambda: document(result),
+        "It follows on standard output, as JSON",
+        quiet=options.quiet,
+    )

@@ -1,0 +1,164 @@
+"""Rows that cross between DuckDB and Python: candidates in, results, plans and ledgers out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe._duck import without_views
+from dpframe._sql import identifier, literal
+from dpframe.asking.receipt import Explainable, Explanation, Receipt
+from dpframe.asking.release import Release
+from dpframe.errors import SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import KEPT
+from dpframe.ledger import Ledger, Stored
+from dpframe.sources.tables import tree_of
+from dpframe.tree import CountTree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = (
+    "STRUCT(level BIGINT, prefix VARCHAR, keys VARCHAR[], residual BIGINT, count BIGINT, "
+    "lower BIGINT, upper BIGINT)[]"
+)
+BUDGET = (
+    "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
+    "spent_epsilon DOUBLE, spent_delta DOUBLE, left_epsilon DOUBLE, left_delta DOUBLE, "
+    "plain_epsilon DOUBLE, saved_epsilon DOUBLE, releases BIGINT, reserved BIGINT)[]"
+)
+RELEASES = (
+    "STRUCT(number BIGINT, time VARCHAR, release VARCHAR, release_id VARCHAR, source VARCHAR, "
+    "mechanism VARCHAR, hierarchy VARCHAR, neighbours VARCHAR, epsilon DOUBLE, delta DOUBLE, "
+    "stored BOOLEAN, receipt VARCHAR)[]"
+)
+
+
+def plan_sql(plan: Explainable) -> str:
+    """SQL of a plan, as rows."""
+    rows = ", ".join(
+        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"
+        for q in Explanation(plan).lines
+    )
+    return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
+
+
+def own_column(name: str) -> str:
+    """A column of every result; quoted, as connections can write other names in another case."""
+    return f"r.{name} AS {identifier(name)}"
+
+
+def level_value(number: int, types: Sequence[str]) -> str:
+    """SQL of the column of a level in a result, in the type of the source if that is kept."""
+    kind = types[number - 1] if types else ""
+    text = f"r.keys[{number}]"
+    return f"TRY_CAST({text} AS {kind})" if kind in KEPT else text
+
+
+def stored_types(stored: Stored, hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The types of the level columns of a stored result, which older versions kept as text."""
+    schema = stored.to_arrow().schema
+    return tuple(_duckdb_type(schema.field(name).type) for name in hierarchy.label_columns)
+
+
+def _duckdb_type(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        zoned = "TIMESTAMPTZ_NS" if kind.unit == "ns" else "TIMESTAMP WITH TIME ZONE"
+        plain = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "ns": "TIMESTAMP_NS"}
+        return zoned if kind.tz else plain.get(kind.unit, "TIMESTAMP")
+    return OF_ARROW.get(kind, "VARCHAR")
+
+
+OF_ARROW = {
+    pa.int64(): "BIGINT",
+    pa.uint64(): "UBIGINT",
+    pa.bool_(): "BOOLEAN",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+}
+
+
+def candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
+    """The tree of one list of candidates, which may come in any order of its numbers ``i``."""
+    table = without_views(pa.Table.from_struct_array(listed.values))
+    position = table["i"].to_numpy()
+    if (np.diff(position) != 1).any():
+        order = np.argsort(position)
+        if (position[order] != np.arange(1, len(order) + 1)).any():
+            raise SourceError("candidates are missing: run the statement again.")
+        table = table.take(pa.array(order))
+    return tree_of(table.drop_columns(["i"]), types)
+
+
+def result_rows(result: Release) -> pa.Array:
+    """A result as one list of rows."""
+    table = pa.Table.from_pandas(result.frame, preserve_index=False).combine_chunks()
+    names = table.column_names
+    columns = {
+        "level": _array(table["level"]),
+        "prefix": _array(table["prefix"].cast(pa.string())),
+        "keys": _side_by_side(
+            [_array(table[name].cast(pa.string())) for name in names[2:-4]], len(table)
+        ),
+        **{name: _array(table[name]) for name in ("residual", "count", "lower", "upper")},
+    }
+    return _one_list(pa.StructArray.from_arrays(list(columns.values()), names=list(columns)))
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
+
+
+def _side_by_side(columns: list[pa.Array], rows: int) -> pa.ListArray:
+    """One list a row with its value in every column."""
+    wide = len(columns)
+    order = (np.arange(rows)[:, None] + rows * np.arange(wide)).ravel()
+    values = pa.concat_arrays([pa.array([], pa.string()), *columns]).take(pa.array(order))
+    return pa.ListArray.from_arrays(pa.array(wide * np.arange(rows + 1), pa.int32()), values)
+
+
+def budget_rows(ledger: Ledger | None) -> pa.Array:
+    """The summary of a ledger, as one list of no row or one."""
+    return _one_list(_as_rows(ledger.summary())) if ledger is not None else _no_rows()
+
+
+def release_rows(ledger: Ledger | None, receipts: Sequence[tuple[Receipt, str]]) -> pa.Array:
+    """What a ledger was charged for, or without one what a connection released."""
+    if ledger is not None:
+        return _one_list(_as_rows(ledger.releases()))
+    rows = [
+        {
+            **{name: facts.get(name) for name in FACTS},
+            "number": number,
+            "source": source,
+            "stored": False,
+            "receipt": facts.to_json(),
+        }
+        for number, (facts, source) in enumerate(receipts, 1)
+    ]
+    return pa.array([rows]) if rows else _no_rows()
+
+
+FACTS = (
+    *("number", "time", "release", "release_id", "source", "mechanism", "hierarchy"),
+    *("neighbours", "epsilon", "delta", "stored", "receipt"),
+)
+
+
+def _as_rows(frame: pd.DataFrame) -> pa.StructArray:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    arrays = [column.combine_chunks() for column in table.columns]
+    return pa.StructArray.from_arrays(arrays, names=table.column_names)
+
+
+def _no_rows() -> pa.Array:
+    return pa.array([None])
+
+
+def _one_list(rows: pa.StructArray) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)

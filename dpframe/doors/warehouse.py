@@ -1,0 +1,168 @@
+"""``dp.rollup_sql`` and ``dp.tree_rollup_sql``: the counting as a statement for a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpframe.asking.given import plan_from
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.warehouse_plan import (
+    RollupSql,
+    WarehousePlan,
+    column_types,
+    dialect_from,
+    source_from,
+    statement,
+)
+from dpframe.errors import ParameterError
+from dpframe.questions.tree_counts.checks import tree_plan_from
+
+if TYPE_CHECKING:
+    from dpframe.hierarchy import Hierarchy
+
+
+@known_arguments
+def rollup_sql(
+    hierarchy: str | Sequence[str] | Hierarchy,
+    *,
+    table: str,
+    dialect: str,
+    types: Mapping[str, str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    threshold: int | None = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    mechanism: str = "offline",
+    remainder: bool | None = None,
+    release_share: float | None = None,
+    confidence: float = 0.95,
+    acknowledge: bool = False,
+) -> RollupSql:
+    """The SQL statement that counts for :func:`hhh` in a warehouse, and the plan it belongs to.
+
+    Run ``.sql`` with any client, and pass its result to
+    ``dp.hhh(candidates=result, plan=statement.plan)``, which draws the noise. Reads no data.
+
+    Parameters
+    ----------
+    hierarchy, epsilon, delta, ...
+        As for :func:`hhh`, but for "streaming", whose sketches no statement makes.
+    table
+        The table or view as the warehouse's SQL names it, or a query in parentheses.
+    dialect
+        "duckdb", "postgres", "spark" (also "databricks"): run against each other in tests.
+        "snowflake", "bigquery": parsed in tests, never run there (docs/warehouses.md).
+    types
+        Types of columns by name, as the warehouse or DuckDB calls them. Columns without one are
+        read as text: right for texts and whole numbers. Give those of floating-point numbers,
+        decimals, dates and timestamps, and always that of a weight.
+
+    Returns
+    -------
+    RollupSql
+        ``sql`` and ``plan``. With ``user`` the statement holds the secret seed by which the rows
+        of a user are rounded or sampled: keep it as you keep the data.
+
+    Privacy
+    -------
+    The result of the statement is private: exact counts. It is public only after ``hhh``.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> made = dp.rollup_sql(["country", "city"], table="visits", dialect="postgres",
+    ...                      epsilon=1.0, delta=1e-6)
+    >>> made.plan.columns
+    ('level', 'n', 't1', 't2', 'plan', 'nodes')
+    """
+    if mechanism == "streaming":
+        raise ParameterError(
+            "mechanism='streaming' keeps sketches, which no SQL statement makes: use "
+            "mechanism='offline'."
+        )
+    plan = plan_from(
+        hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        threshold=threshold,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        remainder=remainder,
+        release_share=release_share,
+        confidence=confidence,
+        acknowledge=acknowledge,
+    )
+    return statement(_belonging(plan, table, dialect, types))
+
+
+@known_arguments
+def tree_rollup_sql(
+    hierarchy: str | Sequence[str] | Hierarchy,
+    *,
+    table: str,
+    dialect: str,
+    types: Mapping[str, str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    keys: object = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    weight: str | None = None,
+    max_weight: int | None = None,
+    mechanism: str = "additive",
+    level_weights: Sequence[float] | None = None,
+    threshold: int | None = None,
+    consistent: bool = True,
+    confidence: float = 0.95,
+    alpha: float | None = None,
+    largest: int | None = None,
+) -> RollupSql:
+    """As :func:`rollup_sql`, for ``dp.tree_counts(candidates=result, plan=statement.plan)``.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> made = dp.tree_rollup_sql(["origin"], table="trips", dialect="duckdb", epsilon=1.0,
+    ...                           keys=["JFK", "LGA"])
+    >>> made.plan.band
+    1
+    """
+    plan = tree_plan_from(
+        hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        keys=keys,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        weight=weight,
+        max_weight=max_weight,
+        mechanism=mechanism,
+        level_weights=level_weights,
+        threshold=threshold,
+        consistent=consistent,
+        confidence=confidence,
+        alpha=alpha,
+        largest=largest,
+    )
+    return statement(_belonging(plan, table, dialect, types))
+
+
+def _belonging(plan: object, table: object, dialect: object, types: object) -> WarehousePlan:
+    from dpframe.questions.hhh.plan import Plan
+    from dpframe.questions.tree_counts.plan import TreePlan
+
+    assert isinstance(plan, Plan | TreePlan)
+    chosen = dialect_from(dialect)
+    return WarehousePlan(
+        plan=plan,
+        table=source_from(table),
+        dialect=chosen,
+        types=column_types(plan, chosen, types),
+    )

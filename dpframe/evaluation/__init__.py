@@ -1,0 +1,1 @@
+"""How far releases are from the truth, for whoever has it."""

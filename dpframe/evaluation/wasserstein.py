@@ -1,0 +1,269 @@
+"""``dp.wasserstein``: how far synthetic rows are from real ones, where that may be looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.asking.given import whole
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Reals = NDArray[np.float64]
+
+EPOCH = "1970-01-01"
+
+
+@known_arguments
+def wasserstein(
+    real: object,
+    synthetic: object,
+    *,
+    columns: str | Sequence[str] | None = None,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    projections: int = 200,
+    seed: int = 0,
+) -> float:
+    """The 1-Wasserstein distance between the rows of two frames.
+
+    How far one distribution must be carried, on average, to become the other. For one column it is
+    exact. For several it is sliced: the mean of the distances along random directions, every column
+    scaled from 0 to 1; at most the distance itself.
+
+    Parameters
+    ----------
+    real, synthetic
+        pandas or Polars frame, Series, Arrow table, or numpy array: (n,) for one column, (n, d)
+        for d columns named "0", "1" and so on. A Series or (n,) array is compared with a frame
+        that has one column, or of which ``columns`` names one.
+    columns
+        One name or several. By default all columns of numbers or times that both have.
+    bounds
+        Column to (lower, upper), numbers or times: the column is scaled so that these become 0 and
+        1. Values are not clipped. By default the range of ``real`` where there are several columns;
+        one column without bounds stays in its own unit, times in seconds.
+    projections
+        Random directions for several columns, 1 to 100,000.
+    seed
+        Of the directions, from 0.
+
+    Returns
+    -------
+    float
+        At least 0, and 0 for equal distributions.
+
+    Raises
+    ------
+    ParameterError
+        If there are no rows without missing values, a value is infinite, or bounds are not finite
+        and ascending.
+    ColumnError
+        If a column is missing or holds neither numbers nor times, or none is common.
+    ParameterTypeError
+        If an argument has another type.
+
+    Privacy
+    -------
+    None: the real rows are read, and the number tells about them. It is neither private nor charged
+    to a ledger. Use it on data that are public, or look at it alone: whoever chooses parameters of
+    a release by it publishes what it said.
+
+    Rows with a missing value in one of the columns are left out.
+
+    References
+    ----------
+    Vallender (1973) for one dimension. Rabin, Peyre, Delon, Bernot (2011) for directions.
+
+    Examples
+    --------
+    >>> from dpframe.evaluation.wasserstein import wasserstein
+    >>> wasserstein([0.0, 1.0], [0.5, 1.5])
+    0.5
+    """
+    from dpframe.postprocess.wasserstein import distance, sliced_distance
+
+    projections = whole("projections", projections, 1, 100_000)
+    seed = whole("seed", seed, 0, 2**63 - 1)
+    wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
+    tables = _named(_frame("real", real), _frame("synthetic", synthetic), wanted)
+    names = _names(tables, wanted)
+    scales = _bounds(bounds, names)
+    a, b = (
+        _values(what, table, names)
+        for what, table in zip(("real", "synthetic"), tables, strict=True)
+    )
+    for i, name in enumerate(names):
+        low, high = scales.get(name, (0.0, 1.0))
+        if len(names) > 1 and name not in scales:
+            low, high = float(a[:, i].min()), float(a[:, i].max())
+            if low == high:
+                raise ParameterError(
+                    f"column {name!r} has one value only in real: pass bounds for it, or leave it "
+                    "out of columns."
+                )
+        for table in (a, b):
+            table[:, i] = (table[:, i] - low) / (high - low)
+    if len(names) == 1:
+        return distance(a[:, 0], b[:, 0])
+    return sliced_distance(a, b, projections=projections, seed=seed)
+
+
+def _frame(what: str, given: object) -> pd.DataFrame:
+    """As a pandas frame; a single nameless column is named ``None``."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(given, pd.DataFrame):
+        return given
+    if isinstance(given, pd.Series):
+        return given.to_frame()
+    if isinstance(given, pa.RecordBatch | pa.Table) or hasattr(given, "to_arrow"):
+        table = given if isinstance(given, pa.RecordBatch | pa.Table) else given.to_arrow()
+        if isinstance(table, pa.RecordBatch | pa.Table):
+            frame: pd.DataFrame = table.to_pandas()
+            return frame
+        given = table.to_numpy(zero_copy_only=False)  # a Polars series
+    if isinstance(given, np.ndarray | list | tuple):
+        values = np.asarray(given)
+        if values.ndim == 1:
+            return pd.DataFrame({None: values})
+        if values.ndim == 2:
+            return pd.DataFrame(values, columns=[str(i) for i in range(values.shape[1])])
+    raise ParameterTypeError(
+        f"{what} must be a pandas or Polars frame, a Series, an Arrow table, or a numpy array of "
+        f"one or two dimensions; got {type(given).__name__}."
+    )
+
+
+def _named(
+    real: pd.DataFrame, synthetic: pd.DataFrame, wanted: list[str] | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A lone nameless column takes the one name that is asked for, or that the other frame has."""
+    out = []
+    for table, other in ((real, synthetic), (synthetic, real)):
+        if not table.columns.is_unique:
+            raise ColumnError("a frame has two columns of the same name: rename one.")
+        if len(table.columns) == 1 and not isinstance(table.columns[0], str):
+            named = wanted or list(other.columns)
+            known = len(named) == 1 and isinstance(named[0], str)
+            table = table.set_axis([named[0] if known else "values"], axis=1)
+        out.append(table)
+    return out[0], out[1]
+
+
+def _names(tables: tuple[pd.DataFrame, pd.DataFrame], wanted: list[str] | None) -> list[str]:
+    """Columns to compare, checked."""
+    real, synthetic = tables
+    if wanted is None:
+        wanted = [c for c in real.columns if c in set(synthetic.columns) and _readable(tables, c)]
+        if not wanted:
+            raise ColumnError(
+                "real and synthetic have no column of numbers or times in common: pass frames "
+                "with the same names, or Series."
+            )
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise ParameterError(f"columns ({wanted!r}) must name different columns, at least one.")
+    for name in wanted:
+        for what, table in zip(("real", "synthetic"), tables, strict=True):
+            if name not in table.columns:
+                raise ColumnError(f"column {name!r} does not exist in {what}.")
+        if not _readable(tables, name):
+            raise ColumnError(
+                f"column {name!r} must hold numbers, or times, in both; it has type "
+                f"{real[name].dtype} in real and {synthetic[name].dtype} in synthetic."
+            )
+    return wanted
+
+
+def _readable(tables: tuple[pd.DataFrame, pd.DataFrame], name: str) -> bool:
+    """Whether a column has numbers in both, or times in both."""
+    kinds = [kind_of(table[name]) for table in tables]
+    return kinds[0] is not None and kinds[0] == kinds[1]
+
+
+def kind_of(column: pd.Series[Any]) -> str | None:
+    """Of a column, "number", "time" or None for anything else, truth values among it."""
+    import datetime as dt
+    from decimal import Decimal
+
+    from pandas.api import types
+
+    if types.is_bool_dtype(column.dtype):
+        return None
+    if types.is_numeric_dtype(column.dtype):
+        return None if types.is_complex_dtype(column.dtype) else "number"
+    if types.is_datetime64_any_dtype(column.dtype):
+        return "time"
+    if types.is_object_dtype(column.dtype):
+        known = column.dropna()
+        if len(known) and known.map(lambda v: isinstance(v, dt.date)).all():
+            return "time"
+        if len(known) and known.map(lambda v: isinstance(v, Decimal)).all():
+            return "number"
+    return None
+
+
+def reals(column: pd.Series[Any]) -> Reals:
+    """Numbers as they are, times as seconds since 1970 (UTC), missing as NaN. A copy."""
+    import pandas as pd
+
+    values: pd.Series[Any] = column
+    if kind_of(column) == "time":
+        since = pd.to_datetime(column, utc=True) - pd.Timestamp(EPOCH, tz="UTC")
+        values = since / pd.Timedelta(seconds=1)
+    out: Reals = values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+    return out
+
+
+def real_bound(value: object) -> float:
+    """A bound, a number or a time, on the scale of :func:`reals`; NaN if it is neither."""
+    import pandas as pd
+
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return float(value)
+    given: Any = value
+    try:
+        return float(reals(pd.Series([pd.to_datetime(given, utc=True)]))[0])
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _bounds(given: object, names: list[str]) -> dict[str, tuple[float, float]]:
+    """Checked bounds of the columns that have any."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ParameterTypeError(
+            f"bounds must be a dict from column to (lower, upper); got {type(given).__name__}."
+        )
+    out = {}
+    for name, pair in given.items():
+        if name not in names:
+            raise ColumnError(f"bounds has {name!r}, which is not among the columns compared.")
+        ends = (math.nan,)
+        if isinstance(pair, tuple | list) and len(pair) == 2:
+            ends = tuple(map(real_bound, pair))  # type: ignore[assignment]
+        if not all(map(math.isfinite, ends)) or ends[0] >= ends[-1]:
+            raise ParameterError(
+                f"bounds[{name!r}] must be (lower, upper), finite and lower < upper; got {pair!r}."
+            )
+        out[name] = (ends[0], ends[-1])
+    return out
+
+
+def _values(what: str, table: pd.DataFrame, names: list[str]) -> Reals:
+    """Rows without missing values, (n, columns)."""
+    values = np.column_stack([reals(table[name]) for name in names])
+    values = values[~np.isnan(values).any(axis=1)]
+    if not len(values):
+        raise ParameterError(f"{what} has no row without missing values in {', '.join(names)}.")
+    if not np.isfinite(values).all():
+        raise ParameterError(f"{what} has infinite values: replace them or leave them out.")
+    return values

@@ -1,1 +1,0 @@
-"""Front doors: they parse, call and format. No mechanism lives here."""

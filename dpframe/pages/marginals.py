@@ -1,0 +1,246 @@
+"""Synthetic rows beside a public sample as one HTML page: a drawing and a distance a column."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpframe._paths import check_target, local, replacing
+from dpframe.asking.receipt import Receipt
+from dpframe.errors import ColumnError, ParameterError
+from dpframe.evaluation.wasserstein import kind_of, real_bound, reals
+from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
+from dpframe.pages.marginal_drawings import bars, histogram, percent
+from dpframe.pages.parts import asset, budget_words, document, plain_words, spent
+
+MOST = 20
+"""Categories that are drawn."""
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """One column, drawn and measured."""
+
+    name: str
+    drawing: str
+    measure: str
+    distance: str
+    part: str
+
+
+def marginals_page(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    *,
+    title: str | None = None,
+    note: str | None = None,
+    receipt: Receipt,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+) -> str:
+    """The page as text.
+
+    Parameters
+    ----------
+    real
+        A public sample: what it holds is shown as it is.
+    synthetic
+        Rows of a generator. Columns of both frames are compared.
+    title
+        Heading; by default the columns.
+    note
+        A sentence below it, such as where the sample is from.
+    receipt
+        Of the generator.
+    bounds
+        Column to (lower, upper), of drawings. By default those that the receipt declares, else the
+        range of both frames. Values outside are drawn in the nearest bin.
+
+    Returns
+    -------
+    str
+        One HTML document without scripts. Its own policy forbids every request.
+
+    Raises
+    ------
+    ColumnError
+        The frames have no column in common, or two of the same name.
+    ParameterError
+        A common column has no value in one of them.
+
+    Privacy
+    -------
+    The synthetic rows are post-processing of a release. The sample and its distance to them are
+    shown exactly and without protection: never pass the private data.
+    """
+    if not (real.columns.is_unique and synthetic.columns.is_unique):
+        raise ColumnError("a frame has two columns of the same name: rename one.")
+    names = [name for name in real.columns if name in set(synthetic.columns)]
+    if not names:
+        raise ColumnError("real and synthetic have no column in common.")
+    declared = {**_declared(receipt), **_pairs(bounds or {})}
+    found = [_marginal(str(n), real[n], synthetic[n], declared.get(str(n))) for n in names]
+    sections = Template(asset("marginals.html")).substitute(
+        drawings="".join(_figure(m) for m in found), distances="".join(_row(m) for m in found)
+    )
+    return document(
+        sections,
+        title=title or f"Synthetic {', '.join(map(str, names))}",
+        lead=_lead(receipt, note),
+        figures=[
+            ("Public sample", f"{len(real):,}", "rows, as they are"),
+            ("Synthetic", f"{len(synthetic):,}", "rows, drawn from the generator"),
+            ("Columns", f"{len(names):,}", "in both"),
+            spent(receipt),
+        ],
+        promise=_promise(receipt),
+        receipt=receipt,
+        style=asset("page.css") + asset("marginals.css"),
+    )
+
+
+def write_marginals(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    note: str | None = None,
+    receipt: Receipt,
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+) -> None:
+    """Write :func:`marginals_page` to a file."""
+    path = local(path)
+    check_target("path", path)
+    text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
+    with replacing(path, "the page") as file:
+        file.write(text.encode(errors="replace"))
+
+
+# -- one column ----------------------------------------------------------------------------------
+
+
+def _marginal(
+    name: str, real: pd.Series[Any], synthetic: pd.Series[Any], bounds: tuple[float, float] | None
+) -> Marginal:
+    kind = kind_of(real)
+    if kind is None or kind != kind_of(synthetic):
+        return _categories(name, real, synthetic)
+    a, b = (values[np.isfinite(values)] for values in (reals(real), reals(synthetic)))
+    if not len(a) or not len(b):
+        raise ParameterError(f"column {name!r} has no values in one of the frames: leave it out.")
+    low, high = bounds or (min(a.min(), b.min()), max(a.max(), b.max()))
+    return _numbers(name, a, b, bins_of(np.concatenate([a, b]), kind, float(low), float(high)))
+
+
+def _numbers(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
+    from dpframe.postprocess.wasserstein import distance
+
+    apart = distance(real, synthetic)
+    drawing = histogram(
+        bins.edges.tolist(),
+        bins.shares(real),
+        bins.shares(synthetic),
+        ticks=bins.ticks,
+        names=bins.names,
+        label=f"Distribution of {name} in the sample and in the synthetic rows",
+    )
+    text = seconds_text(apart) if bins.kind == "time" else f"{apart:,.3g}"
+    return Marginal(name, drawing, "1-Wasserstein", text, percent(apart / bins.range))
+
+
+def _categories(name: str, real: pd.Series[Any], synthetic: pd.Series[Any]) -> Marginal:
+    shares = [s.dropna().astype(str).value_counts(normalize=True) for s in (real, synthetic)]
+    if not all(map(len, shares)):
+        raise ParameterError(f"column {name!r} has no values in one of the frames: leave it out.")
+    both = pd.concat(shares, axis=1, keys=["real", "synthetic"]).fillna(0.0)
+    apart = float((both["real"] - both["synthetic"]).abs().sum()) / 2
+    both = both.assign(mean=both.mean(axis=1), label=both.index)
+    both = both.sort_values(["mean", "label"], ascending=[False, True], kind="stable")
+    shown = both if len(both) <= MOST else both.iloc[:MOST]
+    labels = [_printable(label) for label in shown["label"]]
+    a, b = shown["real"].tolist(), shown["synthetic"].tolist()
+    rest = None
+    if more := len(both) - len(shown):
+        rest = (f"{more:,} more", max(0.0, 1 - sum(a)), max(0.0, 1 - sum(b)))
+    words = f"Most frequent values of {name} in the sample and in the synthetic rows"
+    drawing = bars(labels, a, b, label=words, rest=rest)
+    return Marginal(name, drawing, "total variation", percent(apart), "")
+
+
+def _printable(label: str) -> str:
+    return label if label.strip() else repr(label)
+
+
+def _declared(receipt: Receipt) -> dict[str, tuple[float, float]]:
+    """Bounds of numbers and times from the specification in the receipt."""
+    from dpframe.domains import NumberAxis, TimeAxis, as_domain
+
+    found = {}
+    for spec in str(receipt["hierarchy"]).split("; "):
+        if spec.startswith(("number:", "time:")):
+            (axis,) = as_domain(spec).axes
+            if isinstance(axis, NumberAxis | TimeAxis):
+                found[axis.column] = (axis.lower, axis.upper)
+    return _pairs(found)
+
+
+def _pairs(bounds: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
+    out = {}
+    for name, (low, high) in bounds.items():
+        ends = real_bound(low), real_bound(high)
+        if not all(map(math.isfinite, ends)) or ends[0] >= ends[1]:
+            raise ParameterError(
+                f"bounds[{name!r}] must be (lower, upper), finite and lower < upper."
+            )
+        out[name] = ends
+    return out
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def _lead(receipt: Receipt, note: str | None) -> str:
+    guarantee = html.escape(receipt["guarantee"])
+    below = f"<p class='note' dir='auto'>{html.escape(note)}</p>" if note else ""
+    return (
+        f'<p class="lead">Synthetic rows with <strong>{guarantee}</strong>, beside a public '
+        f"sample.</p>\n{below}"
+    )
+
+
+def _figure(marginal: Marginal) -> str:
+    said = f"{marginal.measure} {marginal.distance}"
+    return (
+        f"<figure><figcaption><h3 dir='auto'>{html.escape(marginal.name)}</h3>"
+        f"<span>{html.escape(said)}</span></figcaption>{marginal.drawing}</figure>"
+    )
+
+
+def _row(marginal: Marginal) -> str:
+    return (
+        f"<tr><th scope='row'>{html.escape(marginal.name)}</th><td>{marginal.measure}</td>"
+        f"<td class='number'>{html.escape(marginal.distance)}</td>"
+        f"<td class='number'>{html.escape(marginal.part)}</td></tr>"
+    )
+
+
+def _promise(receipt: Receipt) -> list[str]:
+    """The guarantee in plain words, and what it does not cover."""
+    return [
+        f"The synthetic rows were drawn from a release with {receipt['guarantee']}.",
+        plain_words(receipt, "the synthetic rows"),
+        "The public sample and the distances to it are exact: nothing on this page protects the "
+        "sample.",
+        budget_words(receipt),
+    ]

@@ -1,0 +1,157 @@
+"""What pages for people have in common: the document around their sections, promise and card."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import html
+import math
+from collections.abc import Iterable
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING
+
+from dpframe._unicode import is_unicode
+from dpframe.asking.digest import released_columns, standing
+from dpframe.asking.quantities import shown
+from dpframe.asking.receipt import Receipt
+from dpframe.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def document(
+    sections: str,
+    *,
+    title: str,
+    lead: str,
+    figures: Iterable[tuple[str, str, str]],
+    promise: Iterable[str],
+    receipt: Receipt,
+    style: str,
+    policy: str = "",
+    before: str = "",
+    after: str = "",
+) -> str:
+    """One HTML document whose own policy forbids every request.
+
+    Parameters
+    ----------
+    sections
+        HTML between the figures and the promise.
+    title
+        Heading, as text.
+    lead
+        HTML below it.
+    figures
+        Name, value and remark of each figure at the top, as text.
+    promise
+        Sentences about what is promised, as text.
+    receipt
+        Whose card stands at the end.
+    style
+        All CSS.
+    policy
+        What the policy says beyond that of pages without scripts.
+    before, after
+        HTML before and after the main part.
+    """
+    if not isinstance(title, str) or not is_unicode(title):
+        raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
+    said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in promise)
+    return Template(asset("document.html")).substitute(
+        title=html.escape(title),
+        lead=lead,
+        figures="".join(_figure(*figure) for figure in figures),
+        sections=sections,
+        promise=f"<ul class='promise'>{said}</ul>",
+        card=_card(receipt),
+        style=style,
+        style_hash=hash_of(style),
+        policy=policy,
+        before=before,
+        after=after,
+    )
+
+
+def _figure(name: str, value: str, remark: str) -> str:
+    return (
+        f"<div><dt>{html.escape(name)}</dt>"
+        f"<dd>{html.escape(value)}<small>{html.escape(remark)}</small></dd></div>"
+    )
+
+
+def _card(receipt: Receipt) -> str:
+    return "".join(
+        f"<tr><th scope='row'>{html.escape(line.name)}</th>"
+        f"<td>{html.escape(shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
+        for line in receipt._lines
+    )
+
+
+def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.DataFrame, str]:
+    """The released columns of a frame, and a remark if rows of the release are missing.
+
+    Raises ParameterError for a frame that holds other numbers than were released.
+    """
+    if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
+        raise ParameterError(
+            f"{what} shows the nodes of a hierarchy, and this is a release of another kind: for "
+            "synthetic rows see Generator.report."
+        )
+    found = standing(frame)
+    if found is None:
+        return frame, ""
+    if found.changed:
+        raise ParameterError(
+            f"{found.sentence}. Make the {what} from the release itself, or from some of its rows; "
+            "show numbers that you derived from it with a tool of your own, without the receipt."
+        )
+    missing = found.rows < found.of
+    return released_columns(frame), dataclasses.replace(found, more=()).sentence if missing else ""
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def spent(receipt: Receipt) -> tuple[str, str, str]:
+    """The budget of the release, as a figure."""
+    return ("Epsilon", f"{receipt['epsilon']:g}", f"delta {receipt['delta']:g}")
+
+
+def plain_words(receipt: Receipt, source: str) -> str:
+    """The guarantee for somebody who reads something off ``source``."""
+    delta = f", plus a probability of {receipt['delta']:g}" if receipt["delta"] else ""
+    return (
+        f"In plain words: compare two tables that differ by {receipt['neighbours']}. Whatever "
+        f"somebody may read off {source} is at most {factor(receipt['epsilon'])} times as likely "
+        f"with the one as with the other{delta}, and the other way round."
+    )
+
+
+def factor(epsilon: float) -> str:
+    """e^epsilon to four digits, rounded up: a smaller factor would promise more."""
+    factor = math.exp(epsilon)
+    unit = 10.0 ** (math.floor(math.log10(factor)) - 3)
+    return f"{math.ceil(factor / unit) * unit:,.4g}"
+
+
+def budget_words(receipt: Receipt) -> str:
+    """What the ledger holds, as a sentence."""
+    card = {line.name: line for line in receipt._lines}
+    return f"The budget is {card['budget'].value}; {card['budget'].meaning}."
+
+
+# -- assets --------------------------------------------------------------------------------------
+
+
+def asset(name: str) -> str:
+    """A file of ``report_assets``."""
+    return (resources.files("dpframe.pages") / "assets" / name).read_text("utf-8")
+
+
+def hash_of(text: str) -> str:
+    """As a content security policy names it."""
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

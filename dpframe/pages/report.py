@@ -1,0 +1,190 @@
+"""A release as one HTML page that needs nothing from outside: drawing, table, promise, card."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from dpframe._paths import check_target, local, replacing
+from dpframe.asking.receipt import Receipt
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.pages.parts import (
+    asset,
+    budget_words,
+    document,
+    hash_of,
+    plain_words,
+    shown_part,
+    spent,
+)
+from dpframe.postprocess.flat import as_nodes
+from dpframe.postprocess.nesting import areas, joint, nearest_reported
+
+NUMBERS = ("residual", "count", "lower", "upper")
+SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")
+LEAD = '<p class="lead">Noisy counts with <strong>{}</strong>.</p>'
+
+
+def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> str:
+    """The page as text.
+
+    Parameters
+    ----------
+    frame
+        What a release returned, or some of its rows in any order.
+    receipt
+        Its receipt, ``result.dp.receipt``.
+    title
+        Heading of the page; by default what was counted, "Heavy hitters of" or "Counts of", and
+        the columns.
+
+    Returns
+    -------
+    str
+        One HTML document. It loads nothing: its own policy forbids every request, and every
+        script but its own.
+
+    Raises
+    ------
+    ParameterError
+        The frame lacks a column of a release, does not belong to the receipt, or holds other
+        numbers than were released.
+
+    Privacy
+    -------
+    Post-processing of a release: free. The page promises what the receipt says.
+    """
+    frame, extract = shown_part(frame, receipt, "report")
+    hierarchy = as_hierarchy(receipt["hierarchy"])
+    frame = as_nodes(frame, hierarchy.label_columns)
+    nodes = _nodes(frame, receipt, hierarchy)
+    script = "\n".join(asset(name) for name in SCRIPTS)
+    return document(
+        asset("page.html"),
+        title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
+        lead=LEAD.format(html.escape(receipt["guarantee"])) + _said(extract),
+        figures=_figures(frame, receipt),
+        promise=_promise(receipt),
+        receipt=receipt,
+        style=asset("page.css"),
+        policy=f"; script-src 'sha256-{hash_of(script)}'",
+        before='<a class="skip" href="#nodes">Skip to the table</a>',
+        after=(
+            f'<script type="application/json" id="data">{_embedded(nodes)}</script>\n'
+            f'<script type="module">{script}</script>'
+        ),
+    )
+
+
+def _said(extract: str) -> str:
+    return f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>' if extract else ""
+
+
+def write_report(
+    frame: pd.DataFrame, receipt: Receipt, path: str | Path, *, title: str | None = None
+) -> None:
+    """Write :func:`page` to a file, as a whole or not at all."""
+    path = local(path, "report")
+    check_target("report", path)
+    text = page(frame, receipt, title=title)
+    with replacing(path, "the report") as file:
+        file.write(text.encode(errors="replace"))
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+def _nodes(frame: pd.DataFrame, receipt: Receipt, hierarchy: Hierarchy) -> dict[str, object]:
+    """The released numbers, a list a column, and where each node lies."""
+    ancestor = nearest_reported(frame, hierarchy)
+    missing = [name for name in NUMBERS if name not in frame.columns]
+    if missing:
+        raise ParameterError(
+            f"the frame has no column {missing[0]!r}: pass it as dpframe returned it."
+        )
+    return {
+        "kind": hierarchy.kind,
+        "joint": joint(hierarchy),
+        "levels": list(hierarchy.level_names),
+        "confidence": _percent(receipt),
+        "level": frame["level"].astype("int64").tolist(),
+        "prefix": frame["prefix"].astype(str).tolist(),
+        **{name: _whole(frame[name]) for name in NUMBERS},
+        "parent": ancestor.tolist(),
+        "area": areas(frame, ancestor).tolist(),
+    }
+
+
+def _whole(numbers: pd.Series[int]) -> list[int | None]:
+    """Whole numbers, None where nothing is known."""
+    return [None if missing else int(n) for n, missing in zip(numbers, numbers.isna(), strict=True)]
+
+
+def _embedded(facts: dict[str, object]) -> str:
+    """JSON that no label can end: ASCII only, and nothing that HTML reads as markup."""
+    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]]:
+    rows = []
+    what = receipt["counts"].split(",")[0]
+    total = frame[frame["level"] == 0]
+    if len(total) == 1:
+        count, lower, upper = (_whole(total[name])[0] for name in ("count", "lower", "upper"))
+        between = (
+            f"{lower:,} {'upwards' if upper is None else f'to {upper:,}'}, {_percent(receipt)}"
+        )
+        rows.append((what.capitalize(), f"{count:,}", between))
+    nodes = len(frame) - len(total)
+    levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
+    rows.append(("Nodes", f"{nodes:,}", f"in {levels}"))
+    if receipt["threshold"] is not None:
+        kind = "noisy" if receipt["mechanism"].startswith("tree-") else "residual"
+        rows.append(("Threshold", f"{receipt['threshold']:,}", f"{kind} {what}"))
+    return [*rows, spent(receipt)]
+
+
+def _promise(receipt: Receipt) -> list[str]:
+    """The guarantee in plain words; every number and reservation is one of the receipt."""
+    card = {line.name: line for line in receipt._lines}
+    intervals = receipt["intervals"]
+    said = [
+        f"The numbers on this page were released with {receipt['guarantee']}.",
+        plain_words(receipt, "this page"),
+        f"The counts are of {receipt['counts']}. {_about_noise(receipt)}",
+        f"{intervals[:1].upper()}{intervals[1:]} ({_percent(receipt)}).",
+    ]
+    if {"certainly reported", "never reported"} <= card.keys():
+        said.append(
+            "A node that was not reported need not be empty: a residual of "
+            f"{card['certainly reported'].value} or more is certainly reported, one below "
+            f"{card['never reported'].value} never is."
+        )
+    if receipt.get("local_guarantee"):
+        said.append(f"Whoever sees single reports of devices: {receipt['local_guarantee']}.")
+    return [*said, budget_words(receipt)]
+
+
+def _about_noise(receipt: Receipt) -> str:
+    if receipt.get("consistent"):
+        return (
+            "They carry noise on purpose, and were then changed so that they are not negative and "
+            "every node is the sum of the rows below it."
+        )
+    if receipt["mechanism"].startswith("prefix-"):
+        return "They carry noise on purpose; an item that is not here need not be rare."
+    return "They carry noise on purpose, and can be negative."
+
+
+def _percent(receipt: Receipt) -> str:
+    return f"{100 * receipt['confidence']:.6g} %"

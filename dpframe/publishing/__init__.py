@@ -1,0 +1,1 @@
+"""Named releases as tables for BI tools."""

@@ -1,0 +1,158 @@
+"""``publish``: the releases of a ledger as flat tables in files of their own, for BI tools."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpframe import _duck
+from dpframe.asking.given import chosen_ledger
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
+from dpframe.ledger import Ledger, history, store
+from dpframe.ledger.opened import BUSY
+from dpframe.publishing.files import Target, alone, check_owner, take_place, target_of
+from dpframe.publishing.names import named
+from dpframe.publishing.tables import (
+    LEDGER_KEY,
+    Table,
+    budget_table,
+    release_table,
+    releases_table,
+    script,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@known_arguments
+def publish(
+    ledger: Ledger | str | Path | None,
+    to: str | Path,
+    *,
+    releases: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Write the named releases of a ledger as flat tables for BI tools and SQL.
+
+    Makes a DuckDB file and, beside it, a folder with the same tables as Parquet files
+    (``results.duckdb`` and ``results_parquet/``). Both hold ``dp_releases``, ``dp_budget`` and a
+    table a release, such as ``ips_2026_11``; the DuckDB file also a view of the newest release of
+    every family, such as ``ips_latest``, and a comment on every table, view and column.
+
+    New files are made aside and then replace the old ones, each at once: who opens the DuckDB file
+    sees the old state or the new one, also when publishing fails or is killed.
+
+    Parameters
+    ----------
+    ledger
+        A :class:`Ledger` or its path; None for the one of :class:`use_ledger`.
+    to
+        The DuckDB file, ending in ``.duckdb``, ``.ddb`` or ``.db``. If it exists it must have been
+        published from the same ledger, and hold nothing else.
+    releases
+        Names to publish; afterwards no others are there. Default: all that the ledger stores.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``dp_releases``: one row a published release, oldest first, with the columns ``release``,
+        ``family``, ``table_name``, ``latest_view`` and the facts of its receipt.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        ``to`` is in no folder, is the ledger, holds anything that was not published from a ledger,
+        is open for writing, or cannot be written. What was there is kept.
+    LedgerError
+        The ledger cannot be used, stores no release under a name, does not store one of
+        ``releases`` (ReleaseNameError), or is not the one that ``to`` was published from.
+
+    Privacy
+    -------
+    Free: only what is released already is written, never raw data, and no path of the ledger. The
+    names of releases and sources become public with the file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, pandas as pd, dpframe as dp
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> ledger = dp.Ledger(folder / "budget.db", epsilon=3.0, delta=1e-5)
+    >>> visits = pd.DataFrame({"src": ["10.0.0.1"] * 500})
+    >>> for month in ("ips-2026-10", "ips-2026-11"):
+    ...     _ = visits.dp.hhh("ip:src", epsilon=1.0, delta=1e-6, ledger=ledger, release=month)
+    >>> done = dp.publish(ledger, folder / "results.duckdb")
+    >>> list(done["table_name"]), set(done["latest_view"])
+    (['ips_2026_10', 'ips_2026_11'], {'ips_latest'})
+    """
+    book = chosen_ledger(ledger)
+    if book is None:
+        raise ParameterError("ledger is missing: pass a dp.Ledger or the path of one.")
+    target = target_of(to, book)
+    wanted = _wanted(releases)
+    with alone(target):
+        old = check_owner(target, book)
+        tables, latest = _tables(book, wanted)
+        files, database = _made(tables, latest, target, book)
+        take_place(target, files, database, old)
+    shown: pd.DataFrame = tables[-1].rows.to_pandas()
+    return shown
+
+
+def _wanted(releases: object) -> list[str] | None:
+    if releases is None:
+        return None
+    names = [releases] if isinstance(releases, str) else releases
+    if not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+        raise ParameterTypeError(f"releases must be names, as a list of texts; got {releases!r}.")
+    if not names:
+        raise ParameterError("releases is empty: name one or more, or leave it out for all.")
+    return list(names)
+
+
+def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict[str, Table]]:
+    """Tables, ``dp_budget`` and ``dp_releases`` last, and the table that every view shows."""
+    with store.reading(ledger.path, BUSY) as db:  # one state of the ledger
+        summary, charges = history.summary(db, ""), history.releases(db)
+    stored = [str(name) for name in charges.loc[charges["stored"], "release"]]
+    if not stored:
+        raise LedgerError(
+            f"ledger {str(ledger.path)!r} stores no release under a name: pass release= (in SQL "
+            "release :=) when you draw one."
+        )
+    for asked in wanted or ():
+        if asked not in stored:
+            near = difflib.get_close_matches(asked, stored, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise ReleaseNameError(
+                f"releases ({asked!r}) names no release stored in the ledger.{hint}"
+            )
+    published = []
+    for name in named(stored):  # of all, so that a choice of releases renames none
+        if wanted is None or name.release in wanted:
+            found = ledger.find(name.release)
+            assert found is not None  # nothing is ever removed from a ledger
+            published.append((name, found, release_table(found, name)))
+    tables = [table for _, _, table in published]
+    latest = {name.view: table for name, _, table in published}  # oldest first: the newest stays
+    tables += [budget_table(summary, ledger.ledger_id), releases_table(published, charges)]
+    return tables, latest
+
+
+def _made(
+    tables: list[Table], latest: dict[str, Table], target: Target, ledger: Ledger
+) -> tuple[list[Path], Path]:
+    """The new files, not in their place yet: Parquet, then DuckDB."""
+    import pyarrow.parquet as pq  # not for `import dpframe`
+
+    files = []
+    for table in tables:
+        metadata = {**(table.rows.schema.metadata or {}), LEDGER_KEY: ledger.ledger_id.encode()}
+        files.append(target.work / f"{table.name}.parquet")
+        pq.write_table(table.rows.replace_schema_metadata(metadata), files[-1])
+    database = target.work / "results.duckdb"
+    rows = {table.name: table.rows for table in tables}
+    _duck.create_database(database, rows, script(tables, latest))
+    return files, database

@@ -1,0 +1,61 @@
+"""Which mechanism to take: what the other one would give for the same parameters."""
+
+from __future__ import annotations
+
+from dpframe.asking.quantities import Quantity
+from dpframe.errors import DpframeError
+from dpframe.questions.hhh.plan import DEFAULT_COUNTERS, Mechanism, Plan, make_plan
+
+NODE_BYTES = 120
+"""Memory of the offline mechanism for every distinct node, measured (docs/benchmarks.md)."""
+
+COUNTER_BYTES = 290
+"""Memory of a counter of a sketch with its key as text, measured."""
+
+
+def advice(plan: Plan) -> list[Quantity]:
+    """Error and memory of the offline and the streaming mechanism, and which one to take."""
+    if plan.mechanism not in ("offline", "streaming") or plan.unit.user is not None:
+        return []
+    offline, streaming = _as(plan, "offline"), _as(plan, "streaming")
+    if offline is None or streaming is None:
+        return []
+    counters = streaming.counters or 0
+    megabytes = max(1, round(counters * plan.height * COUNTER_BYTES / 1e6))
+    return [
+        Quantity(
+            "offline",
+            f"nodes from {offline.threshold} on, noise of sd {offline.release.sd:.3g} a residual",
+            f"no other error; memory grows with the data, about {NODE_BYTES} bytes a distinct node",
+        ),
+        Quantity(
+            "streaming",
+            f"nodes from {streaming.threshold} on, noise of sd {streaming.release.sd:.3g} a count",
+            f"and up to records / {counters + 1} of sketch error; one pass in about "
+            f"{megabytes} MB, whatever the size of the data",
+        ),
+        Quantity(
+            "advice",
+            "offline",
+            "exact counts whenever they fit in memory or on the disk that DuckDB spills to; "
+            "streaming for more distinct nodes than that",
+        ),
+    ]
+
+
+def _as(plan: Plan, mechanism: Mechanism) -> Plan | None:
+    """The plan with another mechanism at its own smallest threshold; None if there is none."""
+    if plan.mechanism == mechanism:
+        return plan
+    try:
+        return make_plan(
+            hierarchy=plan.hierarchy,
+            unit=plan.unit,
+            budget=plan.budget,
+            mechanism=mechanism,
+            remainder=mechanism == "offline",
+            confidence=plan.confidence,
+            counters=DEFAULT_COUNTERS if mechanism == "streaming" else None,
+        )
+    except DpframeError:
+        return None

@@ -1,0 +1,231 @@
+"""``dp.hhh`` and ``dp.explain``: the same for every source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpframe.asking.given import chosen_ledger, data_name, flag, plan_from, release_name
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.receipt import Explanation
+from dpframe.asking.release import release as run
+from dpframe.asking.replays import told
+from dpframe.asking.warehouse_plan import finished
+from dpframe.questions.hhh.plan import Plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.hierarchy import Hierarchy
+    from dpframe.ledger import Ledger
+
+
+@known_arguments
+def hhh(
+    source: object = None,
+    hierarchy: str | Sequence[str] | Hierarchy | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    threshold: int | None = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    mechanism: str = "offline",
+    remainder: bool | None = None,
+    release_share: float | None = None,
+    confidence: float = 0.95,
+    acknowledge: bool = False,
+    counters: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
+    data: str | None = None,
+    progress: bool = False,
+    candidates: object = None,
+    plan: object = None,
+) -> pd.DataFrame:
+    """Hierarchical heavy hitters, differentially private.
+
+    Reports the nodes of a hierarchy whose residual count (records below them that no reported
+    node further down covers) reaches a threshold, at every level, with noisy counts.
+
+    Parameters
+    ----------
+    source
+        A pandas or Polars frame, Arrow table, DuckDB relation, path of a parquet or CSV file, or
+        Spark DataFrame, which Spark counts (docs/spark.md).
+    hierarchy
+        ``"ip:src"``, a list of columns from coarse to fine, or an object such as
+        ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
+    epsilon, delta
+        The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
+    threshold
+        Residual count from which a node is reported. By default the smallest private one.
+    user
+        Column that identifies a person; all rows of one are protected together. NULL ids count
+        as one user. Without it single records are protected. Ids beyond 2^53 must be whole numbers
+        or text: pandas makes floats of integers for one NULL, and equal floats are one user.
+    contribution
+        With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
+        of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or,
+        with "streaming", "items" (a user counts once at a node; at most so many leaves each).
+    max_contributions
+        With ``contribution="records"`` or "items": how many of each user, at least 1.
+    mechanism
+        "offline" (default: exact counts), "streaming" (one pass and one sketch a level, for data
+        whose nodes do not fit in memory), the baselines "laplace" and "gaussian", or "paper" (as
+        printed).
+    remainder
+        Release what no reported node covers as level 0, so that everything adds up. Default True,
+        except for "streaming", which cannot.
+    release_share
+        Part of epsilon (0.01 to 0.99) spent on reported counts; the rest decides what is
+        reported. Default a third (half for a single level without remainder).
+    confidence
+        Of the intervals, 0.5 to 0.999999.
+    acknowledge
+        Must be True for ``mechanism="paper"``.
+    counters
+        With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Before noise,
+        counts are too high by at most the number of records over ``counters + 1``.
+    ledger
+        A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
+        Default: the one of :class:`use_ledger`, else none.
+    release
+        A name. The first call draws, charges and stores the result in the ledger; later calls
+        with the same arguments and source replay it, identical and free, without reading data.
+        In-memory frames of one kind count as one source: name a release after its data. A replay
+        says so with a :class:`ReplayedNotice`, and its receipt with ``replayed``.
+    data
+        Your name for the state of the data, such as "2026-11-03". It goes into the receipt, and a
+        name that answered for other ``data`` is an error in place of a replay.
+    progress
+        Show progress on a terminal while files are counted.
+    candidates, plan
+        Instead of everything above but ``ledger``, ``release`` and ``data``: what a statement of
+        :func:`rollup_sql` returned, and its plan.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
+        column a level, in the type of the source, ``residual``, ``count`` (int64, may be negative;
+        unbiased given what is reported, except for the baselines), ``lower`` and ``upper``
+        (interval for the true count). By level and value, ``<invalid>`` last
+        (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
+        ``result.dp.receipt``.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        An argument breaks its rule (BudgetError, ThresholdError, HierarchyError, ColumnError).
+    SourceError
+        The data cannot be read.
+    LedgerError
+        The ledger cannot be used (OverBudgetError, ReleaseNameError). Nothing was drawn.
+
+    Privacy
+    -------
+    (epsilon, delta)-differential privacy for adding or removing one record, or one user with
+    all their records. Assumed public: every argument, the names and types of the columns, the
+    path or name of the source. With ``mechanism="streaming"`` and no ``user``, rows must stand in
+    an order that no single record decides (docs/streaming.md). Not covered: running time, and
+    repeated releases without a ledger, which add up.
+
+    References
+    ----------
+    Biswas, Cormode, Kanza, Srivastava, Zhou, "Differentially Private Hierarchical Heavy
+    Hitters" (2024), Algorithms 1 and, for streams, 3, corrected; see docs/soundness.md and
+    docs/mechanism.md. Lebeda, Tetek, "Better Differentially Private Approximate Histograms and
+    Heavy Hitters using the Misra-Gries Sketch" (2023), Algorithms 1, 2 and 4.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> visits = pd.DataFrame({"src": ["10.0.0.1"] * 500 + ["10.0.7.7"] * 20})
+    >>> result = dp.hhh(visits, "ip:src?version=4", epsilon=1.0, delta=1e-6, threshold=100)
+    >>> list(result.columns)
+    ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
+    """
+    if candidates is not None or plan is not None:
+        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
+        about = data_name(data)
+        return told(finished(hhh, given, Plan, ledger=paid, name=name, data=about)).to_frame()
+    made = plan_from(
+        hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        threshold=threshold,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        remainder=remainder,
+        release_share=release_share,
+        confidence=confidence,
+        acknowledge=acknowledge,
+        counters=counters,
+    )
+    drawn = run(
+        source,
+        made,
+        ledger=chosen_ledger(ledger),
+        name=release_name(release),
+        data=data_name(data),
+        progress=flag("progress", progress),
+    )
+    return told(drawn).to_frame()
+
+
+@known_arguments
+def explain(
+    hierarchy: str | Sequence[str] | Hierarchy,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    threshold: int | None = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    mechanism: str = "offline",
+    remainder: bool | None = None,
+    release_share: float | None = None,
+    confidence: float = 0.95,
+    acknowledge: bool = False,
+    counters: int | None = None,
+) -> Explanation:
+    """What :func:`hhh` with these arguments would do: noise, threshold, coverage, error.
+
+    Spends nothing and reads no data; the arguments are those of :func:`hhh`.
+
+    Returns
+    -------
+    Explanation
+        Prints as a card; ``to_frame()`` has the columns quantity, value and meaning.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> frame = dp.explain("ip:src", epsilon=1.0, delta=1e-6).to_frame()
+    >>> list(frame.columns)
+    ['quantity', 'value', 'meaning']
+    """
+    return Explanation(
+        plan_from(
+            hierarchy,
+            epsilon=epsilon,
+            delta=delta,
+            threshold=threshold,
+            user=user,
+            contribution=contribution,
+            max_contributions=max_contributions,
+            mechanism=mechanism,
+            remainder=remainder,
+            release_share=release_share,
+            confidence=confidence,
+            acknowledge=acknowledge,
+            counters=counters,
+        )
+    )

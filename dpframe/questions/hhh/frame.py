@@ -1,0 +1,57 @@
+"""Released nodes as a frame: labels, whole numbers, intervals, one order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.postprocess.level_values import level_column, natural_order, text_column
+from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.sketches.plan import MergedStreamPlan
+from dpframe.tree import NoisyNodes
+
+
+def tidy(
+    noisy: NoisyNodes, plan: Plan | MergedStreamPlan, types: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
+
+    ``types`` are the DuckDB types of the columns of levels, where they are known.
+    """
+    hierarchy, grid = plan.hierarchy, plan.grid
+    keys = tuple(pc.cast(key, pa.string()) for key in noisy.keys)
+    labels = hierarchy.labels(noisy.level, keys)
+    order = natural_order(hierarchy, noisy.level, labels, keys, types)
+    level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
+    lower, upper = (ends[order] for ends in noisy.bounds or _around(noisy, plan))
+    no_rest = np.zeros(len(level), dtype=np.bool_)
+    columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
+    for depth, name in enumerate(hierarchy.label_columns, 1):
+        kind = types[depth - 1] if types else ""
+        columns[name] = level_column(keys[depth - 1].take(order), level, depth, kind, no_rest)
+    columns["residual"] = _rounded(residual, grid)
+    columns["count"] = _rounded(count, grid)
+    columns["lower"] = lower // grid
+    columns["upper"] = -(-upper // grid)
+    if isinstance(plan, Plan) and plan.by_user_sets:
+        columns["upper"] = pd.array([pd.NA] * len(upper), dtype="Int64")
+    return pd.DataFrame(columns)
+
+
+def _around(
+    noisy: NoisyNodes, plan: Plan | MergedStreamPlan
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Intervals for the noise in the counts."""
+    different, where = np.unique(noisy.terms, return_inverse=True)
+    half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
+    return noisy.count - half, noisy.count + half
+
+
+def _rounded(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
+    """Units to whole counts, halves up."""
+    return (2 * units + grid) // (2 * grid)

@@ -1,0 +1,126 @@
+"""Sketches of one source in partitions, merged: what they release and cost. Sees no data.
+
+A record, or all rows of a user, enters one partition, chosen by a hash of itself. Two merges:
+
+sum      sketches of single records, post-processed and added (Lebeda and Tetek, section 7): the
+         sensitivity of one sketch, however many there are. Users are groups of records.
+bounded  sketches of users' sets, k counters at any time: a user moves at most k of them by 1, in
+         one direction, as in one sketch.
+
+Of users that count once at a node the one with less noise is taken, from parameters alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpframe.accounting.compose import Profile
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.errors import BudgetError
+from dpframe.hierarchy import Hierarchy
+from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.sketches.plan import MergedStreamPlan, SketchPlan, make_sketch_plan
+from dpframe.sketches import SketchState
+from dpframe.tree import NoisyNodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionPlan:
+    """A streaming plan for a source in ``merged.sketch.sketches`` partitions."""
+
+    asked: Plan
+    merged: MergedStreamPlan
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return self.asked.hierarchy
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.asked.unit
+
+    @property
+    def budget(self) -> Budget:
+        return self.asked.budget
+
+    @property
+    def request(self) -> dict[str, object]:
+        return self.asked.request
+
+    @property
+    def profile(self) -> Profile:
+        return self.merged.sketch.profile
+
+    @property
+    def partitions(self) -> int:
+        return self.merged.sketch.sketches
+
+    @property
+    def counters(self) -> int:
+        return self.merged.sketch.counters
+
+    @property
+    def method(self) -> Literal["sum", "bounded"]:
+        return "bounded" if self.by_user_sets else "sum"
+
+    @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take a user at a time."""
+        return self.merged.sketch.structure == "users"
+
+    @property
+    def band(self) -> int:
+        """Units of a merged counter below which no noise lifts it over the threshold: the one under
+        which nothing is published, and the one that was asked for, below which nothing is shown."""
+        laws, shown = self.merged.sketch.laws, self.merged.sketch.threshold
+        assert shown is not None
+        least = max(shown, self.merged.threshold * self.merged.grid)
+        return max(1, least - laws.noise.highest)  # type: ignore[union-attr]
+
+    def run(self, counted: object) -> NoisyNodes:
+        """The only noisy step."""
+        assert isinstance(counted, tuple)
+        states: tuple[SketchState, ...] = counted
+        return self.merged.run(states)
+
+
+def partition_plan(asked: Plan, partitions: int) -> PartitionPlan:
+    """The plan that does what a streaming plan asks for, on partitions."""
+    sketch = _sketch(asked, partitions)
+    threshold = asked.asked["threshold"]
+    if threshold is None:
+        assert sketch.threshold is not None
+        threshold = -(-sketch.threshold // sketch.grid)
+    merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=int(threshold))
+    return PartitionPlan(asked=asked, merged=merged)
+
+
+def _sketch(asked: Plan, partitions: int) -> SketchPlan:
+    """The sum, or for items of users the merge of sets where it has less noise."""
+    if asked.unit.contribution != "items" or asked.unit.user is None:
+        return _made(asked, partitions, "sum")
+    sets = _made(asked, partitions, "users")
+    try:
+        groups = _made(asked, partitions, "sum")
+    except BudgetError:
+        return sets
+    return min(sets, groups, key=_noise)
+
+
+def _noise(sketch: SketchPlan) -> tuple[float, float]:
+    assert sketch.threshold is not None
+    return sketch.threshold / sketch.grid, sketch.noise_sd
+
+
+def _made(asked: Plan, partitions: int, structure: Literal["sum", "users"]) -> SketchPlan:
+    return make_sketch_plan(
+        structure=structure,
+        unit="user" if structure == "users" else "record",
+        counters=asked.counters or 0,
+        sketches=partitions,
+        max_contributions=1 if structure == "users" else asked.unit.moves,
+        budget=asked.budget,
+        confidence=asked.confidence,
+        levels=asked.height,
+    )

@@ -1,0 +1,1 @@
+"""Frequent items of devices."""

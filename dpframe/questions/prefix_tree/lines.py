@@ -1,0 +1,127 @@
+"""What is known of a prefix tree before its devices are asked."""
+
+from __future__ import annotations
+
+from dpframe.asking.quantities import Quantity, claim, noise_text, rounded_up
+from dpframe.federated.server import standard_error
+from dpframe.questions.prefix_tree.plan import PrefixPlan
+
+PAPERS = {
+    "reports": "Chadha et al. (2023), OptPrefixTree, Algorithms 2 to 5",
+    "laplace": "Chadha et al. (2023), prefix tree with central Laplace noise, a baseline",
+    "gaussian": "Chadha et al. (2023), prefix tree with central Gaussian noise, a baseline",
+}
+
+MOST_SHOWN = 80
+"""Characters of an alphabet that a card shows."""
+
+COUNTS = "users who reported an item when it was found, each at most one item an iteration"
+
+
+def prefix_guarantee(plan: PrefixPlan) -> str:
+    """The privacy claim towards whoever sees the sums, as one sentence."""
+    return claim(plan.budget, plan.neighbours)
+
+
+def local_guarantee(plan: PrefixPlan) -> str | None:
+    """The privacy claim towards whoever sees single reports; None without them."""
+    if plan.local_epsilon is None:
+        return None
+    total = plan.asked.reports * plan.local_epsilon
+    return (
+        f"{plan.local_epsilon:g}-differential privacy in the local model for a report, {total:g} "
+        f"for all {plan.asked.reports} of a device"
+    )
+
+
+def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
+    """The lines of the plan and of the card."""
+    asked, search = plan.asked, plan.asked.search
+    segments, local = search.segments, local_guarantee(plan)
+    how = (
+        ", ".join(map(str, segments.fixed))
+        if segments.fixed
+        else f"as many as {segments.limit:,} cells hold"
+    )
+    out = [
+        Quantity("guarantee", prefix_guarantee(plan), "against whoever sees sums and result"),
+        Quantity(
+            "local guarantee",
+            local or "none: a trusted server counts",
+            "against whoever sees the reports of a device",
+        ),
+        Quantity("mechanism", f"prefix tree, {asked.mechanism}", PAPERS[asked.mechanism]),
+        Quantity("items", asked.hierarchy.spec, f"as bits: {search.encoding.spec}"),
+        Quantity("left out", left_out(plan), "by rule, never reported; a user's other items are"),
+        Quantity("counts", COUNTS, "what the numbers count"),
+        Quantity("devices", plan.devices, "users of the source, public"),
+        Quantity("rounds", search.rounds, "each without what earlier ones found"),
+        Quantity("iterations", segments.iterations, "of a round: reports of every device"),
+        Quantity("bits of an iteration", how, f"of {segments.length} bits of an item"),
+        Quantity("selection", _selection(plan), "which of their items users report"),
+    ]
+    if search.deny:
+        out.append(Quantity("deny list", len(search.deny), "items that nobody reports, public"))
+    if search.taking_part < 1:
+        out.append(
+            Quantity(
+                "participation",
+                search.taking_part,
+                "chance of a device in an iteration",
+            )
+        )
+    if plan.reporting < plan.devices:
+        out.append(
+            Quantity("devices counted on", plan.reporting, "reports of an iteration, at least")
+        )
+    if plan.noise is not None:
+        out.append(Quantity("noise", noise_text(plan.noise, 1), "added to the count of every cell"))
+    out += [
+        Quantity(
+            "standard error", round(error_of(plan), 3), "of the count of a rare item, in users"
+        ),
+        Quantity(
+            "false positives",
+            search.false_positives,
+            "expected cells that nobody holds, at most, in parts of those that an iteration keeps",
+        ),
+        Quantity("accountant", asked.accountant if local else "exact", _accountant(plan)),
+        Quantity("computed delta", rounded_up(plan.delta_spent), "upper bound"),
+    ]
+    return out
+
+
+def left_out(plan: PrefixPlan) -> str:
+    """Which items are never found, whoever holds them, and what is not read of others."""
+    encoding, length = plan.asked.search.encoding, plan.asked.search.segments.length
+    letters = encoding.alphabet
+    if len(letters) > MOST_SHOWN:
+        letters = f"{letters[:MOST_SHOWN]}\u2026 ({len(letters):,} in all)"
+    capitals = "capitals are read as small letters; " if encoding.folds else ""
+    return (
+        f"items with characters other than {letters!r}; {capitals}"
+        f"items of more than {length} bits are cut, and end in an ellipsis"
+    )
+
+
+def error_of(plan: PrefixPlan) -> float:
+    """Standard error of the estimate for an item that nobody else holds."""
+    if plan.noise is not None:
+        return plan.noise.sd
+    assert plan.local_epsilon is not None
+    expected = max(1, round(plan.devices * plan.asked.search.taking_part))
+    return standard_error(1, devices=expected, local_epsilon=plan.local_epsilon)
+
+
+def _selection(plan: PrefixPlan) -> str:
+    search = plan.asked.search
+    kind = "as frequent as it is" if search.weighted else "each different one as likely"
+    return f"one at random, {kind}" + (", below the prefixes" if search.conditioned else "")
+
+
+def _accountant(plan: PrefixPlan) -> str:
+    if plan.noise is not None:
+        return "exact laws of bounded noise, composed by privacy loss distributions"
+    if plan.asked.accountant == "aggregate":
+        return "exact laws of sums of reports, composed by privacy loss distributions"
+    return "amplification by shuffling for any local randomiser, Renyi composition"

@@ -1,0 +1,87 @@
+"""The receipt of a prefix tree, and what it found as a frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
+from dpframe.mechanisms.prefix_tree import FoundItems
+from dpframe.questions.prefix_tree.lines import (
+    COUNTS,
+    PAPERS,
+    error_of,
+    left_out,
+    local_guarantee,
+    prefix_guarantee,
+    prefix_quantities,
+)
+from dpframe.questions.prefix_tree.plan import PrefixPlan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERVALS = (
+    "lower and upper hold the number of users who reported the item when it was found, with the "
+    "stated confidence, given that it is shown; not the number of users who have it"
+)
+
+
+def prefix_receipt(plan: PrefixPlan, *, name: str | None = None) -> Receipt:
+    """The receipt of a release of this plan; depends on the data through their public size only."""
+    asked = plan.asked
+    said = ("deny", "counts", "mechanism", "neighbours", "devices")  # below, in other words
+    request = {k: v for k, v in asked.request.items() if k not in said}
+    return Receipt(
+        {
+            "release": name,
+            **stamp(),
+            "mechanism": f"prefix-{asked.mechanism}",
+            "paper": PAPERS[asked.mechanism],
+            "guarantee": prefix_guarantee(plan),
+            "local_guarantee": local_guarantee(plan),
+            "neighbours": plan.neighbours,
+            "counts": COUNTS,
+            **request,
+            "computed_delta": plan.delta_spent,
+            "devices": plan.devices,
+            "reporting": plan.reporting,
+            "reports": asked.reports,
+            "local_epsilon": plan.local_epsilon,
+            "left_out": left_out(plan),
+            "denied": len(asked.search.deny),
+            "contribution": None,
+            "max_contributions": None,
+            "height": 1,
+            "levels": list(plan.hierarchy.level_names),
+            "threshold": None,
+            "remainder": False,
+            "standard_error": error_of(plan),
+            "noise": None if plan.noise is None else law_facts(plan.noise, 1),
+            "intervals": INTERVALS,
+            "budget": UNTRACKED,
+            "ledger": None,
+            "card": [[q.name, q.value, q.meaning] for q in prefix_quantities(plan)],
+        }
+    )
+
+
+def prefix_frame(found: FoundItems, plan: PrefixPlan) -> pd.DataFrame:
+    """Items as nodes of one level, sorted by text: the columns of every other release."""
+    import pandas as pd
+
+    order = sorted(range(len(found.text)), key=found.text.__getitem__)
+    texts = pd.Series([found.text[i] for i in order], dtype="str")
+    count = np.rint(found.count[order]).astype(np.int64).clip(None, plan.devices)
+    return pd.DataFrame(
+        {
+            "level": np.ones(len(order), dtype=np.int64),
+            "prefix": texts,
+            plan.hierarchy.label_columns[0]: texts,
+            "residual": count,
+            "count": count,
+            "lower": np.minimum(found.lower[order], count),
+            "upper": np.maximum(found.upper[order], count),
+        }
+    )

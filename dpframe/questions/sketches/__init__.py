@@ -1,0 +1,1 @@
+"""Sketches that are updated, merged and released."""

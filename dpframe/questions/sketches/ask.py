@@ -1,0 +1,330 @@
+"""Sketches that can be released: ``dp.MisraGries``, ``dp.PrivacyAwareMisraGries`` and merges.
+
+The counting is that of :mod:`dpframe.sketches`; here it gets a private way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, overload
+
+from dpframe import sketches as raw
+from dpframe.asking.digest import seal
+from dpframe.asking.given import chosen_ledger
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.release import charged, stays_charged
+from dpframe.errors import ParameterError
+from dpframe.mechanisms.sketch_release import NoisySketch
+from dpframe.questions.sketches.checks import hint, sketch_plan_from
+from dpframe.questions.sketches.frame import sketch_frame, unpublished_at_most
+from dpframe.questions.sketches.receipt import measured, sketch_receipt
+from dpframe.questions.sketches.streaming_hhh import StreamingHHH
+from dpframe.sketches._sketch import Sketch
+from dpframe.sketches.merging import combined
+from dpframe.sources.stream import in_order
+from dpframe.sources.streaming import merged_streams
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.ledger import Ledger
+
+FEW_RECORDS = 50
+"""Records, over k^(3/2), up to which a sum is better than a bounded merge; see docs/sketches.md."""
+
+
+class _Releasable(Sketch):
+    """A sketch with a private way out."""
+
+    __slots__ = ()
+
+    @known_arguments
+    def release(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        universe: object = None,
+        records: int | None = None,
+        max_contributions: int | None = None,
+        confidence: float = 0.95,
+        ledger: Ledger | str | Path | None = None,
+    ) -> pd.DataFrame:
+        """The keys with large counters, differentially private.
+
+        Parameters
+        ----------
+        epsilon, delta
+            The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
+        universe
+            A finite public list of all keys that could occur, up to ten million, each once,
+            instead of ``delta``: noise goes on every one of them, the k largest are published, and
+            delta is 0. Never the keys that did occur.
+        records
+            A public upper bound on the records (items, for a sketch of users) that went in, where
+            the release does not tell the error of the sketch: for ``upper`` of merged sketches,
+            sketches of users and universes. It is not checked against the data.
+        max_contributions
+            Protect a user with at most so many records instead of a single record, 1 to a million.
+            The sketch does not know users: that nobody has more is the caller's promise.
+        confidence
+            Of the intervals, 0.5 to 0.999999.
+        ledger
+            A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
+            drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``key`` (int64, or uint64 if a key needs it; text; bytes objects; without rows always
+            object), ``count`` (int64, may be negative with a universe), ``lower`` (int64, from 0)
+            and ``upper`` (Int64, missing where the release cannot tell). Sorted by key.
+            The receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
+
+            Of one stream, ``count`` is what the true count is at most, plus noise; it is at most
+            ``receipt["sketch_error"]`` above the truth, also plus noise. Otherwise ``count`` is at
+            most ``n / (k + 1)`` below the truth, n the number of records, plus noise. Items of a
+            user beyond ``max_items`` are not part of the truth: they were never counted.
+
+            For a key fixed beforehand, the chance that it is published and that its interval misses
+            the true count is at most ``1 - confidence``. Given that a key near the threshold was
+            published, the confidence is nominal.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            An argument breaks its rule (BudgetError). Nothing was drawn or charged.
+        LedgerError
+            The ledger cannot be used (OverBudgetError). Nothing was drawn.
+
+        Privacy
+        -------
+        (epsilon, delta)-differential privacy, with ``universe`` epsilon-differential privacy, for
+        adding or removing one record; for a sketch of users, one user with all their items; with
+        ``max_contributions``, one user with at most so many records. Assumed: the order of the
+        other records (or users) does not depend on that one, and for merged sketches neither does
+        which sketch they enter. Assumed public: every argument, the parameters of the sketch, the
+        number of sketches, the type of keys. Not covered: running time, files, and what other
+        methods return. Every release is new noise and a new charge; releases add up.
+
+        References
+        ----------
+        Lebeda, Tetek: Better Differentially Private Approximate Histograms and Heavy Hitters using
+        the Misra-Gries Sketch, PODS 2023. One stream: Algorithm 2. Sum and universe: Algorithm 3.
+        Bounded merge: Corollary 2. Users: Algorithm 4, Corollary 10. Noise on integers:
+        docs/sketches.md.
+
+        Examples
+        --------
+        >>> import dpframe as dp
+        >>> sketch = dp.MisraGries(counters=64)
+        >>> sketch.update(["a"] * 500 + ["b"] * 300 + ["c"])
+        >>> result = sketch.release(epsilon=1.0, delta=1e-6)
+        >>> list(result.columns), list(result["key"])
+        (['key', 'count', 'lower', 'upper'], ['a', 'b'])
+        >>> result.dp.receipt["guarantee"]
+        '(1, 1e-06)-differential privacy for adding or removing one record'
+        """
+        plan = sketch_plan_from(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            universe=universe,
+            records=records,
+            max_contributions=max_contributions,
+            confidence=confidence,
+        )
+        facts = sketch_receipt(plan, number=self._released + 1)
+        book = chosen_ledger(ledger)
+        state, facts = charged(self._state, plan, facts, "sketch", book)
+        with stays_charged(facts, book):
+            self._released += 1
+            noisy = plan.run(state)  # the only noisy step
+        error = noisy.decrements if isinstance(noisy, NoisySketch) else None
+        receipt = measured(  # public from here on
+            facts,
+            sketch_error=error,
+            unpublished=unpublished_at_most(noisy, plan),
+        )
+        frame = sketch_frame(noisy, plan)
+        return seal(frame, receipt.to_dict())
+
+    @property
+    def releases(self) -> int:
+        """How often the sketch, or a sketch in it, was released. Public."""
+        return self._released
+
+    def resume(self) -> None:
+        """Let a released sketch take records again.
+
+        Its next release holds the records of the last one too, and both count: each is charged, and
+        what protects a record is the sum of them. To release only what comes in from now on, begin
+        a new sketch instead. Does nothing if the sketch was not released.
+
+        Examples
+        --------
+        >>> import dpframe as dp
+        >>> sketch = dp.MisraGries(counters=8)
+        >>> sketch.update([7] * 400)
+        >>> first = sketch.release(epsilon=1.0, delta=1e-6)
+        >>> sketch.resume()
+        >>> sketch.update([7] * 400)
+        >>> sketch.release(epsilon=1.0, delta=1e-6).dp.receipt["release_number"]
+        2
+        """
+        self._resumed = self._released
+
+
+def _documented(counting: type[Sketch]) -> str:
+    """The description of a class that counts, for the one that can be released."""
+    text = counting.__doc__ or ""
+    private = "Only what ``release`` returns is private; see there. Otherwise "
+    return text.replace("    None: this is", f"    {private}this is").replace(
+        "    None: see the class", f"    {private}see the class"
+    )
+
+
+class MergedSketch(_Releasable, raw.MergedSketch):
+    __slots__ = ()
+    __doc__ = _documented(raw.MergedSketch)
+
+    def merge(self, other: Sketch) -> MergedSketch:
+        """This and another sketch of as many counters, by the same method."""
+        return merge_sketches([self, other], method=self._method)
+
+
+class MisraGries(_Releasable, raw.MisraGries):
+    __slots__ = ()
+    __doc__ = _documented(raw.MisraGries)
+
+    def update(self, batch: object) -> None:
+        super().update(in_order(batch))
+
+    update.__doc__ = raw.MisraGries.update.__doc__
+
+    def merge(self, other: Sketch) -> MergedSketch:
+        """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
+        return merge_sketches([self, other])
+
+
+class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
+    __slots__ = ()
+    __doc__ = _documented(raw.PrivacyAwareMisraGries)
+
+    def update_users(self, users: object, items: object) -> None:
+        super().update_users(in_order(users), in_order(items))
+
+    update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
+
+    def merge(self, other: Sketch) -> MergedSketch:
+        """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
+        return merge_sketches([self, other])
+
+
+if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone
+
+    @overload
+    def merge_sketches(
+        sketches: Iterable[StreamingHHH], *, method: str | None = None, records: int | None = None
+    ) -> StreamingHHH: ...
+    @overload
+    def merge_sketches(
+        sketches: Iterable[Sketch], *, method: str | None = None, records: int | None = None
+    ) -> MergedSketch: ...
+
+
+@known_arguments
+def merge_sketches(
+    sketches: Iterable[Sketch] | Iterable[StreamingHHH],
+    *,
+    method: str | None = None,
+    records: int | None = None,
+) -> MergedSketch | StreamingHHH:
+    """One sketch from several of the same class, number of counters k and kind of key.
+
+    Parameters
+    ----------
+    sketches
+        The sketches, in an order that does not depend on the data. They stay as they are. Merged
+        sketches can be among them if their method is the same.
+    method
+        "bounded": k counters, whatever the number of sketches; a count loses only what the sketches
+        themselves dropped; noise grows as sqrt(k). "sum": up to k counters for each sketch; every
+        count loses n / (k + 1), n the number of all records; noise as for a single record. Default:
+        that of the merged sketches among ``sketches``, else "bounded", unless ``records`` says that
+        "sum" is better. Sketches of users can only be merged by "bounded".
+    records
+        About how many records there are in all, as a public number; never the true one. Up to
+        ``50 k^(3/2)`` the default is "sum".
+
+    Returns
+    -------
+    MergedSketch
+        Of several :class:`StreamingHHH` of one hierarchy a StreamingHHH, merged level by level.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If there is no sketch, or a stream occurs twice (a sketch, its copy, its file, a merge that
+        holds it), or they do not fit together.
+
+    Privacy
+    -------
+    None before ``release``: the result is raw data. Each record must have entered exactly one of
+    the sketches, chosen independently of all others: by source, or by a hash of its own key or
+    user, never by its position. A merge of sketches that were released remembers it.
+
+    References
+    ----------
+    Agarwal et al.: Mergeable Summaries, 2013. Lebeda, Tetek: Better Differentially Private
+    Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch, PODS 2023, sections 6
+    and 7.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> monday, tuesday = dp.MisraGries(counters=2), dp.MisraGries(counters=2)
+    >>> monday.update([4] * 900 + [7])
+    >>> tuesday.update([4] * 800)
+    >>> week = dp.merge_sketches([monday, tuesday], method="sum")
+    >>> week.release(epsilon=1.0, delta=1e-6)["key"].tolist()
+    [4]
+    """
+    about = hint(records)
+    if method is not None and records is not None:
+        raise ParameterError("records chooses the method: pass one of the two.")
+    several: Any = sketches
+    if method is None and isinstance(several, Iterable) and not isinstance(several, Sketch):
+        several = list(several)
+        method = _method(several, about)
+    first, several = _peeked(several)
+    if isinstance(first, StreamingHHH):
+        return merged_streams(several, method or "bounded", StreamingHHH)
+    return combined(several, method or "bounded", MergedSketch)
+
+
+def _peeked(sketches: Any) -> tuple[object, Any]:
+    """The first, and all of them; what is generated is not held together."""
+    if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
+        return None, sketches
+    rest = iter(sketches)
+    first = next(rest, None)
+    return first, () if first is None else chain([first], rest)
+
+
+def _method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:
+    """Public facts decide: methods, units, k, levels, and a declared number."""
+    for sketch in sketches:
+        if isinstance(sketch, raw.MergedSketch | StreamingHHH) and sketch.method:
+            return sketch.method
+    first = sketches[0] if sketches else None
+    if isinstance(first, Sketch) and first._unit == "user":
+        return "bounded"
+    if records is None or not isinstance(first, Sketch | StreamingHHH):
+        return "bounded"
+    levels = first.hierarchy.height if isinstance(first, StreamingHHH) else 1
+    few = FEW_RECORDS * levels**0.5 * first.counters**1.5
+    return "sum" if records <= few else "bounded"

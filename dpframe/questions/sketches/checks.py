@@ -1,0 +1,168 @@
+"""The arguments of a sketch's release, checked once: name, value, rule, next step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe.asking.given import DELTA, EPSILON, amount, number, plan_from, whole
+from dpframe.budget import Budget
+from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
+from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.sketches.plan import (
+    MergedStreamPlan,
+    SketchPlan,
+    Structure,
+    make_merged_stream_plan,
+    make_sketch_plan,
+)
+from dpframe.sketches._batches import whole as as_column
+from dpframe.sketches._sketch import LARGEST, Sketch
+from dpframe.sketches._state import in_order
+from dpframe.sketches.merging import MergedSketch
+from dpframe.sketches.misra_gries import MisraGries
+from dpframe.sources.streaming import StreamingHHH
+
+
+def sketch_plan_from(
+    sketch: Sketch,
+    *,
+    epsilon: object,
+    delta: object,
+    universe: object,
+    records: object,
+    max_contributions: object,
+    confidence: object,
+) -> SketchPlan:
+    """A plan from unchecked arguments and the public parameters of a sketch."""
+    structure = _structure(sketch)
+    checked_epsilon = amount("epsilon", epsilon, *EPSILON, "for example 1.0")
+    return make_sketch_plan(
+        structure=structure,
+        unit=sketch._unit,
+        counters=sketch.counters,
+        sketches=sketch.sketches if isinstance(sketch, MergedSketch) else 1,
+        max_contributions=_contributions(max_contributions, sketch._unit),
+        budget=Budget(epsilon=checked_epsilon, delta=_delta(delta, universe)),
+        universe=None if universe is None else _universe(universe),
+        records=_records(records, structure, universe),
+        confidence=number("confidence", confidence, 0.5, 0.999999),
+    )
+
+
+def stream_plan_from(
+    streams: StreamingHHH,
+    *,
+    epsilon: object,
+    delta: object,
+    threshold: object,
+    confidence: object,
+    records: object,
+) -> Plan | MergedStreamPlan:
+    """A plan from unchecked arguments and the public parameters of streams."""
+    method = streams.method
+    if method is None:
+        _records(records, "variant", None)
+        return plan_from(
+            streams.hierarchy,
+            epsilon=epsilon,
+            delta=delta,
+            threshold=threshold,
+            user=None,
+            contribution=None,
+            max_contributions=None,
+            mechanism="streaming",
+            remainder=None,
+            release_share=None,
+            confidence=confidence,
+            acknowledge=False,
+            counters=streams.counters,
+        )
+    return make_merged_stream_plan(
+        hierarchy=streams.hierarchy,
+        method=method,
+        counters=streams.counters,
+        sketches=streams.sketches,
+        budget=Budget(
+            epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
+            delta=amount("delta", delta, *DELTA, "well below one over the number of people"),
+        ),
+        threshold=None if threshold is None else whole("threshold", threshold, 1, 2**53),
+        records=_records(records, method, None),
+        confidence=number("confidence", confidence, 0.5, 0.999999),
+    )
+
+
+def hint(value: object) -> int | None:
+    """About how many records there are, as a public number."""
+    return None if value is None else whole("records", value, 0, 2**53)
+
+
+def _structure(sketch: Sketch) -> Structure:
+    if isinstance(sketch, MergedSketch):
+        return sketch.method
+    if isinstance(sketch, MisraGries):
+        return "standard" if sketch.standard else "variant"
+    return "users"
+
+
+def _delta(delta: object, universe: object) -> float:
+    if universe is None:
+        if delta is None:
+            raise BudgetError(
+                "delta is missing: pass delta=, well below one over the number of people; or "
+                "universe=, a public list of all keys, for a release with delta = 0."
+            )
+        return amount("delta", delta, *DELTA, "well below one over the number of people")
+    if delta is not None:
+        raise ParameterError(
+            f"delta ({delta!r}) does not go with universe=: noise on every listed key needs no "
+            "delta. Leave one of the two out."
+        )
+    return 0.0
+
+
+def _contributions(value: object, unit: str) -> int:
+    if value is None:
+        return 1
+    if unit == "user":
+        raise ParameterError(
+            f"max_contributions ({value!r}) is for sketches of single records: this one counts "
+            "users as a whole already, with at most max_items items each. Leave it out."
+        )
+    return whole("max_contributions", value, 1, 1_000_000)
+
+
+def _records(value: object, structure: Structure, universe: object) -> int | None:
+    if value is None:
+        return None
+    if universe is None and structure in ("variant", "standard"):
+        raise ParameterError(
+            "records is not needed for the sketch of one stream: its error is released with the "
+            "counts, and gives upper. Leave it out."
+        )
+    return whole("records", value, 0, 2**53)
+
+
+def _universe(universe: object) -> pa.Array:
+    """Public keys in their order."""
+    if isinstance(universe, str | bytes | bytearray | int):
+        raise ParameterTypeError(
+            f"universe must be a list of keys; got one, of type {type(universe).__name__}."
+        )
+    told: DpframeError | None = None
+    column = None
+    try:
+        column = as_column(universe, None)
+    except (ParameterError, ParameterTypeError) as error:
+        told = type(error)(f"universe does not hold keys: {error}")
+    if told is not None:
+        raise told
+    if column is None:
+        raise ParameterError("universe is empty: list the keys that could occur.")
+    if len(column) > LARGEST:
+        raise ParameterError(f"universe ({len(column)} keys) must hold at most {LARGEST} keys.")
+    keys = column.to_arrow()
+    if len(keys.unique()) < len(keys):
+        raise ParameterError("universe holds a key twice: list each key once.")
+    return keys.take(pa.array(in_order(keys).astype(np.int64)))

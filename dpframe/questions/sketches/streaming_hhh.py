@@ -1,0 +1,191 @@
+"""``dp.StreamingHHH``: hierarchical heavy hitters of a stream that comes in pieces.
+
+The counting is that of :mod:`dpframe.sources.streaming`; here it gets a private way out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe.asking.digest import seal
+from dpframe.asking.given import chosen_ledger
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.receipt import receipt
+from dpframe.asking.release import charged, stays_charged
+from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.sketches.checks import stream_plan_from
+from dpframe.questions.sketches.frame import merged_stream_frame
+from dpframe.questions.sketches.plan import MergedStreamPlan, SketchPlan
+from dpframe.questions.sketches.receipt import merged_stream_receipt, numbered
+from dpframe.sources import streaming as raw
+from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.ledger import Ledger
+
+
+class StreamingHHH(raw.StreamingHHH):
+    """Hierarchical heavy hitters of a stream, in one Misra-Gries sketch a level.
+
+    What ``dp.hhh(..., mechanism="streaming")`` does with a source at once, for records that come in
+    pieces, over time, or in several places. Memory does not depend on the number of records.
+
+    Parameters
+    ----------
+    hierarchy
+        As for :func:`dpframe.hhh`: ``"ip:src"``, a list of columns, or an object such as
+        ``dp.ip("src")``.
+    counters
+        Counters of the sketch of each level, k, from 2. An estimate is at most n / (k + 1) below
+        the true count, n the number of records.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If ``counters`` is no whole number from 2, or the hierarchy cannot be read (HierarchyError).
+
+    Privacy
+    -------
+    Only what ``release`` returns is private; see there. Otherwise this is raw data, and so is what
+    its methods return, its files, the time they take and the memory they need. ``repr`` shows
+    parameters only. The order of records must not depend on any one of them.
+
+    References
+    ----------
+    Lebeda, Tetek: Better Differentially Private Approximate Histograms and Heavy Hitters using the
+    Misra-Gries Sketch, PODS 2023: Algorithm 1. Biswas, Cormode, Kanza, Srivastava, Zhou:
+    Differentially Private Hierarchical Heavy Hitters, 2024: Algorithm 3.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> sketch = dp.StreamingHHH(["country", "city"], counters=100)
+    >>> sketch.update(pd.DataFrame({"country": ["DE"] * 500, "city": ["Berlin"] * 500}))
+    >>> sketch.update(pd.DataFrame({"country": ["DE"] * 400, "city": ["Bonn", "Ulm"] * 200}))
+    >>> sketch
+    StreamingHHH('columns:country,city', counters=100, <private>)
+    >>> sketch.top(2)
+    [(1, 'DE', 900), (2, 'DE / Berlin', 500)]
+    """
+
+    __slots__ = ()
+
+    def resume(self) -> None:
+        """Let a released stream take records again.
+
+        Its next release holds the records of the last one too, and both count: each is charged, and
+        what protects a record is the sum of them. Does nothing if there was no release.
+        """
+        self._resumed = self._released
+
+    def merge(self, other: StreamingHHH) -> StreamingHHH:
+        """This and another stream, level by level; see :func:`dpframe.merge_sketches`."""
+        method = self._method or (other.method if isinstance(other, StreamingHHH) else None)
+        return raw.merged_streams([self, other], method or "bounded", StreamingHHH)
+
+    @known_arguments
+    def release(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        threshold: int | None = None,
+        confidence: float = 0.95,
+        ledger: Ledger | str | Path | None = None,
+        records: int | None = None,
+    ) -> pd.DataFrame:
+        """The hierarchical heavy hitters, differentially private.
+
+        Parameters
+        ----------
+        epsilon, delta
+            The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
+        threshold
+            Residual count from which a node is reported, from 1. By default the smallest that the
+            noise affords.
+        confidence
+            Of the intervals, 0.5 to 0.999999.
+        ledger
+            A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
+            drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
+        records
+            Of merged streams: a public upper bound on the records that went in, for ``upper``. It
+            is not checked against the data.
+
+        Returns
+        -------
+        pandas.DataFrame
+            That of ``dp.hhh(..., mechanism="streaming")``: ``level``, ``prefix``, one text column
+            a level for hierarchies of columns, and ``residual``, ``count``, ``lower``, ``upper``
+            (int64), by level and label. The receipt is in ``attrs["dp"]`` and ``.dp.receipt``.
+
+            Of merged streams ``count`` is at most n / (k + 1) below the truth, n the number of
+            records, plus noise, and ``upper`` (Int64) is missing without ``records``.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            An argument breaks its rule (BudgetError). Nothing was drawn or charged.
+        LedgerError
+            The ledger cannot be used (OverBudgetError). Nothing was drawn.
+
+        Privacy
+        -------
+        (epsilon, delta)-differential privacy for adding or removing one record. Assumed: the order
+        of the other records does not depend on that one, and for merged streams neither does which
+        stream they enter. Assumed public: every argument, hierarchy, k, the number of streams. Not
+        covered: running time, files, and what other methods return. Every release is new noise and
+        a new charge; releases add up.
+
+        References
+        ----------
+        Lebeda, Tetek: Better Differentially Private Approximate Histograms and Heavy Hitters using
+        the Misra-Gries Sketch, PODS 2023. One stream: Algorithms 1 and 2. Merged by "sum":
+        Algorithm 3 and section 7; by "bounded": Corollary 2. Wilkins, Kifer, Zhang, Karrer: Exact
+        Privacy Analysis of the Gaussian Sparse Histogram Mechanism, 2024. Biswas, Cormode, Kanza,
+        Srivastava, Zhou: Differentially Private Hierarchical Heavy Hitters, 2024, Algorithm 3,
+        corrected.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe as dp
+        >>> sketch = dp.StreamingHHH("ip:src?version=4")
+        >>> sketch.update(pd.DataFrame({"src": ["10.0.0.1"] * 900 + ["10.0.7.7"]}))
+        >>> result = sketch.release(epsilon=1.0, delta=1e-6, threshold=300)
+        >>> result["prefix"].tolist()
+        ['10.0.0.1/32']
+        """
+        plan = stream_plan_from(
+            self,
+            epsilon=epsilon,
+            delta=delta,
+            threshold=threshold,
+            confidence=confidence,
+            records=records,
+        )
+        of: Plan | SketchPlan
+        if isinstance(plan, MergedStreamPlan):
+            facts, of = merged_stream_receipt(plan), plan.sketch
+        else:
+            facts, of = receipt(plan), plan
+        facts = numbered(facts, self._released + 1)
+        book = chosen_ledger(ledger)
+        states, facts = charged(self._states, of, facts, "sketch", book)
+        with stays_charged(facts, book):
+            self._released += 1
+            noisy = plan.run(states)  # the only noisy step
+            facts = facts.with_sketch_error(noisy.sketch_error)
+            frame = _frame(noisy, plan)  # public from here on
+        return seal(frame, facts.with_notices(frame, self._hierarchy).to_dict())
+
+
+def _frame(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
+    from dpframe.questions.hhh.frame import tidy  # loads pandas, which `import dpframe` does not
+
+    if isinstance(plan, MergedStreamPlan):
+        return merged_stream_frame(noisy, plan)
+    return tidy(noisy, plan)

@@ -1,0 +1,204 @@
+"""Arguments of generators of synthetic rows, checked once; what rows can be, also in files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+
+from dpframe._unicode import is_text
+from dpframe.accounting.hot_partition import Split
+from dpframe.asking.given import EPSILON, amount, chosen, unit_from, whole
+from dpframe.domains import Domain, ListedAxis, as_domain
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.noise import random_seed
+from dpframe.questions.synthesize.plan import (
+    DEFAULT_HOT,
+    DEFAULT_WIDTH,
+    SyntheticPlan,
+    make_synthetic_plan,
+)
+from dpframe.sketches.hot_partition import LARGEST, Shape
+from dpframe.sources.key_tables import key_table
+
+SPLITS = ("optimal", "uniform")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A domain and how to write it down: texts of its axes, and the keys of its categories."""
+
+    specs: tuple[str, ...]
+    keys: dict[str, pa.Table]
+    domain: Domain
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        keys = {name: _rows(table) for name, table in self.keys.items()}
+        return {"columns": list(self.specs), "depth": self.domain.depth, "keys": keys}
+
+    @property
+    def digest(self) -> str:
+        """Tells domains apart, also those whose lists of keys differ."""
+        text = json.dumps(self.to_dict(), ensure_ascii=True, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Asked:
+        keys = {name: [tuple(row) for row in rows] for name, rows in facts["keys"].items()}
+        return asked(facts["columns"], depth=facts["depth"], keys=keys or None)
+
+
+def _rows(table: pa.Table) -> list[list[str | None]]:
+    columns = [column.cast(pa.string()).to_pylist() for column in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def asked(columns: object, *, depth: object, keys: object) -> Asked:
+    """What rows can be, from unchecked arguments."""
+    levels = None if depth is None else whole("depth", depth, 1, 60)
+    hierarchies = {",".join(h.source_columns): h for h in _hierarchies(columns)}
+    if keys is None or not hierarchies:
+        domain = as_domain(columns, depth=levels, keys=keys)
+        return Asked(_specs(domain), {}, domain)
+    if isinstance(keys, Mapping):
+        named = {_named(name): listed for name, listed in keys.items()}
+    elif len(hierarchies) == 1:
+        named = {next(iter(hierarchies)): keys}
+    else:
+        named = {"": keys}
+    unknown = [name for name in named if name not in hierarchies]
+    if unknown or len(named) < len(hierarchies):
+        expected = ", ".join(map(repr, hierarchies))
+        raise ParameterError(
+            f"keys must be a dict with a list for each of {expected}; got {list(named)}."
+        )
+    tables = {name: key_table(_plain(listed), hierarchies[name]) for name, listed in named.items()}
+    domain = as_domain(columns, depth=levels, keys=tables)
+    return Asked(_specs(domain), tables, domain)
+
+
+def _plain(listed: object) -> object:
+    """Tuples of one value are that value: so they come back from files."""
+    if isinstance(listed, list) and all(isinstance(k, tuple) and len(k) == 1 for k in listed):
+        return [key[0] for key in listed]
+    return listed
+
+
+def _named(name: object) -> str:
+    return ",".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def _hierarchies(columns: object) -> list[Hierarchy]:
+    """Those of the columns that are categories."""
+    if isinstance(columns, Mapping):
+        return []
+    several = isinstance(columns, Sequence) and not isinstance(columns, str)
+    out = []
+    for value in cast(Sequence[object], columns) if several else [columns]:
+        if isinstance(value, str):
+            kind = value.partition(":")[0]
+            if kind in ("number", "time", "ip") or ":" not in value:
+                continue
+            value = as_hierarchy(value)
+        if isinstance(value, Hierarchy) and value.kind not in ("number", "ip"):
+            out.append(value)
+    return out
+
+
+def _specs(domain: Domain) -> tuple[str, ...]:
+    return tuple(
+        axis.hierarchy.spec if isinstance(axis, ListedAxis) else axis.spec for axis in domain.axes
+    )
+
+
+def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: object) -> Shape:
+    """Sizes of the sketch, from unchecked arguments."""
+    hot = DEFAULT_HOT if k is None else whole("k", k, 1, LARGEST)
+    wide = DEFAULT_WIDTH if width is None else whole("width", width, 1, LARGEST)
+    tall = whole("rows", rows, 1, 99)
+    start = random_seed() if seed is None else whole("seed", seed, 0, 2**63 - 1)
+    return Shape(domain.depth, hot, wide, tall, start)
+
+
+def synthetic_plan_from(
+    wanted: Asked,
+    shape: Shape,
+    schema: pa.Schema | None,
+    *,
+    epsilon: object,
+    split: object,
+    user: object = None,
+    max_contributions: object = None,
+) -> SyntheticPlan:
+    """A plan from unchecked arguments; without a schema one to be explained only."""
+    if user is not None and max_contributions is None:
+        raise ParameterError(
+            f"max_contributions is missing: with user ({user!r}) say how many rows of each are "
+            "counted; it must not be learned from the data."
+        )
+    return make_synthetic_plan(
+        domain=wanted.domain.spec,
+        digest=wanted.digest,
+        columns=wanted.domain.columns,
+        schema="" if schema is None else written(schema),
+        diameters=wanted.domain.diameters,
+        shape=shape,
+        split=cast(Split, chosen("split", split, SPLITS)),
+        epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
+        unit=unit_from(user, None if user is None else "records", max_contributions),
+    )
+
+
+def written(schema: pa.Schema) -> str:
+    """A schema as text, without metadata."""
+    plain = schema.remove_metadata()
+    return base64.b64encode(plain.serialize().to_pybytes()).decode("ascii")
+
+
+def read_schema(text: str) -> pa.Schema:
+    """The schema that ``written`` wrote."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def joined(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
+    """The schema of batches with these two, None if their columns hold other kinds of values.
+
+    That of the first one, but for columns of no type. Kinds are as coarse as a single record
+    can change a type: in pandas one NULL makes floats of integers and text of booleans, one time
+    another unit of times, one decimal another scale.
+    """
+    fields = []
+    for one, other in zip(first, later, strict=True):
+        kinds = {_kind(one.type), _kind(other.type)} - {"none"}
+        if len(kinds) > 1:
+            return None
+        fields.append(other if pa.types.is_null(one.type) else one)
+    return pa.schema(fields)
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind):
+        return "none"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_boolean(kind) or is_text(kind):
+        return "text"
+    if pa.types.is_timestamp(kind):
+        return "times" if kind.tz is None else "times with a zone"
+    return str(kind)
+
+
+def check_sample(n: object) -> int:
+    """The number of rows to draw."""
+    if n is None:
+        raise ParameterTypeError("n is missing: say how many rows to draw, for example n=1000.")
+    return whole("n", n, 0, 10**9)

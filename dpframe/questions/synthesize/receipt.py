@@ -1,0 +1,45 @@
+"""The receipt of a generator of synthetic rows, in the words of every other receipt."""
+
+from __future__ import annotations
+
+from dpframe.asking.quantities import guarantee
+from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
+from dpframe.questions.synthesize.lines import PAPER, synthetic_quantities
+from dpframe.questions.synthesize.plan import SyntheticPlan
+
+
+def synthetic_receipt(plan: SyntheticPlan, *, name: str | None = None) -> Receipt:
+    """The receipt of a release of this plan; holds nothing that depends on the data."""
+    return Receipt(
+        {
+            "release": name,
+            **stamp(),
+            "mechanism": "synthetic-privhp",
+            "paper": PAPER,
+            "guarantee": guarantee(plan),
+            "epsilon": plan.budget.epsilon,
+            "delta": 0.0,
+            "computed_delta": 0.0,
+            "neighbours": plan.unit.sentence,
+            "counts": plan.unit.counts,
+            "user": plan.unit.user,
+            "contribution": plan.unit.contribution if plan.unit.user is not None else None,
+            "max_contributions": plan.unit.moves if plan.unit.user is not None else None,
+            "hierarchy": plan.domain,
+            "columns": list(plan.columns),
+            "height": plan.shape.depth,
+            "levels": [f"1/{2**level}" for level in range(1, plan.shape.depth + 1)],
+            "threshold": None,
+            "remainder": None,
+            "confidence": None,
+            "k": plan.shape.hot,
+            "width": plan.shape.width,
+            "rows": plan.shape.rows,
+            "split": plan.split,
+            "noise": {"scales": [float(scale) for scale in plan.laws.scales]},
+            "intervals": "no intervals",
+            "budget": UNTRACKED,
+            "ledger": None,
+            "card": [[q.name, q.value, q.meaning] for q in synthetic_quantities(plan)],
+        }
+    )

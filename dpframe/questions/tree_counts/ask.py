@@ -1,0 +1,225 @@
+"""``dp.tree_counts``: a noisy count for every node of a hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.receipt import Explanation
+from dpframe.asking.release import release as run
+from dpframe.asking.replays import told
+from dpframe.asking.warehouse_plan import finished
+from dpframe.questions.tree_counts.checks import tree_plan_from
+from dpframe.questions.tree_counts.plan import TreePlan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.hierarchy import Hierarchy
+    from dpframe.ledger import Ledger
+
+
+@known_arguments
+def tree_counts(
+    source: object = None,
+    hierarchy: str | Sequence[str] | Hierarchy | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    keys: object = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    weight: str | None = None,
+    max_weight: int | None = None,
+    mechanism: str = "additive",
+    level_weights: Sequence[float] | None = None,
+    threshold: int | None = None,
+    consistent: bool = True,
+    confidence: float = 0.95,
+    alpha: float | None = None,
+    largest: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
+    data: str | None = None,
+    progress: bool = False,
+    candidates: object = None,
+    plan: object = None,
+) -> pd.DataFrame:
+    """Counts of all nodes of a hierarchy, differentially private, that add up.
+
+    Parameters
+    ----------
+    source, hierarchy
+        As for :func:`hhh`.
+    epsilon
+        1e-4 to 50. No default.
+    delta
+        1e-12 to 0.1. Needed unless ``keys`` are listed; with keys and without delta the release is
+        pure (delta = 0).
+    keys
+        The keys whose counts are wanted, known publicly: a list of values of the column (of tuples
+        for several columns), a frame with the columns of the hierarchy, or "domain" for all values
+        that a number or a coarse IP hierarchy can have. Every one is released, empty ones too, and
+        so are their ancestors; what no key covers is in ``<other>`` rows. By default keys are found
+        in the data: a node is shown if its noisy count reaches a threshold, or one below it is
+        shown. Keys must not come from the data.
+    user, contribution, max_contributions
+        As for :func:`hhh` ("share" or "records").
+    weight
+        Column of whole numbers: a row stands for so many records. Floating-point numbers are
+        refused: round them to whole units first. Missing and negative ones count 0, and so does
+        text of a CSV file that is no whole number. Without ``max_weight`` one of these records is
+        protected, at most 1e9 a row.
+    max_weight
+        A row stands for at most so many records (1 to 1e9; larger weights are cut), and whole rows
+        are protected.
+    mechanism
+        "additive" (default): a noisy histogram a level, "laplace" or "gaussian", whichever has less
+        noise on its noisiest level. "hhh": heavy hitters (:func:`hhh`), added up. "relative": an
+        error relative to the count (docs/relative_counts.md).
+    level_weights
+        How the budget is divided: one positive number a level, level 0 first. By default as makes
+        the largest error least.
+    threshold
+        Noisy count from which a node is shown. By default the smallest private one.
+    consistent
+        True (default): counts are whole and not negative, and every node is the sum of its children
+        and an ``<other>`` row. False: counts as they were drawn, unbiased before anything is
+        hidden, may be negative.
+    confidence
+        Of the intervals, 0.5 to 0.999999.
+    alpha, largest
+        With "relative": the accepted relative error, 0.01 to 0.99, and the largest number of
+        records that the data could have.
+    ledger, release, data, progress
+        As for :func:`hhh`.
+    candidates, plan
+        Instead of everything else: what a statement of :func:`tree_rollup_sql` returned, and its
+        plan.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
+        column a level, in the type of the source, ``residual`` (what no row below covers),
+        ``count``, ``lower`` and ``upper`` (int64; interval for the true count, given what is
+        shown). By level and value, ``<invalid>`` and ``<other>`` behind those beside them
+        (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
+        ``result.dp.receipt``.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError, SourceError, LedgerError
+        As :func:`hhh`.
+
+    Privacy
+    -------
+    (epsilon, delta)-differential privacy for adding or removing one record, or one user with all
+    their records, or one row of at most ``max_weight`` records. Assumed public: every argument,
+    the keys too. Adjusting counts is post-processing.
+
+    References
+    ----------
+    Ghazi, Kamath, Kumar, Manurangsi, Wu, "On Differentially Private Counting on Trees" (ICALP
+    2023), Corollary 15, Algorithms 1 and 2. Bun, Nissim, Stemmer, "Simultaneous Private Learning of
+    Multiple Concepts" (2019), for unknown keys. Hay, Rastogi, Miklau, Suciu, "Boosting the Accuracy
+    of Differentially Private Histograms Through Consistency" (2010), for adding up.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> trips = pd.DataFrame({"origin": ["JFK"] * 600 + ["LGA"] * 400})
+    >>> result = dp.tree_counts(trips, ["origin"], epsilon=1.0, keys=["JFK", "LGA", "EWR"])
+    >>> result["prefix"].tolist()
+    ['*', 'EWR', 'JFK', 'LGA', '<other>']
+    >>> bool(result["count"][0] == result["count"][1:].sum())
+    True
+    """
+    if candidates is not None or plan is not None:
+        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
+        about = data_name(data)
+        result = finished(tree_counts, given, TreePlan, ledger=paid, name=name, data=about)
+        return told(result).to_frame()
+    made = tree_plan_from(
+        hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        keys=keys,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        weight=weight,
+        max_weight=max_weight,
+        mechanism=mechanism,
+        level_weights=level_weights,
+        threshold=threshold,
+        consistent=consistent,
+        confidence=confidence,
+        alpha=alpha,
+        largest=largest,
+    )
+    drawn = run(
+        source,
+        made,
+        ledger=chosen_ledger(ledger),
+        name=release_name(release),
+        data=data_name(data),
+        progress=flag("progress", progress),
+    )
+    return told(drawn).to_frame()
+
+
+@known_arguments
+def explain_tree_counts(
+    hierarchy: str | Sequence[str] | Hierarchy,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    keys: object = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    weight: str | None = None,
+    max_weight: int | None = None,
+    mechanism: str = "additive",
+    level_weights: Sequence[float] | None = None,
+    threshold: int | None = None,
+    consistent: bool = True,
+    confidence: float = 0.95,
+    alpha: float | None = None,
+    largest: int | None = None,
+) -> Explanation:
+    """What :func:`tree_counts` with these arguments would do. Spends nothing and reads no data.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> plan = dp.explain_tree_counts(["country", "city"], epsilon=1.0, delta=1e-6).plan
+    >>> plan.hierarchy.level_names, max(plan.thresholds) < 50
+    (('country', 'city'), True)
+    """
+    return Explanation(
+        tree_plan_from(
+            hierarchy,
+            epsilon=epsilon,
+            delta=delta,
+            keys=keys,
+            user=user,
+            contribution=contribution,
+            max_contributions=max_contributions,
+            weight=weight,
+            max_weight=max_weight,
+            mechanism=mechanism,
+            level_weights=level_weights,
+            threshold=threshold,
+            consistent=consistent,
+            confidence=confidence,
+            alpha=alpha,
+            largest=largest,
+        )
+    )

@@ -1,0 +1,55 @@
+"""Released counts of a tree as a frame: the same columns as every release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe.hierarchy import OTHER
+from dpframe.postprocess.adding_up import added_up, in_records
+from dpframe.postprocess.level_values import level_column, natural_order, text_column
+from dpframe.postprocess.nesting import joint
+from dpframe.questions.tree_counts.plan import TreePlan
+from dpframe.tree import NoisyTree
+
+
+def tree_frame(noisy: NoisyTree, plan: TreePlan, types: Sequence[str] = ()) -> pd.DataFrame:
+    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
+
+    ``residual`` is what no row below covers: a count minus those of its children in the frame.
+    Residuals add up to the total. The ``<other>`` rows carry the label of their parent and
+    ``<other>`` behind it.
+    """
+    hierarchy = plan.hierarchy
+    tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
+    residual = tree.count.copy()
+    np.subtract.at(residual, tree.parent[1:], tree.count[1:])
+    keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
+    labels = _labels(tree, plan, keys)
+    order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
+    level, other = tree.level[order], tree.other[order]
+    columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
+    for depth, name in enumerate(hierarchy.label_columns, 1):
+        kind = types[depth - 1] if types else ""
+        columns[name] = level_column(keys[depth - 1].take(order), level, depth, kind, other)
+    columns["residual"] = residual[order]
+    columns["count"] = tree.count[order]
+    columns["lower"], columns["upper"] = tree.lower[order], tree.upper[order]
+    return pd.DataFrame(columns)
+
+
+def _labels(tree: NoisyTree, plan: TreePlan, keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
+    """Labels of nodes; of ``<other>`` nodes that of the parent and ``<other>``."""
+    own: NDArray[np.int64] = tree.level - tree.other
+    labels = plan.hierarchy.labels(own, keys)
+    between = joint(plan.hierarchy) or " "
+    under_root = pa.array(tree.other & (own == 0))
+    below = pc.binary_join_element_wise(labels, OTHER, between)
+    named = pc.if_else(pa.array(tree.other), below, labels)
+    out = pc.if_else(under_root, OTHER, named)
+    return out.combine_chunks() if isinstance(out, pa.ChunkedArray) else out
