@@ -8,7 +8,8 @@
 
 from dpframe import _forking as _forking
 from dpframe._version import __version__
-from dpframe.asking.receipt import Explanation, Receipt
+from dpframe.asking.explanation import Explanation
+from dpframe.asking.receipt import Receipt
 from dpframe.doors.sql.register import register
 from dpframe.doors.warehouse import rollup_sql, tree_rollup_sql
 from dpframe.doors.when_pandas import register_accessor
@@ -33,7 +34,8 @@ from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
 from dpframe.publishing.publish import publish
 from dpframe.questions.hhh.ask import explain, hhh
-from dpframe.questions.hhh.heavy_hitters import heavy_hitters
+from dpframe.questions.hhh.heavy_hitters import explain_heavy_hitters, heavy_hitters
+from dpframe.questions.hhh.stream import StreamingHHH
 from dpframe.questions.prefix_tree.ask import explain_prefix_tree, prefix_tree
 from dpframe.questions.sketches.ask import (
     MergedSketch,
@@ -41,7 +43,6 @@ from dpframe.questions.sketches.ask import (
     PrivacyAwareMisraGries,
     merge_sketches,
 )
-from dpframe.questions.sketches.streaming_hhh import StreamingHHH
 from dpframe.questions.synthesize.ask import explain_synthesize, synthesize
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.questions.synthesize.privhp import PrivHP
@@ -79,6 +80,7 @@ __all__ = [
     "date",
     "domain",
     "explain",
+    "explain_heavy_hitters",
     "explain_prefix_tree",
     "explain_synthesize",
     "explain_tree_counts",

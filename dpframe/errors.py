@@ -22,6 +22,9 @@ data: what a database says about a failing row is dropped, not forwarded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class DpframeError(Exception):
     """Base of all errors of this package."""
@@ -72,3 +75,14 @@ class ReplayedNotice(UserWarning):
 
     ``warnings.filterwarnings("ignore", category=dpframe.ReplayedNotice)`` where that is meant.
     """
+
+
+@contextmanager
+def advising(text: str, *, given: bool) -> Iterator[None]:
+    """Adds what else the caller can do to a BudgetError, if the argument for it was given."""
+    try:
+        yield
+    except BudgetError as error:
+        if not given:
+            raise
+        raise BudgetError(f"{str(error).removesuffix('.')}, or {text}.") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -12,69 +12,100 @@ import numpy as np
 from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import as_hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchy, columns
 from dpframe.ledger import Ledger, as_ledger, current_ledger
-from dpframe.questions.hhh.laws import check_goes
-from dpframe.questions.hhh.plan import DEFAULT_COUNTERS, MECHANISMS, Mechanism, Plan, make_plan
-from dpframe.sketches import LARGEST
 
 EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
 """Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
 
-
-def plan_from(
-    hierarchy: object,
-    *,
-    epsilon: object,
-    delta: object,
-    threshold: object,
-    user: object,
-    contribution: object,
-    max_contributions: object,
-    mechanism: object,
-    remainder: object,
-    release_share: object,
-    confidence: object,
-    acknowledge: object,
-    counters: object = None,
-) -> Plan:
-    """A plan from unchecked arguments."""
-    kind = cast(Mechanism, chosen("mechanism", mechanism, MECHANISMS))
-    if flag("acknowledge", acknowledge):
-        check_goes("acknowledge", acknowledge, kind)
-    return make_plan(
-        hierarchy=as_hierarchy(hierarchy),
-        unit=unit_from(user, contribution, max_contributions),
-        budget=Budget(
-            epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
-            delta=amount("delta", delta, *DELTA, "well below one over the number of people"),
-        ),
-        mechanism=kind,
-        threshold=None if threshold is None else whole("threshold", threshold, 1, 2**53),
-        remainder=_remainder(remainder, kind),
-        release_share=(
-            None if release_share is None else number("release_share", release_share, 0.01, 0.99)
-        ),
-        confidence=number("confidence", confidence, 0.5, 0.999999),
-        acknowledge=bool(acknowledge),
-        counters=_counters(counters, kind),
-    )
+SMALL = "well below one over the number of people"
 
 
-def _remainder(value: object, mechanism: Mechanism) -> bool:
-    if value is None:
-        return mechanism != "streaming"
-    if flag("remainder", value) and mechanism != "paper":  # which says itself what it lacks
-        check_goes("remainder", value, mechanism)
-    return bool(value)
+class Given(Mapping[str, object]):
+    """The arguments of one call, unchecked; its methods check one and return it with its type.
+
+    What is None was left to dpframe: ``whole`` and ``number`` return None for it.
+    """
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self._arguments = dict(arguments)
+
+    def __getitem__(self, name: str) -> object:
+        return self._arguments[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arguments)
+
+    def __len__(self) -> int:
+        return len(self._arguments)
+
+    def but(self, **others: object) -> Given:
+        """The same with other arguments."""
+        return Given({**self._arguments, **others})
+
+    def whole(self, name: str, low: int, high: int) -> int | None:
+        """A whole number within bounds."""
+        return None if self[name] is None else whole(name, self[name], low, high)
+
+    def number(self, name: str, low: float, high: float) -> float | None:
+        """A number within bounds."""
+        return None if self[name] is None else number(name, self[name], low, high)
+
+    def flag(self, name: str) -> bool:
+        """True or False."""
+        return flag(name, self[name])
+
+    def chosen(self, name: str, known: Sequence[str]) -> str:
+        """One of several names."""
+        return chosen(name, self[name], known)
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return as_hierarchy(self["hierarchy"])
+
+    @property
+    def column(self) -> Hierarchy:
+        """One level: the values of a column."""
+        return flat_hierarchy(self["column"])
+
+    @property
+    def epsilon(self) -> float:
+        return amount("epsilon", self["epsilon"], *EPSILON, "for example 1.0")
+
+    @property
+    def delta(self) -> float:
+        return amount("delta", self["delta"], *DELTA, SMALL)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def confidence(self) -> float:
+        return number("confidence", self["confidence"], 0.5, 0.999999)
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Who is protected, without weights."""
+        return unit_from(self["user"], self["contribution"], self["max_contributions"])
+
+    def goes(self, table: GoesWith, mechanism: str) -> None:
+        """Raise ParameterError for an argument that was given and that a mechanism does not take:
+        whoever gives it expects something of it, and a stored request would hold it."""
+        for name, (known, what) in table.items():
+            value = self[name]
+            if value is None or value is False or mechanism in known:
+                continue
+            named = " or ".join(f"mechanism={other!r}" for other in known)
+            raise ParameterError(
+                f"{name} ({value!r}) {what}: it goes with {named}, and mechanism={mechanism!r} "
+                "does not take it. Leave it out."
+            )
 
 
-def _counters(value: object, mechanism: Mechanism) -> int | None:
-    if value is not None:
-        check_goes("counters", value, mechanism)
-        return whole("counters", value, 2, LARGEST)
-    return DEFAULT_COUNTERS if mechanism == "streaming" else None
+GoesWith = Mapping[str, tuple[tuple[str, ...], str]]
+"""Arguments that only some mechanisms take, and what they do."""
 
 
 def release_name(value: object) -> str | None:
@@ -210,3 +241,13 @@ def chosen(name: str, value: object, known: Sequence[str]) -> str:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"{name} ({value!r}) must be one of {', '.join(known)}.{hint}")
     return value
+
+
+def flat_hierarchy(column: object) -> Hierarchy:
+    """One level: the values of a column."""
+    if not isinstance(column, str):
+        raise ParameterTypeError(
+            f"column must be the name of one column, as text; got {type(column).__name__}. "
+            "For several levels use hhh."
+        )
+    return columns(column)

@@ -1,4 +1,4 @@
-"""What a release says about itself: the guarantee in one place, a receipt, a card for people."""
+"""What a release says about itself: a receipt, and a card for people."""
 
 from __future__ import annotations
 
@@ -6,77 +6,21 @@ import html
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe._terminal import visible
 from dpframe._version import __version__
-from dpframe.asking.digest import EXTRACT, Standing
-from dpframe.asking.notices import mostly_invalid, no_weights
-from dpframe.asking.quantities import PAPERS, Quantity, guarantee, quantities, shown
-from dpframe.hierarchy import Hierarchy
+from dpframe.asking.quantities import Quantity, shown
+from dpframe.digest import EXTRACT, Standing
 from dpframe.ledger import Ledger, Paid
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
-from dpframe.questions.hhh.advice import advice
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.prefix_tree.lines import prefix_quantities
-from dpframe.questions.prefix_tree.plan import PrefixPlan
-from dpframe.questions.synthesize.lines import synthetic_quantities
-from dpframe.questions.synthesize.plan import SyntheticPlan
-from dpframe.questions.tree_counts.lines import tree_quantities
-from dpframe.questions.tree_counts.plan import TreePlan
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SECRET = "operating system"
 REPLACED = "replaced by a seeded generator: NOT private"
 """Where noise came from."""
 
 UNTRACKED = "no ledger: nothing tracks what this and other releases cost in total"
-
-
-Explainable = Plan | TreePlan | SyntheticPlan | PrefixPlan
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
-
-    plan: Explainable
-
-    @property
-    def lines(self) -> list[Quantity]:
-        """What is known before the data are read, and what another mechanism would give."""
-        if isinstance(self.plan, TreePlan):
-            return tree_quantities(self.plan)
-        if isinstance(self.plan, SyntheticPlan):
-            return synthetic_quantities(self.plan)
-        if isinstance(self.plan, PrefixPlan):
-            return prefix_quantities(self.plan)
-        return [*quantities(self.plan), *advice(self.plan)]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Columns ``quantity``, ``value`` and ``meaning``, all text."""
-        import pandas as pd
-
-        rows = self.lines
-        return pd.DataFrame(
-            {
-                "quantity": [q.name for q in rows],
-                "value": [shown(q.value) for q in rows],
-                "meaning": [q.meaning for q in rows],
-            }
-        )
-
-    def __str__(self) -> str:
-        return _card("Plan (nothing spent)", self.lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return _html_card("Plan (nothing spent)", self.lines)
 
 
 class Receipt(Mapping[str, Any]):
@@ -159,16 +103,8 @@ class Receipt(Mapping[str, Any]):
         card = [*self["card"], [shown.name, shown.value, shown.meaning]]
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})
 
-    def with_notices(
-        self, frame: pd.DataFrame, hierarchy: Hierarchy, weight: str | None = None
-    ) -> Receipt:
-        """With what the released numbers say about the question; on top of the card.
-
-        ``weight`` is the column of weights, where they are texts.
-        """
-        notices = mostly_invalid(frame, hierarchy)
-        if weight is not None:
-            notices += no_weights(frame, weight)
+    def with_notices(self, notices: Sequence[Quantity]) -> Receipt:
+        """With what the released numbers say about the question; on top of the card."""
         if not notices:
             return self
         card = [*([line.name, line.value, line.meaning] for line in notices), *self["card"]]
@@ -196,12 +132,12 @@ class Receipt(Mapping[str, Any]):
         return card
 
     def __str__(self) -> str:
-        return _card("Privacy card", self._lines)
+        return card("Privacy card", self._lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html_card("Privacy card", self._lines)
+        return html_card("Privacy card", self._lines)
 
 
 def replay_words(receipt: Receipt) -> str:
@@ -221,42 +157,6 @@ def stamp() -> dict[str, Any]:
     }
 
 
-def receipt(plan: Plan, *, name: str | None = None) -> Receipt:
-    """The receipt of a release of this plan; holds nothing that depends on the data."""
-    return Receipt(
-        {
-            "release": name,
-            **stamp(),
-            "mechanism": plan.mechanism,
-            "paper": PAPERS[plan.mechanism],
-            "guarantee": guarantee(plan),
-            "epsilon": plan.budget.epsilon,
-            "delta": plan.budget.delta,
-            "computed_delta": plan.delta_spent,
-            "neighbours": plan.unit.sentence,
-            "counts": plan.unit.counts,
-            "user": plan.unit.user,
-            "contribution": plan.unit.contribution if plan.unit.user is not None else None,
-            "max_contributions": plan.unit.moves if plan.unit.user and plan.grid == 1 else None,
-            "hierarchy": plan.hierarchy.spec,
-            "height": plan.height,
-            "levels": list(plan.hierarchy.level_names),
-            "threshold": plan.threshold,
-            "remainder": plan.remainder,
-            "confidence": plan.confidence,
-            "counters": plan.counters,
-            "noise": {
-                "test": law_facts(plan.test, plan.grid),
-                "release": law_facts(plan.release, plan.grid),
-            },
-            "intervals": _intervals(plan),
-            "budget": UNTRACKED,
-            "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in quantities(plan)],
-        }
-    )
-
-
 def law_facts(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
     """A law of noise as plain JSON types, in records or users."""
     ends = (law.lowest, law.highest) if isinstance(law, NoiseTable) else None
@@ -269,26 +169,8 @@ def law_facts(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
     }
 
 
-def _intervals(plan: Plan) -> str:
-    if plan.mechanism in ("laplace", "gaussian"):
-        return (
-            "lower and upper cover the noise of the count; the count was also selected upon, so "
-            "the confidence is nominal near the threshold"
-        )
-    if plan.by_user_sets:
-        return (
-            "lower holds the noise; nothing released says how far a count is too low, so upper is "
-            "missing"
-        )
-    if plan.mechanism == "streaming":
-        return (
-            "lower and upper hold the sketch error and the noise together; the confidence is of "
-            "the noise, before selection"
-        )
-    return "lower and upper hold the true count with the stated confidence, given the selection"
-
-
-def _card(title: str, lines: list[Quantity]) -> str:
+def card(title: str, lines: list[Quantity]) -> str:
+    """Lines as text."""
     wide = max(len(line.name) for line in lines)
     rows = [
         visible(f"{line.name:<{wide}}  {shown(line.value)}  ({line.meaning})") for line in lines
@@ -296,7 +178,8 @@ def _card(title: str, lines: list[Quantity]) -> str:
     return "\n".join([title, "-" * len(title), *rows])
 
 
-def _html_card(title: str, lines: list[Quantity]) -> str:
+def html_card(title: str, lines: list[Quantity]) -> str:
+    """Lines as HTML."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(line.name)}</th>"
         f"<td style='text-align:left'>{html.escape(shown(line.value))}</td>"

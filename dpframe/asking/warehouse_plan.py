@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.asking.given import chosen
+from dpframe.asking.plan import Counted, Plan
+from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, released
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.candidates import candidate_tree
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.sources.weights import check_weight_type
-from dpframe.tree import CountTree
+from dpframe.tree import CountTree, ListedNodes
 
 DUCKDB = "duckdb"
 TEXT = "VARCHAR"
@@ -34,6 +35,23 @@ EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
 INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
 """A session in which one record could change the texts of others gets no result, whatever the rows
 are: every result has a root."""
+
+
+class Rollup(Plan[CountTree, Any], Protocol):
+    """A plan whose counts are those of a rollup."""
+
+    @property
+    def hierarchy(self) -> Hierarchy: ...
+
+    @property
+    def height(self) -> int: ...
+
+    @property
+    def band(self) -> int: ...
+
+    @property
+    def listed(self) -> ListedNodes | None:
+        """The keys that the caller listed, if any: no others are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +65,11 @@ class WarehousePlan:
     ``band`` units. Equal arguments make equal plans, so that another process can finish.
     """
 
-    plan: Plan | TreePlan
+    plan: Rollup
     table: str
     dialect: str
     types: tuple[tuple[str, str], ...]
+    question: str = "hhh"
 
     @property
     def band(self) -> int:
@@ -81,7 +100,11 @@ class WarehousePlan:
         types = dict(self.types)
         return tuple(types[c] for c in self.plan.hierarchy.source_columns)
 
-    def counted(self, candidates: object) -> CountTree:
+    @property
+    def weights_are_text(self) -> bool:
+        return dict(self.types).get(self.plan.unit.weight or "") == TEXT
+
+    def counted(self, candidates: object) -> Counted[CountTree]:
         """The tree of a result. Private. Raises SourceError where it is not as it must be."""
         tree = candidate_tree(
             candidates,
@@ -92,9 +115,9 @@ class WarehousePlan:
             band=self.band,
             fingerprint=self.fingerprint,
         )
-        if isinstance(self.plan, TreePlan) and self.plan.listed is not None:
-            return listed_counts(tree, self.plan.listed)
-        return tree
+        if self.plan.listed is not None:
+            tree = listed_counts(tree, self.plan.listed)
+        return Counted(tree, tree.types)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +152,7 @@ def source_from(value: object) -> str:
     return text
 
 
-def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tuple[str, str], ...]:
+def column_types(plan: Rollup, dialect: str, given: object) -> tuple[tuple[str, str], ...]:
     """Canonical types of the columns that the statement reads; text where none is given."""
     if given is not None and not isinstance(given, Mapping):
         raise ParameterTypeError(
@@ -148,7 +171,7 @@ def column_types(plan: Plan | TreePlan, dialect: str, given: object) -> tuple[tu
     hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
     if unit.weight is not None:
         _check_weight(unit.weight, found[unit.weight], given=unit.weight in named)
-    if isinstance(plan, TreePlan) and plan.listed is not None:
+    if plan.listed is not None:
         types = tuple(found[c] for c in hierarchy.source_columns)
         for column, kind in zip(hierarchy.source_columns, types, strict=True):
             if hierarchy.kind == "columns" and kind == "DECIMAL":
@@ -214,7 +237,6 @@ def statement(plan: WarehousePlan) -> RollupSql:
     inner, types = plan.plan, dict(plan.types)
     unit = inner.unit
     seed = random_seed()
-    listed = inner.listed if isinstance(inner, TreePlan) else None
     dialect = DIALECTS.get(plan.dialect)
     view = f"{plan.table} AS source_rows"
     nodes = "count(*) OVER ()"
@@ -235,7 +257,7 @@ def statement(plan: WarehousePlan) -> RollupSql:
         user_type=types.get(unit.user or ""),
         weight_type=types.get(unit.weight or ""),
         view=view,
-        only=listed,
+        only=inner.listed,
         dialect=dialect,
         extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
     )
@@ -243,47 +265,44 @@ def statement(plan: WarehousePlan) -> RollupSql:
 
 
 def finished(
-    function: Callable[..., object],
+    question: Question[Any, Any],
     arguments: Mapping[str, object],
-    kind: type[Plan] | type[TreePlan],
     *,
     ledger: Ledger | None,
     name: str | None,
-    data: str | None = None,
-) -> Release:
-    """A release from candidates; ``arguments`` are all those of the call of ``function``."""
-    candidates, plan = arguments["candidates"], arguments["plan"]
+    data: str | None,
+) -> tuple[Any, Release]:
+    """The plan and the release of candidates; ``arguments`` are all those of the call."""
     for missing in ("candidates", "plan"):
         if arguments[missing] is None:
             raise ParameterError(
                 f"{missing} is missing: candidates= is the result of a statement of "
                 "dp.rollup_sql, and plan= the plan that belongs to it."
             )
-    called = function.__name__
-    maker = {Plan: "rollup_sql", TreePlan: "tree_rollup_sql"}
+    plan = arguments["plan"]
     if not isinstance(plan, WarehousePlan):
         raise ParameterTypeError(
-            f"plan must be the plan of dp.{maker[kind]}; got {type(plan).__name__}."
+            f"plan must be the plan of dp.{question.rollup}; got {type(plan).__name__}."
         )
-    if not isinstance(plan.plan, kind):
-        other = {"hhh": "tree_counts", "tree_counts": "hhh"}[called]
-        raise ParameterError(f"plan is one for dp.{other}: pass it there, or use dp.{maker[kind]}.")
-    defaults = inspect.signature(function).parameters
+    if plan.question != question.name:
+        raise ParameterError(
+            f"plan is one for dp.{plan.question}: pass it there, or use dp.{question.rollup}."
+        )
     for given, value in arguments.items():
-        if given in ("candidates", "plan", "ledger", "release", "data", "progress"):
+        if given in (*OF_RELEASE, *OF_WAREHOUSE):
             continue
-        if value is not defaults[given].default:
+        if value is not question.parameters[given].default:
             raise ParameterError(
                 f"{given} must be left out beside candidates= and plan=: the plan says it. Make "
-                f"another plan with dp.{maker[kind]}."
+                f"another plan with dp.{question.rollup}."
             )
-    return released(
-        lambda: plan.counted(candidates),
-        plan.plan,
+    inner = question.fitted(plan.plan, plan)
+    release = released(
+        lambda: plan.counted(arguments["candidates"]),
+        inner,
         source=plan.source,
         ledger=ledger,
         name=name,
         data=data,
-        text=isinstance(plan.plan, TreePlan)
-        and dict(plan.types).get(plan.plan.unit.weight or "") == TEXT,
     )
+    return inner, release

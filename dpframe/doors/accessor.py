@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dpframe.asking.receipt import Explanation, Receipt
+    from dpframe.asking.explanation import Explanation
+    from dpframe.asking.receipt import Receipt
     from dpframe.hierarchy import Hierarchy
     from dpframe.questions.synthesize.generator import Generator
 
@@ -76,11 +77,11 @@ class DpAccessor:
 
     def explain_tree_counts(
         self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
-    ) -> Explanation:
+    ) -> Explanation[Any]:
         """What :meth:`tree_counts` with these arguments would do; reads column names and types."""
         from dpframe.questions.tree_counts.ask import explain_tree_counts
 
-        return self._checked(explain_tree_counts(hierarchy, **arguments))
+        return explain_tree_counts(self._frame, hierarchy, **arguments)
 
     def synthesize(self, columns: object, **arguments: Any) -> Generator:
         """A private generator of synthetic rows; arguments as in :func:`dpframe.synthesize`.
@@ -96,11 +97,11 @@ class DpAccessor:
 
         return synthesize(self._frame, columns, **arguments)
 
-    def explain_synthesize(self, columns: object, **arguments: Any) -> Explanation:
+    def explain_synthesize(self, columns: object, **arguments: Any) -> Explanation[Any]:
         """What :meth:`synthesize` with these arguments would do; reads column names, no data."""
         from dpframe.questions.synthesize.ask import explain_synthesize
 
-        return self._checked(explain_synthesize(columns, **arguments))
+        return explain_synthesize(self._frame, columns, **arguments)
 
     def prefix_tree(self, column: str, **arguments: Any) -> pd.DataFrame:
         """Frequent items of users' devices; arguments as in :func:`dpframe.prefix_tree`.
@@ -116,31 +117,19 @@ class DpAccessor:
 
         return prefix_tree(self._frame, column, **arguments)
 
-    def explain_prefix_tree(self, column: str, **arguments: Any) -> Explanation:
+    def explain_prefix_tree(self, column: str, **arguments: Any) -> Explanation[Any]:
         """What :meth:`prefix_tree` with these arguments would do; ``devices`` is needed."""
         from dpframe.questions.prefix_tree.ask import explain_prefix_tree
 
-        return self._checked(explain_prefix_tree(column, **arguments))
+        return explain_prefix_tree(self._frame, column, **arguments)
 
-    def explain(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> Explanation:
+    def explain(
+        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
+    ) -> Explanation[Any]:
         """What :meth:`hhh` with these arguments would do; reads column names and types."""
         from dpframe.questions.hhh.ask import explain
 
-        return self._checked(explain(hierarchy, **arguments))
-
-    def _checked(self, explanation: Explanation) -> Explanation:
-        """A plan whose columns this frame has, of types that can be read."""
-        from dpframe.sources.relations import check_columns
-        from dpframe.sources.tables import check_readable
-
-        unit, plan = explanation.plan.unit, explanation.plan
-        if not hasattr(plan, "columns"):
-            check_readable(self._frame.iloc[:0], plan.hierarchy, unit)
-            return explanation
-        wanted = [*plan.columns]
-        wanted += [name for name in (unit.user, unit.weight) if name is not None]
-        check_columns(self._frame, wanted)
-        return explanation
+        return explain(self._frame, hierarchy, **arguments)
 
     @known_arguments
     def report(self, path: str | Path, *, title: str | None = None) -> None:
@@ -167,8 +156,8 @@ class DpAccessor:
 
         Of a frame that is not as it was released, also under ``frame`` what it is.
         """
-        from dpframe.asking.digest import RECEIPT, standing
         from dpframe.asking.receipt import Receipt
+        from dpframe.digest import RECEIPT, standing
 
         facts = self._frame.attrs.get(RECEIPT)
         if not isinstance(facts, dict):

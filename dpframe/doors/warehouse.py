@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.given import plan_from
 from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.question import Question
 from dpframe.asking.warehouse_plan import (
     RollupSql,
     WarehousePlan,
@@ -16,7 +16,8 @@ from dpframe.asking.warehouse_plan import (
     statement,
 )
 from dpframe.errors import ParameterError
-from dpframe.questions.tree_counts.checks import tree_plan_from
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
@@ -83,21 +84,7 @@ def rollup_sql(
             "mechanism='streaming' keeps sketches, which no SQL statement makes: use "
             "mechanism='offline'."
         )
-    plan = plan_from(
-        hierarchy,
-        epsilon=epsilon,
-        delta=delta,
-        threshold=threshold,
-        user=user,
-        contribution=contribution,
-        max_contributions=max_contributions,
-        mechanism=mechanism,
-        remainder=remainder,
-        release_share=release_share,
-        confidence=confidence,
-        acknowledge=acknowledge,
-    )
-    return statement(_belonging(plan, table, dialect, types))
+    return statement(_belonging(HHH, locals()))
 
 
 @known_arguments
@@ -133,36 +120,15 @@ def tree_rollup_sql(
     >>> made.plan.band
     1
     """
-    plan = tree_plan_from(
-        hierarchy,
-        epsilon=epsilon,
-        delta=delta,
-        keys=keys,
-        user=user,
-        contribution=contribution,
-        max_contributions=max_contributions,
-        weight=weight,
-        max_weight=max_weight,
-        mechanism=mechanism,
-        level_weights=level_weights,
-        threshold=threshold,
-        consistent=consistent,
-        confidence=confidence,
-        alpha=alpha,
-        largest=largest,
-    )
-    return statement(_belonging(plan, table, dialect, types))
+    return statement(_belonging(TREE_COUNTS, locals()))
 
 
-def _belonging(plan: object, table: object, dialect: object, types: object) -> WarehousePlan:
-    from dpframe.questions.hhh.plan import Plan
-    from dpframe.questions.tree_counts.plan import TreePlan
-
-    assert isinstance(plan, Plan | TreePlan)
-    chosen = dialect_from(dialect)
+def _belonging(question: Question[Any, Any], arguments: Mapping[str, Any]) -> WarehousePlan:
+    plan, chosen = question.plan(arguments), dialect_from(arguments["dialect"])
     return WarehousePlan(
         plan=plan,
-        table=source_from(table),
+        table=source_from(arguments["table"]),
         dialect=chosen,
-        types=column_types(plan, chosen, types),
+        types=column_types(plan, chosen, arguments["types"]),
+        question=question.name,
     )

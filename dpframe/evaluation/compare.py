@@ -15,7 +15,7 @@ from dpframe.asking.known_arguments import check_known
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.relative_error import alpha_rmse
-from dpframe.questions.tree_counts.checks import tree_plan_from
+from dpframe.questions.tree_counts.ask import TREE_COUNTS
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS, TreePlan
 from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree
@@ -106,38 +106,30 @@ def compare(
     for name in mechanisms:
         chosen("mechanisms", name, TREE_MECHANISMS)
     given = {**DEFAULTS, **arguments, "epsilon": epsilon, "delta": delta}
+    given["hierarchy"] = hierarchy
     own = ("hierarchy", "public", "epsilon", "delta", "mechanisms", "repeats", "at_least")
     check_known("compare", arguments, (*own, *DEFAULTS))
     frames, truth = [], None
     for name in mechanisms:
         relative = {"alpha": scale, "largest": largest} if name == "relative" else {}
         if name == "relative" and largest is None:
-            relative["largest"] = _records(public, hierarchy, given)
-        plan = tree_plan_from(hierarchy, **{**given, **relative, "mechanism": name})
+            relative["largest"] = _records(public, given)
+        plan = TREE_COUNTS.plan({**given, **relative, "mechanism": name})
         if truth is None:
             truth = exact_counts(public, plan.hierarchy, plan.unit, 1, listed=plan.listed)
         frames.append(_errors(name, plan, truth, times, least, scale))
     return pd.concat(frames, ignore_index=True)
 
 
-DEFAULTS: dict[str, object] = {
-    "keys": None,
-    "user": None,
-    "contribution": None,
-    "max_contributions": None,
-    "weight": None,
-    "max_weight": None,
-    "level_weights": None,
-    "threshold": None,
-    "consistent": True,
-    "confidence": 0.95,
-    "alpha": None,
-    "largest": None,
+DEFAULTS = {
+    name: value
+    for name, value in TREE_COUNTS.planning.items()
+    if name not in ("hierarchy", "epsilon", "delta", "mechanism")
 }
 
 
-def _records(public: object, hierarchy: object, given: dict[str, object]) -> int:
-    plan = tree_plan_from(hierarchy, **{**given, "mechanism": "hhh"})
+def _records(public: object, given: dict[str, object]) -> int:
+    plan = TREE_COUNTS.plan({**given, "mechanism": "hhh"})
     return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).count[0]))
 
 

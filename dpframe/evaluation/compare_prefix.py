@@ -19,10 +19,10 @@ from dpframe.federated.population import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.postprocess.discovered import discovered, marginal_frequencies
-from dpframe.questions.prefix_tree.ask import DEFAULTS
-from dpframe.questions.prefix_tree.checks import prefix_asked
+from dpframe.questions.prefix_tree.ask import PREFIX_TREE
+from dpframe.questions.prefix_tree.asked import PrefixAsked
 from dpframe.questions.prefix_tree.lines import error_of
-from dpframe.questions.prefix_tree.plan import PrefixAsked, make_prefix_plan
+from dpframe.questions.prefix_tree.plan import make_prefix_plan
 from dpframe.sources.devices import population
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def compare_prefix_trees(
     how = chosen("metric", metric, ("weighted", "unweighted"))
     times, most = whole("repeats", repeats, 1, 1000), whole("top", top, 1, 2**31)
     theta = whole("votes", votes, 2, 1000)
-    of_search = ("user", "epsilon", "delta", *DEFAULTS)
+    of_search = tuple(name for name in PREFIX_TREE.planning if name != "column")
     own = ("column", "public", "methods", "repeats", "top", "metric", "votes")
     check_known("compare_prefix_trees", arguments, (*own, *of_search))
     for name, differing in wanted.items():
@@ -257,7 +257,5 @@ def _methods(methods: object) -> dict[str, Mapping[str, Any]]:
 
 def _asked(column: str, given: Mapping[str, Any]) -> tuple[str | None, PrefixAsked]:
     trie = given.get("mechanism") if given.get("mechanism") in TRIES else None
-    arguments = {"user": None, "epsilon": None, "delta": None, **DEFAULTS, **given}
-    if trie is not None:
-        arguments["mechanism"] = "reports"
-    return trie, prefix_asked(column, **arguments)
+    own = {} if trie is None else {"mechanism": "reports"}
+    return trie, PREFIX_TREE.plan({**given, **own, "column": column})

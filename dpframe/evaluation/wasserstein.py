@@ -7,18 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpframe.asking.given import whole
 from dpframe.asking.known_arguments import known_arguments
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.postprocess.as_numbers import Reals, kind_of, real_bound, reals
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Reals = NDArray[np.float64]
-
-EPOCH = "1970-01-01"
 
 
 @known_arguments
@@ -186,53 +182,6 @@ def _readable(tables: tuple[pd.DataFrame, pd.DataFrame], name: str) -> bool:
     """Whether a column has numbers in both, or times in both."""
     kinds = [kind_of(table[name]) for table in tables]
     return kinds[0] is not None and kinds[0] == kinds[1]
-
-
-def kind_of(column: pd.Series[Any]) -> str | None:
-    """Of a column, "number", "time" or None for anything else, truth values among it."""
-    import datetime as dt
-    from decimal import Decimal
-
-    from pandas.api import types
-
-    if types.is_bool_dtype(column.dtype):
-        return None
-    if types.is_numeric_dtype(column.dtype):
-        return None if types.is_complex_dtype(column.dtype) else "number"
-    if types.is_datetime64_any_dtype(column.dtype):
-        return "time"
-    if types.is_object_dtype(column.dtype):
-        known = column.dropna()
-        if len(known) and known.map(lambda v: isinstance(v, dt.date)).all():
-            return "time"
-        if len(known) and known.map(lambda v: isinstance(v, Decimal)).all():
-            return "number"
-    return None
-
-
-def reals(column: pd.Series[Any]) -> Reals:
-    """Numbers as they are, times as seconds since 1970 (UTC), missing as NaN. A copy."""
-    import pandas as pd
-
-    values: pd.Series[Any] = column
-    if kind_of(column) == "time":
-        since = pd.to_datetime(column, utc=True) - pd.Timestamp(EPOCH, tz="UTC")
-        values = since / pd.Timedelta(seconds=1)
-    out: Reals = values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
-    return out
-
-
-def real_bound(value: object) -> float:
-    """A bound, a number or a time, on the scale of :func:`reals`; NaN if it is neither."""
-    import pandas as pd
-
-    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
-        return float(value)
-    given: Any = value
-    try:
-        return float(reals(pd.Series([pd.to_datetime(given, utc=True)]))[0])
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def _bounds(given: object, names: list[str]) -> dict[str, tuple[float, float]]:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from dpframe import digest
 from dpframe.accounting.compose import Profile
-from dpframe.asking import digest
 from dpframe.errors import LedgerError
 from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, is_old, seal, units_up
 from dpframe.ledger.totals import Totals, Units, totals

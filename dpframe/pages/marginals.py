@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from dpframe._paths import check_target, local, replacing
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
-from dpframe.evaluation.wasserstein import kind_of, real_bound, reals
 from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
 from dpframe.pages.marginal_drawings import bars, histogram, percent
 from dpframe.pages.parts import asset, budget_words, document, plain_words, spent
+from dpframe.postprocess.as_numbers import kind_of, real_bound, reals
 
 MOST = 20
 """Categories that are drawn."""

@@ -13,9 +13,9 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from dpframe._unicode import is_unicode
-from dpframe.asking.digest import released_columns, standing
 from dpframe.asking.quantities import shown
 from dpframe.asking.receipt import Receipt
+from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:

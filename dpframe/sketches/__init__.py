@@ -1,12 +1,13 @@
 """Counts of the keys of a stream in bounded memory. All is raw data; nothing here draws noise."""
 
-from dpframe.sketches._sketch import LARGEST
+from dpframe.sketches._sketch import DEFAULT_COUNTERS, LARGEST
 from dpframe.sketches._state import SketchState
 from dpframe.sketches.merging import MergedSketch, merged
 from dpframe.sketches.misra_gries import MisraGries
 from dpframe.sketches.privacy_aware import PrivacyAwareMisraGries
 
 __all__ = [
+    "DEFAULT_COUNTERS",
     "LARGEST",
     "MergedSketch",
     "MisraGries",

@@ -17,6 +17,9 @@ from dpframe.sketches import files, streams
 from dpframe.sketches._batches import Kind, whole
 from dpframe.sketches._state import SketchState
 
+DEFAULT_COUNTERS = 2000
+"""Of a sketch a level, if nobody says how many."""
+
 LARGEST = 10_000_000
 """Counters of one sketch: a table of 2 GiB, far beyond what is of use."""
 

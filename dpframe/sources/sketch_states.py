@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Protocol
 
 from dpframe._duck import Relation
-from dpframe.questions.hhh.plan import Plan
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.stream import check_eager, feed
 from dpframe.sources.user_stream import user_states
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sketched:
-    """What the sketches of all levels hold, private; and the types of the columns, public."""
+class Sketching(Protocol):
+    """What has to be known of a plan."""
 
-    states: tuple[SketchState, ...]
-    types: tuple[str, ...]
+    @property
+    def hierarchy(self) -> Hierarchy: ...
+
+    @property
+    def unit(self) -> PrivacyUnit: ...
+
+    @property
+    def counters(self) -> int | None: ...
+
+    @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take a user at a time."""
 
 
-def sketch_states(source: object, plan: Plan, *, progress: bool = False) -> Sketched:
+States = tuple[tuple[SketchState, ...], tuple[str, ...]]
+"""What the sketches of all levels hold, private; and the types of the columns, public."""
+
+
+def sketch_states(source: object, plan: Sketching, *, progress: bool = False) -> States:
     """The sketches of a source."""
     user = [plan.unit.user] if plan.unit.user is not None else []
     if not user:
@@ -29,12 +43,22 @@ def sketch_states(source: object, plan: Plan, *, progress: bool = False) -> Sket
         return relation_states(relation, plan, progress=progress)
 
 
-def relation_states(relation: Relation, plan: Plan, *, progress: bool = False) -> Sketched:
+def relation_states(relation: Relation, plan: Sketching, *, progress: bool = False) -> States:
     """The same of a relation that is open already."""
     seen = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     types = tuple(seen[c] for c in plan.hierarchy.source_columns)
     if plan.unit.user is not None:
-        return Sketched(user_states(relation, plan, progress=progress), types)
-    sketches = [MisraGries(plan.counters or 0) for _ in range(plan.height)]
+        return (
+            user_states(
+                relation,
+                plan.hierarchy,
+                plan.unit,
+                plan.counters or 0,
+                by_sets=plan.by_user_sets,
+                progress=progress,
+            ),
+            types,
+        )
+    sketches = [MisraGries(plan.counters or 0) for _ in range(plan.hierarchy.height)]
     feed(sketches, relation, plan.hierarchy, progress=progress)
-    return Sketched(tuple(sketch._state() for sketch in sketches), types)
+    return tuple(sketch._state() for sketch in sketches), types

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,6 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
-from dpframe.questions.hhh.partitioned import PartitionPlan
 from dpframe.sketches import MergedSketch, MisraGries, SketchState
 from dpframe.sketches._state import ordered
 from dpframe.sketches.merging import merged
@@ -61,7 +60,32 @@ HELD_BYTES = 2**28
 """Rows that a worker holds at a time, about; of users at least one user's."""
 
 
-def partitioned_states(frame: Any, plan: PartitionPlan) -> tuple[SketchState, ...]:
+class Partitioned(Protocol):
+    """What has to be known of a plan."""
+
+    @property
+    def hierarchy(self) -> Hierarchy: ...
+
+    @property
+    def unit(self) -> PrivacyUnit: ...
+
+    @property
+    def counters(self) -> int: ...
+
+    @property
+    def partitions(self) -> int: ...
+
+    @property
+    def by_user_sets(self) -> bool: ...
+
+    @property
+    def method(self) -> Literal["sum", "bounded"]: ...
+
+    @property
+    def band(self) -> int: ...
+
+
+def partitioned_states(frame: Any, plan: Partitioned) -> tuple[SketchState, ...]:
     """What the merged sketches of all levels hold after a DataFrame. Private."""
     from pyspark.sql import functions as F
 
@@ -96,7 +120,7 @@ def partitioned_states(frame: Any, plan: PartitionPlan) -> tuple[SketchState, ..
     return _summed(table, plan) if plan.method == "sum" else _bounded(table, plan)
 
 
-def _summed(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
+def _summed(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
     """The counters of a sum that reach the band, as its sketches would hold them."""
     levels = [_level(table, level) for level in range(1, plan.hierarchy.height + 1)]
     return tuple(
@@ -113,7 +137,7 @@ def _summed(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
     )
 
 
-def _bounded(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
+def _bounded(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
     """Sketches of users merged in the order of their partitions, which the data do not decide."""
     different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
     if different != table.num_rows:  # as where a session has a function "hash" of its own
@@ -128,7 +152,7 @@ def _bounded(table: pa.Table, plan: PartitionPlan) -> tuple[SketchState, ...]:
     )
 
 
-def _one(table: pa.Table, level: int, plan: PartitionPlan) -> MergedSketch:
+def _one(table: pa.Table, level: int, plan: Partitioned) -> MergedSketch:
     keys, counts = _level(table, level)
     state = SketchState(
         counters=plan.counters,

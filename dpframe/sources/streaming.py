@@ -9,8 +9,15 @@ from typing import Any, Self, TypeVar, cast
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy.stream_keys import texts_of
-from dpframe.questions.hhh.plan import DEFAULT_COUNTERS
-from dpframe.sketches import LARGEST, MergedSketch, MisraGries, SketchState, files, streams
+from dpframe.sketches import (
+    DEFAULT_COUNTERS,
+    LARGEST,
+    MergedSketch,
+    MisraGries,
+    SketchState,
+    files,
+    streams,
+)
 from dpframe.sketches._sketch import checked
 from dpframe.sketches.merging import Method, combined
 from dpframe.sources.stream import fed

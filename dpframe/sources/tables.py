@@ -1,4 +1,4 @@
-"""From whatever holds the rows to what a mechanism starts from: a CountTree, or sketches."""
+"""From whatever holds the rows to a CountTree, by one statement."""
 
 from __future__ import annotations
 
@@ -11,22 +11,13 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
-from dpframe.questions.hhh.plan import Plan
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql
-from dpframe.sources.sketch_states import Sketched, sketch_states
 from dpframe.sources.spark import is_spark
 from dpframe.sources.spark_counts import counted_by_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
-
-
-def count(source: object, plan: Plan, *, progress: bool = False) -> CountTree | Sketched:
-    """What the mechanism of a plan starts from. Private."""
-    if plan.counters is not None:
-        return sketch_states(source, plan, progress=progress)
-    return exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
 
 
 def exact_counts(

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from dpframe._duck import Relation, together
 from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
-from dpframe.questions.hhh.plan import Plan
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
 from dpframe.sources.relations import canonical
 from dpframe.sources.stream import shown
@@ -25,17 +25,22 @@ from dpframe.sources.stream_sql import users_sql
 
 
 def user_states(
-    relation: Relation, plan: Plan, *, progress: bool = False
+    relation: Relation,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    counters: int,
+    *,
+    by_sets: bool,
+    progress: bool = False,
 ) -> tuple[SketchState, ...]:
     """What the sketches of all levels hold after all users of a relation. Private."""
-    hierarchy, unit = plan.hierarchy, plan.unit
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
     user = unit.user or ""
     check_writable(user, types[user])
     statement = users_sql(hierarchy, unit, types=read, user_type=types[user], seed=random_seed())
-    sketches = UserSketches(plan.height, plan.counters or 0, unit, by_sets=plan.by_user_sets)
+    sketches = UserSketches(hierarchy.height, counters, unit, by_sets=by_sets)
     sketches.update(shown(relation.batches(statement), progress))
     return sketches.states()
 

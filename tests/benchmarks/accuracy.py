@@ -16,7 +16,8 @@ import numpy as np
 
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.questions.hhh.plan import Plan, make_plan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.plan import make_plan
 from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree
 from tests.benchmarks.speed import LEVELS, SHARED, workload
@@ -56,7 +57,7 @@ def residuals(tree: CountTree, selected: np.ndarray) -> np.ndarray:
     return tree.count - covered
 
 
-def score(tree: CountTree, plan: Plan) -> dict[str, float]:
+def score(tree: CountTree, plan: HhhPlan) -> dict[str, float]:
     """Means over the releases of one plan."""
     grid = plan.grid
     heavy = exact_heavy(tree, plan.threshold * grid)
@@ -97,7 +98,7 @@ def position_keys(n: int) -> object:
     return pa.chunked_array([pa.array(np.arange(n))])
 
 
-def plan_for(hierarchy: object, unit: PrivacyUnit = RECORD, **options: object) -> Plan:
+def plan_for(hierarchy: object, unit: PrivacyUnit = RECORD, **options: object) -> HhhPlan:
     return make_plan(
         hierarchy=as_hierarchy(hierarchy),
         unit=unit,
@@ -106,7 +107,7 @@ def plan_for(hierarchy: object, unit: PrivacyUnit = RECORD, **options: object) -
     )
 
 
-def row(title: str, plan: Plan, scores: dict[str, float]) -> None:
+def row(title: str, plan: HhhPlan, scores: dict[str, float]) -> None:
     print(
         f"| {title} | {plan.threshold} | {scores['nodes']:.0f} | {scores['precision']:.3f} | "
         f"{scores['recall']:.3f} | {scores['f1']:.3f} | {scores['residual']:.2f} | "

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import dpframe as dp
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.hhh.base import HhhPlan
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import relations
 from dpframe.sources.stream import sketched
@@ -79,7 +79,7 @@ def by_name(noisy: NoisyNodes, places: dict[tuple, int]) -> tuple[np.ndarray, np
     return np.array([places[name] for name in names], dtype=np.int64), noisy.count
 
 
-def by_place(plan: Plan, seen: CountTree, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def by_place(plan: HhhPlan, seen: CountTree, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     noisy = plan.run(seen)
     return kept[noisy.keys[0].to_numpy()], noisy.count
 

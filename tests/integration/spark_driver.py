@@ -20,8 +20,8 @@ import pyarrow as pa
 
 import dpframe as dp
 from dpframe.errors import DpframeError
+from dpframe.questions.hhh.offline import OfflinePlan
 from dpframe.questions.hhh.partitioned import PartitionPlan
-from dpframe.questions.hhh.plan import Plan
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -85,7 +85,7 @@ def main(ledger: str, file: str, marker: str) -> None:
     def killed(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Plan.run = PartitionPlan.run = killed  # type: ignore[assignment, method-assign]
+    OfflinePlan.run = PartitionPlan.run = killed  # type: ignore[assignment, method-assign]
     dp.hhh(rows, "path:path", ledger=ledger, release="killed", **BUDGET)
 
 

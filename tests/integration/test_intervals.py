@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.hhh.base import HhhPlan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
 from tests.rollups import exact_tree
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, str, str | None]] = {
 RUNS = 150
 
 
-def plan_of(case: str, confidence: float) -> Plan:
+def plan_of(case: str, confidence: float) -> HhhPlan:
     _, spec, user = CASES[case]
     return dp.explain(spec, epsilon=1.0, delta=1e-6, user=user, confidence=confidence).plan
 
@@ -56,7 +56,7 @@ def tree_of(case: str) -> CountTree:
     return CountTree.from_preorder(level=tree.level[kept], count=tree.count[kept], keys=keys)
 
 
-def misses(case: str, plan: Plan, runs: int) -> list[tuple[int, int]]:
+def misses(case: str, plan: HhhPlan, runs: int) -> list[tuple[int, int]]:
     """(terms, |noise| in units) of every count of every run, from the mechanism itself."""
     tree = tree_of(case)
     true = dict(zip(named(tree), tree.count.tolist(), strict=True))

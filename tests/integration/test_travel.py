@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import Release, release
+from dpframe.asking.release import Release
 from dpframe.hierarchy import as_hierarchy
 from dpframe.questions.prefix_tree.plan import PrefixPlan
+from tests.releases import release
 
 FRAME = pd.DataFrame({"who": range(900), "word": ["a"] * 900, "n": [7] * 900})
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

@@ -23,7 +23,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dpframe.asking.receipt import receipt
 from dpframe.asking.release import Release, released
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
@@ -66,7 +65,7 @@ def release_then_charge(ledger: Ledger, out: Callable[[Release], None]) -> None:
 
 
 def charge(epsilon: float = EPSILON, delta: float = DELTA) -> Charge:
-    facts = receipt(PLAN)
+    facts = PLAN.receipt()
     return Charge(
         release_id=facts["release_id"],
         time=facts["time"],

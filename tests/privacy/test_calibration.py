@@ -26,7 +26,9 @@ from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ThresholdError
 from dpframe.mechanisms import level_histograms, offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.questions.hhh.plan import Plan, default_release_share, make_plan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.offline import default_release_share
+from dpframe.questions.hhh.plan import make_plan
 
 from .enumerate_outputs import divergence, every_selection, more
 from .naive_accounting import path_divergence, release_divergence, tail
@@ -36,7 +38,7 @@ SHARES = PrivacyUnit(user="u")
 
 def plan_of(
     height: int, epsilon: float = 1.0, delta: float = 1e-6, unit: PrivacyUnit | None = None, **more
-) -> Plan:
+) -> HhhPlan:
     return make_plan(
         hierarchy=dp.path("p", depth=height),
         unit=unit or PrivacyUnit(),
@@ -45,7 +47,7 @@ def plan_of(
     )
 
 
-def recomputed(plan: Plan) -> float:
+def recomputed(plan: HhhPlan) -> float:
     """Delta of the laws as they are drawn: the test law centred for the threshold."""
     assert isinstance(plan.laws, Laws)
     drawn = replace(plan.laws, test=plan.test)
@@ -409,7 +411,7 @@ def test_a_group_of_records_stays_within_the_budget_of_the_user(moves: int) -> N
     budget, t = Budget(epsilon=2.0, delta=1e-3), math.exp(2.0)
     unit = PrivacyUnit(user="u", contribution="records", max_contributions=moves)
 
-    def furthest(plan: Plan) -> float:
+    def furthest(plan: HhhPlan) -> float:
         largest = 0.0
         options = {"test": plan.test, "threshold": plan.threshold, "remainder": True}
         for residual in range(0, plan.threshold - plan.test.lowest + 2, 2):

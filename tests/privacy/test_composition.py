@@ -41,7 +41,9 @@ from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
 from dpframe.ledger.totals import Totals
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.histograms import HistogramPlan
+from dpframe.questions.hhh.offline import OfflinePlan
 
 from .enumerate_outputs import (
     every_release,
@@ -378,7 +380,7 @@ def tiny(
     remainder: bool = False,
     epsilon: float = 1.2,
     release: NoiseTable = RELEASE,
-) -> Plan:
+) -> HhhPlan:
     """A plan with laws of few atoms, whose budget is exactly what they cost."""
     unit = unit or PrivacyUnit()
     laws = Laws(
@@ -394,20 +396,17 @@ def tiny(
     cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
     point = ((epsilon, cost(epsilon=epsilon)),)
     ((whole, delta),) = group_profile(point, unit.moves)
-    return Plan(
+    asked = Asked(
         hierarchy=columns(*"abc"[:height]),
         unit=unit,
         budget=Budget(epsilon=whole, delta=min(1.0, delta) * (1 + 1e-9)),
-        mechanism="offline",
-        threshold=laws.smallest_threshold(0.25),
         remainder=remainder,
         confidence=0.9,
-        laws=laws,
-        asked={"threshold": None, "release_share": None},
     )
+    return OfflinePlan(asked=asked, threshold=laws.smallest_threshold(0.25), laws=laws)
 
 
-def outputs(plan: Plan, table: dict[str, int]) -> dict[Any, Fraction]:
+def outputs(plan: HhhPlan, table: dict[str, int]) -> dict[Any, Fraction]:
     return every_release(
         table,
         test=plan.test,
@@ -417,7 +416,7 @@ def outputs(plan: Plan, table: dict[str, int]) -> dict[Any, Fraction]:
     )
 
 
-def neighbours(plan: Plan) -> list[tuple[dict[str, int], dict[str, int]]]:
+def neighbours(plan: HhhPlan) -> list[tuple[dict[str, int], dict[str, int]]]:
     """Chains and siblings around the threshold, and tables with one record more."""
     near = range(max(0, plan.threshold - 3), plan.threshold + 4)
     if plan.height == 1:
@@ -497,17 +496,15 @@ def test_every_point_of_a_baselines_profile_covers_its_histograms(remainder: boo
     laws = LevelLaws(
         noise=noise, scale=2.0, delta=composed_delta(noise, levels=levels, epsilon=0.9)
     )
-    plan = Plan(
+    asked = Asked(
         hierarchy=columns("a"),
         unit=PrivacyUnit(),
         budget=Budget(epsilon=0.9, delta=laws.delta),
         mechanism="laplace",
-        threshold=laws.threshold,
         remainder=remainder,
         confidence=0.9,
-        laws=laws,
-        asked={},
     )
+    plan = HistogramPlan(asked=asked, threshold=laws.threshold, laws=laws)
     shown = laws.threshold
     pairs = [
         tuple(histogram_law(table, noise, remainder=remainder, shown=shown) for table in pair)
@@ -593,7 +590,7 @@ SINGLE = {
 }
 
 
-def explained(arguments: dict[str, Any]) -> Plan:
+def explained(arguments: dict[str, Any]) -> HhhPlan:
     options = {"hierarchy": ["a", "b"], "epsilon": 1.0, "delta": 1e-6, **arguments}
     return dp.explain(**options).plan
 
@@ -631,7 +628,7 @@ def test_a_profile_is_what_the_accountant_says_at_every_epsilon(name: str) -> No
 # -- releases of the real mechanism, and a ledger of them ------------------------------------------
 
 
-def real_pair(plan: Plan, table: dict[str, int], neighbour: dict[str, int]) -> Pair:
+def real_pair(plan: HhhPlan, table: dict[str, int], neighbour: dict[str, int]) -> Pair:
     """Every output of the shipped ``run`` on two tables."""
     p, q = (outputs(plan, t) for t in (table, neighbour))
     keys, none = sorted({*p, *q}), Fraction(0)
@@ -639,7 +636,7 @@ def real_pair(plan: Plan, table: dict[str, int], neighbour: dict[str, int]) -> P
 
 
 @cache
-def plans() -> tuple[Plan, Plan]:
+def plans() -> tuple[HhhPlan, HhhPlan]:
     return tiny(), tiny(epsilon=0.8, release=laplace(2.5, 1))
 
 

@@ -32,12 +32,13 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.asking import release as release_module
 from dpframe.asking.receipt import Receipt
-from dpframe.asking.release import Release, release
+from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
 from dpframe.ledger.entries import append, entry_of, newest
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
 from dpframe.ledger.totals import totals
 from dpframe.noise import NoiseTable
+from tests.releases import release
 
 from . import ledger_worker
 from .ledger_worker import PLAN, TOTALS, TREE, charge

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.noise import replaced_bits
-from dpframe.questions.hhh.plan import Plan, make_plan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.plan import make_plan
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
@@ -33,7 +33,7 @@ SECRET = "SECRETVALUE"
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
-def plan_of(unit: PrivacyUnit | None = None) -> Plan:
+def plan_of(unit: PrivacyUnit | None = None) -> HhhPlan:
     return make_plan(
         hierarchy=dp.columns("a", "b"),
         unit=unit or PrivacyUnit(),
@@ -279,7 +279,7 @@ def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
         given = dp.hhh(frame, ["a", "b"], user=user, **BUDGET).attrs["dp"]
         facts.append({k: v for k, v in given.items() if k not in ("release_id", "time")})
     assert facts[0] == facts[1] == facts[2]
-    planned = receipt(plan_of(PrivacyUnit(user=user)))
+    planned = plan_of(PrivacyUnit(user=user)).receipt()
     assert facts[0].keys() == planned.keys() - {"release_id", "time"}
 
 

@@ -21,7 +21,7 @@ from dpframe.accounting.levels import composed_delta, level_laws
 from dpframe.accounting.printed import printed_delta, printed_lower_bound
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace
-from dpframe.questions.hhh.plan import default_release_share
+from dpframe.questions.hhh.offline import default_release_share
 from dpframe.tree import CountTree, NoisyNodes
 
 from .enumerate_outputs import (

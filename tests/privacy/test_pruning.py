@@ -20,7 +20,8 @@ import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.plan import Mechanism, Plan, make_plan
+from dpframe.questions.hhh.base import HhhPlan, Mechanism
+from dpframe.questions.hhh.plan import make_plan
 from dpframe.tree import CountTree, NoisyNodes
 
 from .enumerate_outputs import tree_of
@@ -28,7 +29,7 @@ from .tree_outputs import pruned
 
 
 @cache
-def plan_of(mechanism: Mechanism, user: bool = False, remainder: bool = True) -> Plan:
+def plan_of(mechanism: Mechanism, user: bool = False, remainder: bool = True) -> HhhPlan:
     paper = mechanism == "paper"
     return make_plan(
         hierarchy=dp.path("p", depth=3),
@@ -67,7 +68,7 @@ class Stream:
         return np.arange(1, n + 1, dtype=np.int64)
 
 
-def offline(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
+def offline(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
     return offline_hhh.run(
         tree,
         test=NodeNoise(plan.test, level_by_level(tree), noise),  # type: ignore[arg-type]
@@ -77,7 +78,7 @@ def offline(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
     )
 
 
-def paper(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
+def paper(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
     gamma = NodeNoise(plan.laws.gamma, iter([["gamma"]]), noise)  # type: ignore[union-attr]
     laws = replace(
         plan.laws,  # type: ignore[type-var]
@@ -88,7 +89,7 @@ def paper(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
     return printed_hhh.run(tree, laws=laws, threshold=plan.threshold)  # type: ignore[arg-type]
 
 
-def histograms(tree: CountTree, plan: Plan, noise: dict[str, int]) -> NoisyNodes:
+def histograms(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
     law = NodeNoise(plan.laws.noise, iter([tree.keys[0].to_pylist()]), noise)  # type: ignore[union-attr]
     return level_histograms.run(
         tree,

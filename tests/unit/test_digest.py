@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.digest import DIGEST, seal, standing
+from dpframe.digest import DIGEST, seal, standing
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ROWS = pd.DataFrame(

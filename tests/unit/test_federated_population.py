@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpframe.asking.given import flat_hierarchy
 from dpframe.federated import BinaryEncoding, select_data
 from dpframe.federated import population as choosing
 from dpframe.federated.population import Population
-from dpframe.questions.hhh.heavy_hitters import flat_hierarchy
 from dpframe.sources.devices import count_devices, population
 
 anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

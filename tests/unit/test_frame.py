@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.given import plan_from
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import Receipt
-from dpframe.asking.release import Release, receipt_of, release
+from dpframe.asking.release import Release, receipt_of
 from dpframe.noise import NoiseTable, gaussian, halves, laplace
 from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.level_values import TEXT
+from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise
+from tests.releases import release
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 SALES = pd.DataFrame(
@@ -38,19 +39,8 @@ SALES = pd.DataFrame(
 def released(
     source: object = SALES, hierarchy: Any = ("country", "city"), **arguments: Any
 ) -> Release:
-    asked: dict[str, Any] = {
-        "threshold": None,
-        "user": None,
-        "contribution": None,
-        "max_contributions": None,
-        "mechanism": "offline",
-        "remainder": True,
-        "release_share": None,
-        "confidence": 0.95,
-        "acknowledge": False,
-        **BUDGET,
-    }
-    return release(source, plan_from(hierarchy, **{**asked, **arguments}))
+    asked = {"hierarchy": hierarchy, **BUDGET, **arguments}
+    return release(source, HHH.plan(asked))
 
 
 def result(**arguments: Any) -> pd.DataFrame:

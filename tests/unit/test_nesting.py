@@ -11,13 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.asking.given import plan_from
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.postprocess import tidy
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
-from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.hhh.base import HhhPlan
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
@@ -26,25 +25,21 @@ from tests import strategies as nasty
 few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> Plan:
+def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> HhhPlan:
     """So large a budget that nodes of a few records are reported."""
-    return plan_from(
-        hierarchy,
-        epsilon=10.0 if mechanism == "gaussian" else 50.0,
-        delta=0.1,
-        threshold=None,
-        user=None,
-        contribution=None,
-        max_contributions=None,
-        mechanism=mechanism,
-        remainder=remainder,
-        release_share=None,
-        confidence=0.95,
-        acknowledge=mechanism == "paper",
+    return HHH.plan(
+        {
+            "hierarchy": hierarchy,
+            "epsilon": 10.0 if mechanism == "gaussian" else 50.0,
+            "delta": 0.1,
+            "mechanism": mechanism,
+            "remainder": remainder,
+            "acknowledge": mechanism == "paper",
+        }
     )
 
 
-def true_parents(noisy: NoisyNodes, plan: Plan, types: tuple[str, ...]) -> list[int]:
+def true_parents(noisy: NoisyNodes, plan: HhhPlan, types: tuple[str, ...]) -> list[int]:
     """What the mechanism knew, in the order of the rows of the frame."""
     keys = tuple(key.cast("string") for key in noisy.keys)
     labels = plan.hierarchy.labels(noisy.level, keys)
@@ -53,11 +48,11 @@ def true_parents(noisy: NoisyNodes, plan: Plan, types: tuple[str, ...]) -> list[
     return [int(row_of[a]) if a >= 0 else -1 for a in noisy.ancestor[order].tolist()]
 
 
-def expect_parents(plan: Plan, source: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
+def expect_parents(plan: HhhPlan, source: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
     with seeded_noise(seed):
         tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band)
         noisy = plan.run(tree)
-    frame = tidy.tidy(noisy, plan, tree.types)
+    frame = plan.frame(noisy, tree.types)
     again = as_hierarchy(plan.hierarchy.spec)
     assert nearest_reported(frame, again).tolist() == true_parents(noisy, plan, tree.types)
     return frame
@@ -118,7 +113,7 @@ def test_parents_of_columns(seed: int) -> None:
     expect_depth(plan, expect_parents(plan, frame, seed))
 
 
-def expect_depth(plan: Plan, frame: pd.DataFrame) -> None:
+def expect_depth(plan: HhhPlan, frame: pd.DataFrame) -> None:
     """The comparison was no empty one: parents on several levels, and steps over some."""
     ancestor = nearest_reported(frame, plan.hierarchy)
     level = frame["level"].to_numpy()

@@ -18,9 +18,8 @@ from dpframe.accounting.trials import binomial
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
 from dpframe.federated.segments import Segments
-from dpframe.questions.prefix_tree.ask import DEFAULTS
-from dpframe.questions.prefix_tree.checks import prefix_asked
-from dpframe.questions.prefix_tree.lines import error_of, prefix_quantities
+from dpframe.questions.prefix_tree.ask import PREFIX_TREE
+from dpframe.questions.prefix_tree.lines import error_of
 from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan
 
 from ..naive_prefixes import bits_needed
@@ -30,8 +29,8 @@ anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def plan(users: int, **more: Any) -> PrefixPlan:
-    told = {**DEFAULTS, "user": "u", "epsilon": 1.0, "delta": 1e-6, **more}
-    return make_prefix_plan(prefix_asked("w", **told), users)
+    told = {"column": "w", "user": "u", "epsilon": 1.0, "delta": 1e-6, **more}
+    return make_prefix_plan(PREFIX_TREE.plan(told), users)
 
 
 # -- iterations ----------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def test_declared_users_decide_the_noise_and_the_rest_is_true() -> None:
     assert (made.devices, made.reporting) == (80_000, 2000)
     assert "80,000" in made.neighbours
     assert error_of(made) == standard_error(1, devices=80_000, local_epsilon=made.local_epsilon)
-    said = {q.name: q.value for q in prefix_quantities(made)}
+    said = {q.name: q.value for q in made.lines()}
     assert (said["devices"], said["devices counted on"]) == (80_000, 2000)
 
 

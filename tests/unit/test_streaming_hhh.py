@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.accounting.sketches import sketch_laws
-from dpframe.asking.given import plan_from
 from dpframe.asking.release import receipt_of
 from dpframe.doors.cli import main as cli
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
@@ -26,7 +25,8 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh, upward_selection
 from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.noise import laplace
-from dpframe.questions.hhh.plan import Plan
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.hhh.base import HhhPlan
 from dpframe.sketches import SketchState
 from dpframe.sources import relations
 from dpframe.sources.stream import sketched
@@ -41,10 +41,8 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 STREAMING: dict[str, Any] = {**BUDGET, "mechanism": "streaming"}
 
 
-def plan_of(hierarchy: Any, **options: Any) -> Plan:
-    names = ("threshold", "user", "contribution", "max_contributions", "remainder", "release_share")
-    given_ = {**dict.fromkeys(names), "confidence": 0.95, "acknowledge": False, **STREAMING}
-    return plan_from(hierarchy, **{**given_, **options})
+def plan_of(hierarchy: Any, **options: Any) -> HhhPlan:
+    return HHH.plan({"hierarchy": hierarchy, **STREAMING, **options})
 
 
 class Quiet:
@@ -241,7 +239,9 @@ def test_without_noise_the_sketch_alone_holds_the_truth_between_its_bounds(count
 # -- bounds --------------------------------------------------------------------------------------
 
 
-def covered(plan: Plan, levels: tuple[SketchState, ...], exact: dict[Node, int]) -> tuple[int, int]:
+def covered(
+    plan: HhhPlan, levels: tuple[SketchState, ...], exact: dict[Node, int]
+) -> tuple[int, int]:
     """Intervals with the true count in them, and all."""
     noisy = plan.run(levels)
     assert noisy.bounds is not None
@@ -257,7 +257,7 @@ HEAVY = pd.DataFrame({"p": [f"{i % 4}/{(i * i) % 13}" for i in range(12_000)]})
 """Four heavy nodes and 28 below them."""
 
 
-def coverage(levels: tuple[SketchState, ...], plan: Plan, runs: int = 60) -> float:
+def coverage(levels: tuple[SketchState, ...], plan: HhhPlan, runs: int = 60) -> float:
     exact = {p: n for p, n in exact_counts(HEAVY, plan.hierarchy).items() if p}
     inside = total = 0
     for _ in range(runs):

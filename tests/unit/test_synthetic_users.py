@@ -12,7 +12,7 @@ import pytest
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.doors.cli.main import main
-from dpframe.questions.synthesize.checks import asked, shape_from, synthetic_plan_from
+from dpframe.questions.synthesize.checks import asked, shape_from, synthetic_plan
 from dpframe.sources.codes import counted_codes
 
 COLUMNS = {"x": (0, 8)}
@@ -27,14 +27,11 @@ ROWS = pd.DataFrame(
 def cells(rows: pd.DataFrame, most: int) -> np.ndarray:
     """Exact counts of eight cells, users bounded."""
     wanted = asked(COLUMNS, depth=3, keys=None)
-    plan = synthetic_plan_from(
+    plan = synthetic_plan(
         wanted,
         shape_from(wanted.domain, k=8, width=1, rows=1, seed=1),
         None,
-        epsilon=1.0,
-        split="uniform",
-        user="u",
-        max_contributions=most,
+        {"epsilon": 1.0, "split": "uniform", "user": "u", "max_contributions": most},
     )
     unit = PrivacyUnit(user="u", contribution="records", max_contributions=most)
     return counted_codes(rows, wanted.domain, plan.sketch(), unit).cells

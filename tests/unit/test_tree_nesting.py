@@ -13,7 +13,7 @@ from dpframe.hierarchy import OTHER, as_hierarchy
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
-from dpframe.questions.tree_counts.checks import tree_plan_from
+from dpframe.questions.tree_counts.ask import TREE_COUNTS
 from dpframe.questions.tree_counts.frame import _labels, tree_frame
 from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.tables import exact_counts
@@ -21,29 +21,13 @@ from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
 from tests.unit.test_nesting import DENSE, column, digits
 
-ASKED: dict[str, Any] = {
-    "epsilon": 50.0,
-    "delta": 0.1,
-    "keys": None,
-    "user": None,
-    "contribution": None,
-    "max_contributions": None,
-    "weight": None,
-    "max_weight": None,
-    "mechanism": "laplace",
-    "level_weights": None,
-    "threshold": None,
-    "consistent": True,
-    "confidence": 0.95,
-    "alpha": None,
-    "largest": None,
-}
+ASKED: dict[str, Any] = {"epsilon": 50.0, "delta": 0.1, "mechanism": "laplace"}
 
 
 def released(
     source: pd.DataFrame, spec: Any, **arguments: Any
 ) -> tuple[NoisyTree, TreePlan, tuple[str, ...]]:
-    plan = tree_plan_from(spec, **{**ASKED, **arguments})
+    plan = TREE_COUNTS.plan({"hierarchy": spec, **ASKED, **arguments})
     with seeded_noise(4):
         counted = exact_counts(source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed)
         return plan.run(counted), plan, counted.types

@@ -13,10 +13,8 @@ from typing import NoReturn
 
 from dpframe._terminal import visible
 from dpframe._version import __version__
-from dpframe.asking.given import plan_from
+from dpframe.asking.answer import asked_of
 from dpframe.asking.known_arguments import meant
-from dpframe.asking.receipt import Explanation
-from dpframe.asking.release import release
 from dpframe.doors.cli.output import (
     NotPrintedError,
     add_output_arguments,
@@ -24,6 +22,7 @@ from dpframe.doors.cli.output import (
     check_files,
     deliver,
     document,
+    run_explain,
     run_release,
     say,
     write,
@@ -33,7 +32,8 @@ from dpframe.doors.cli.synthesize import add_synthetic_commands
 from dpframe.doors.cli.tree_counts import add_tree_commands
 from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.ledger import Ledger
-from dpframe.questions.hhh.plan import MECHANISMS, Plan
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.hhh.plan import MECHANISMS
 
 DEMO_HIERARCHY = "columns:origin,dest,carrier"
 DEMO_FILE = "flights.parquet"
@@ -171,31 +171,17 @@ def _budget_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--acknowledge", action="store_true", help="needed for --mechanism paper")
 
 
-def _plan(options: argparse.Namespace) -> Plan:
-    return plan_from(
-        options.hierarchy,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        threshold=options.threshold,
-        user=options.user,
-        contribution=options.contribution,
-        max_contributions=options.max_contributions,
-        mechanism=options.mechanism,
-        remainder=False if options.no_remainder else None,
-        release_share=options.release_share,
-        confidence=options.confidence,
-        acknowledge=options.acknowledge,
-        counters=options.counters,
-    )
+def _arguments(options: argparse.Namespace) -> dict[str, object]:
+    given = {name: getattr(options, name) for name in HHH.planning if name != "remainder"}
+    return {**given, "remainder": False if options.no_remainder else None}
 
 
 def _hhh(options: argparse.Namespace) -> int:
-    return run_release(options, _plan)
+    return run_release(options, HHH, _arguments)
 
 
 def _explain(options: argparse.Namespace) -> int:
-    say(Explanation(_plan(options)))
-    return 0
+    return run_explain(HHH, _arguments, options)
 
 
 def _ledger(options: argparse.Namespace) -> int:
@@ -233,23 +219,12 @@ def _publish(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     check_files(options)
-    plan = plan_from(
-        DEMO_HIERARCHY,
-        epsilon=1.0,
-        delta=1e-6,
-        threshold=50,
-        user="aircraft",
-        contribution=None,
-        max_contributions=None,
-        mechanism="offline",
-        remainder=None,
-        release_share=None,
-        confidence=0.95,
-        acknowledge=False,
-        counters=None,
-    )
+    asked = {"epsilon": 1.0, "delta": 1e-6, "threshold": 50, "user": "aircraft"}
+    plan = HHH.plan({"hierarchy": DEMO_HIERARCHY, **asked})
     with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
-        result = release(flights, plan)
+        result = asked_of(
+            HHH, plan, flights, ledger=None, name=None, data=None, progress=False
+        ).release
     if not options.quiet:
         say("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
     return deliver(

@@ -15,12 +15,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dpframe._paths import check_target, matching, named, replacing
 from dpframe._terminal import visible
+from dpframe.asking.answer import asked_of
+from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import chosen_ledger, data_name, release_name
+from dpframe.asking.question import Question
 from dpframe.asking.receipt import replay_words
-from dpframe.asking.release import Release, release
+from dpframe.asking.release import Release
 from dpframe.errors import DpframeError, ParameterError, SourceError
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.tree_counts.plan import TreePlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,29 +66,25 @@ def add_output_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run_release(
-    options: argparse.Namespace, plan: Callable[[argparse.Namespace], Plan | TreePlan]
-) -> int:
-    """What a command that releases a plan does with its arguments."""
-    return run_drawn(options, lambda: partial(release, options.file, plan(options)))
-
-
-def run_drawn(
     options: argparse.Namespace,
-    draw: Callable[[], Callable[..., Release]],
+    question: Question[Any, Any],
+    arguments: Callable[[argparse.Namespace], Mapping[str, object]],
     printed: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame,
 ) -> int:
     """What every command that releases does: check, draw, write, print.
 
-    ``draw`` checks the other arguments and returns what takes ``ledger``, ``name``, ``data`` and
-    ``progress``; ``printed`` makes what is printed of the rows that are written.
+    ``printed`` makes what is printed of the rows that are written.
     """
     check_files(options)
-    result = draw()(
+    result = asked_of(
+        question,
+        question.plan(arguments(options)),
+        options.file,
         ledger=chosen_ledger(options.ledger),
         name=release_name(options.release),
         data=data_name(options.data),
         progress=not options.quiet,
-    )
+    ).release
     return deliver(
         {
             options.output: lambda path: write(result, path, escaped=not options.unescaped),
@@ -98,6 +95,16 @@ def run_drawn(
         "It follows on standard output, as JSON",
         quiet=options.quiet,
     )
+
+
+def run_explain(
+    question: Question[Any, Any],
+    arguments: Callable[[argparse.Namespace], Mapping[str, object]],
+    options: argparse.Namespace,
+) -> int:
+    """Print what a command would do."""
+    say(Explanation(question.declared(question.plan(arguments(options)))))
+    return 0
 
 
 # -- before anything is spent --------------------------------------------------------------------

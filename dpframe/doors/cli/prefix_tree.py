@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dpframe._paths import named
-from dpframe.asking.receipt import Explanation
-from dpframe.doors.cli.output import add_release_arguments, run_drawn, say
+from dpframe.doors.cli.output import add_release_arguments, run_explain, run_release
 from dpframe.errors import ParameterError
 from dpframe.postprocess.flat import flat
-from dpframe.questions.prefix_tree.ask import DEFAULTS, asked_of, declared_plan
-from dpframe.questions.prefix_tree.checks import prefix_asked
-from dpframe.questions.prefix_tree.plan import PREFIX_MECHANISMS, PrefixAsked
+from dpframe.questions.prefix_tree.ask import PREFIX_TREE
+from dpframe.questions.prefix_tree.asked import PREFIX_MECHANISMS
 
 
 def add_prefix_commands(commands: Any) -> None:
@@ -33,9 +30,10 @@ def add_prefix_commands(commands: Any) -> None:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     def add(name: str, kind: type, words: str) -> None:
-        shown = "" if DEFAULTS[name] is None else "; default: %(default)s"
+        default = PREFIX_TREE.planning[name]
+        shown = "" if default is None else "; default: %(default)s"
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=kind, default=DEFAULTS[name], help=words + shown)
+        parser.add_argument(option, type=kind, default=default, help=words + shown)
 
     parser.add_argument("column", help="the column of items, for example word")
     parser.add_argument("--user", help="column that identifies a person, who is a device")
@@ -65,19 +63,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add("confidence", float, "of the intervals")
 
 
-def _asked(options: argparse.Namespace) -> PrefixAsked:
-    given = {name: getattr(options, name) for name in DEFAULTS if name != "conditioned"}
-    for name in ("public", "deny"):
-        given[name] = _lines(name, given[name])
-    given["segments"] = _segments(options.segments)
-    return prefix_asked(
-        options.column,
-        user=options.user,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        conditioned=not options.no_conditioned,
-        **given,
-    )
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    names = [name for name in PREFIX_TREE.planning if name != "conditioned"]
+    given = {name: getattr(options, name) for name in names}
+    files = {name: _lines(name, given[name]) for name in ("public", "deny")}
+    segments = _segments(options.segments)
+    return {**given, **files, "segments": segments, "conditioned": not options.no_conditioned}
 
 
 def _segments(text: str) -> str | list[int]:
@@ -115,13 +106,10 @@ def _lines(name: str, path: Path | None) -> list[str] | None:
 
 
 def _prefix_tree(options: argparse.Namespace) -> int:
-    return run_drawn(
-        options,
-        lambda: partial(asked_of, options.file, _asked(options)),
-        lambda frame: flat(frame, str(frame.columns[2]), None),
+    return run_release(
+        options, PREFIX_TREE, _given, lambda frame: flat(frame, str(frame.columns[2]), None)
     )
 
 
 def _explain(options: argparse.Namespace) -> int:
-    say(Explanation(declared_plan(_asked(options))))
-    return 0
+    return run_explain(PREFIX_TREE, _given, options)

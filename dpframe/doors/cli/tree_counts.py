@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.receipt import Explanation
-from dpframe.doors.cli.output import add_release_arguments, run_release, say
+from dpframe.doors.cli.output import add_release_arguments, run_explain, run_release
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.questions.tree_counts.checks import tree_plan_from
-from dpframe.questions.tree_counts.plan import TREE_MECHANISMS, TreePlan
+from dpframe.questions.tree_counts.ask import TREE_COUNTS
+from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
 from dpframe.sources.relations import rows_of
 
 if TYPE_CHECKING:
@@ -50,25 +49,14 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--largest", type=int, help="most records there can be; with relative")
 
 
-def _plan(options: argparse.Namespace) -> TreePlan:
-    return tree_plan_from(
-        options.hierarchy,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        keys=_keys(options.keys, options.hierarchy),
-        user=options.user,
-        contribution=options.contribution,
-        max_contributions=options.max_contributions,
-        weight=options.weight,
-        max_weight=options.max_weight,
-        mechanism=options.mechanism,
-        level_weights=_numbers(options.level_weights),
-        threshold=options.threshold,
-        consistent=not options.raw,
-        confidence=options.confidence,
-        alpha=options.alpha,
-        largest=options.largest,
-    )
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    own = ("keys", "level_weights", "consistent")
+    return {
+        **{name: getattr(options, name) for name in TREE_COUNTS.planning if name not in own},
+        "keys": _keys(options.keys, options.hierarchy),
+        "level_weights": _numbers(options.level_weights),
+        "consistent": not options.raw,
+    }
 
 
 def _keys(given: str | None, hierarchy: str) -> pa.Table | str | None:
@@ -90,9 +78,8 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def _tree_counts(options: argparse.Namespace) -> int:
-    return run_release(options, _plan)
+    return run_release(options, TREE_COUNTS, _given)
 
 
 def _explain(options: argparse.Namespace) -> int:
-    say(Explanation(_plan(options)))
-    return 0
+    return run_explain(TREE_COUNTS, _given, options)

@@ -11,7 +11,8 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.asking.given import data_name, release_name
-from dpframe.asking.release import Release
+from dpframe.asking.plan import Counted
+from dpframe.asking.release import Release, already, asked_for
 from dpframe.doors.sql.running import charged_release, once
 from dpframe.doors.sql.sessions import (
     Session,
@@ -23,15 +24,17 @@ from dpframe.doors.sql.sessions import (
 from dpframe.doors.sql.types import own_column, plan_sql, result_rows
 from dpframe.federated.population import Population
 from dpframe.noise import replacement
-from dpframe.questions.prefix_tree.ask import DEFAULTS, answered, checked_population, declared_plan
-from dpframe.questions.prefix_tree.checks import prefix_asked
-from dpframe.questions.prefix_tree.plan import PrefixAsked, make_prefix_plan
+from dpframe.questions.prefix_tree.ask import PREFIX_TREE
+from dpframe.questions.prefix_tree.asked import PrefixAsked
+from dpframe.questions.prefix_tree.count import checked_population, declared_plan
+from dpframe.questions.prefix_tree.plan import make_prefix_plan
 from dpframe.sources import sql_tables
 from dpframe.sources.devices import relation_devices, relation_population
 
 OURS = "system.main"
 
-ARGUMENTS = ("column", "epsilon", "delta", "user", *DEFAULTS)
+FIRST = ("column", "epsilon", "delta", "user")
+ARGUMENTS = (*FIRST, *(name for name in PREFIX_TREE.planning if name not in FIRST))
 """In the order in which the macros pass them."""
 
 
@@ -110,11 +113,11 @@ def _released(
     plan = make_prefix_plan(asked, relation_devices(rows, asked.hierarchy, asked.user))
     search = asked.search
 
-    def counted() -> Population:
+    def counted() -> Counted[Population]:
         found = relation_population(
             rows, asked.hierarchy, asked.user, search.encoding, search.segments.length
         )
-        return checked_population(found, plan)
+        return Counted(checked_population(found, plan))
 
     return charged_release(session, facts, plan, counted)
 
@@ -123,7 +126,10 @@ def _answered(
     session: Session, asked: PrefixAsked, facts: Mapping[str, Any], name: str
 ) -> Release | None:
     """What a name already answered; users are not counted for it."""
-    return answered(asked, facts["source"], session.ledger_for(name), name, facts["data"])
+    request = asked_for(asked.request, facts["source"], facts["data"])
+    former = PREFIX_TREE.former(asked)
+    before = None if former is None else asked_for(former, facts["source"], facts["data"])
+    return already(request, session.ledger_for(name), name, before)
 
 
 def _arguments(given: tuple[object, ...]) -> dict[str, object]:
@@ -131,5 +137,5 @@ def _arguments(given: tuple[object, ...]) -> dict[str, object]:
 
 
 def _asked(arguments: Mapping[str, Any]) -> PrefixAsked:
-    filled = {k: DEFAULTS.get(k) if v is None else v for k, v in arguments.items()}
-    return prefix_asked(filled.pop("column"), **filled)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return PREFIX_TREE.plan(given)

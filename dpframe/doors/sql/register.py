@@ -19,7 +19,14 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
-from dpframe.asking.given import chosen, chosen_ledger, data_name, release_name, whole
+from dpframe.asking.given import (
+    chosen,
+    chosen_ledger,
+    data_name,
+    flat_hierarchy,
+    release_name,
+    whole,
+)
 from dpframe.asking.release import asked_for
 from dpframe.doors.sql.prefix_tree import (
     device_rows,
@@ -57,9 +64,7 @@ from dpframe.doors.sql.types import (
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger, Stored
 from dpframe.noise import random_seed, replacement
-from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS, flat_hierarchy
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.tree_counts.plan import TreePlan
+from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
 from dpframe.sources import sql_tables
 from dpframe.sources.sql_tables import SqlSource
 
@@ -186,14 +191,13 @@ def _release_sql(
     described = described_by(session, path, source)
     types = sql_tables.level_types(plan.hierarchy, described)
     call, columns = _json({**facts, "types": types}), _label_columns(plan, types)
-    if isinstance(plan, Plan) and plan.counters is not None:
+    if getattr(plan, "counters", None) is not None:
         if described is None:
             return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
         sql_tables.check_stored(plan.hierarchy, plan.unit, described)
         where = f"{literal(source.relation)}, {literal(path)}"
         rows = f"{OURS}.__dpframe_sketch({literal(token)}, {literal(call)}, {where})"
         return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
-    only = plan.listed if isinstance(plan, TreePlan) else None
     rollup = sql_tables.statement(
         source,
         plan.hierarchy,
@@ -201,7 +205,7 @@ def _release_sql(
         band=plan.band,
         seed=random_seed(),
         columns=described,
-        only=only,
+        only=plan.listed,
     )
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
     small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
@@ -222,7 +226,6 @@ def _explain_sql(
     if tbl is not None or query is not None:
         source = source_of(tbl, query)
         described = described_by(session, path, source)
-        listed = plan.listed if isinstance(plan, TreePlan) else None
         sql_tables.statement(
             source,
             plan.hierarchy,
@@ -230,7 +233,7 @@ def _explain_sql(
             band=plan.band,
             seed=0,
             columns=described,
-            only=listed,
+            only=plan.listed,
         )
     return plan_sql(plan)
 
@@ -249,7 +252,7 @@ def _heavy_sql(
     """The frequent values of one column; ``given`` are the arguments but for the hierarchy."""
     most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
     hierarchy = flat_hierarchy(column)
-    arguments = dict(zip(KINDS["hhh"].arguments, (hierarchy.spec, *given), strict=True))
+    arguments = dict(zip(KINDS["hhh"].planning, (hierarchy.spec, *given), strict=True))
     arguments["remainder"] = False
     if arguments["mechanism"] is not None:
         chosen("mechanism", arguments["mechanism"], FLAT_MECHANISMS)
@@ -264,13 +267,13 @@ def _json(facts: dict[str, object]) -> str:
 
 
 def _stored(
-    session: Session, plan: Plan | TreePlan, source: SqlSource, name: str, data: str | None
+    session: Session, plan: Any, source: SqlSource, name: str, data: str | None
 ) -> Stored | None:
     request = asked_for(plan.request, source.described, data)
     return session.ledger_for(name).find(name, request)
 
 
-def _label_columns(plan: Plan | TreePlan, types: Sequence[str]) -> str:
+def _label_columns(plan: Any, types: Sequence[str]) -> str:
     names = plan.hierarchy.label_columns
     keys = [f"{level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
     before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe.asking.release import AnyCounted, AnyPlan, Release, released, replayed
-from dpframe.doors.sql.sessions import Session, plan_of, session_of
+from dpframe.asking.plan import Counted, Plan
+from dpframe.asking.release import Release, released, replayed
+from dpframe.doors.sql.sessions import KINDS, Session, plan_of, session_of
 from dpframe.doors.sql.types import (
     budget_rows,
     candidates,
@@ -20,10 +21,8 @@ from dpframe.doors.sql.types import (
 )
 from dpframe.errors import ParameterError, SourceError
 from dpframe.noise import replaced_by
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.sketch_states import Sketched, relation_states
+from dpframe.sources.sketch_states import relation_states
 from dpframe.tree import CountTree
 
 
@@ -45,10 +44,11 @@ def draw(
     )
 
 
-def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Plan | TreePlan) -> CountTree:
+def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted[CountTree]:
     tree = candidates(listed, types)
-    known = plan.listed if isinstance(plan, TreePlan) else None
-    return tree if known is None else listed_counts(tree, known)
+    if plan.listed is not None:
+        tree = listed_counts(tree, plan.listed)
+    return Counted(tree, tree.types)
 
 
 def sketch(
@@ -63,10 +63,9 @@ def sketch(
 def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
     con = session_of(token).opened()
 
-    def counted(plan: Plan | TreePlan) -> Sketched:
-        assert isinstance(plan, Plan)
+    def counted(plan: Any) -> Counted[Any]:
         with _duck.beside(con, relation, path, "the source") as rows:
-            return relation_states(rows, plan)
+            return Counted(*relation_states(rows, plan))
 
     return _released(token, call, counted)
 
@@ -88,16 +87,18 @@ def _check_one(calls: pa.ChunkedArray) -> None:
         )
 
 
-def _released(
-    token: str, call: str, counted: Callable[[Plan | TreePlan], CountTree | Sketched]
-) -> pa.Array:
+def _released(token: str, call: str, counted: Callable[[Any], Counted[Any]]) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
-    plan = plan_of(facts["kind"], facts["arguments"], session)
+    asked = plan_of(facts["kind"], facts["arguments"], session)
+    plan = KINDS[facts["kind"]].fitted(asked, facts["source"])
     return result_rows(charged_release(session, facts, plan, partial(counted, plan)))
 
 
 def charged_release(
-    session: Session, facts: Mapping[str, Any], plan: AnyPlan, counted: Callable[[], AnyCounted]
+    session: Session,
+    facts: Mapping[str, Any],
+    plan: Plan[Any, Any],
+    counted: Callable[[], Counted[Any]],
 ) -> Release:
     """One release for what a statement says of its call, remembered for ``dp_releases``."""
     with replaced_by(facts["noise"]):  # that of who asked: this may be a thread of DuckDB

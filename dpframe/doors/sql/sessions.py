@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,12 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe._sql import identifier
-from dpframe.asking.given import plan_from
+from dpframe.asking.question import Question
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError, SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.ledger import Ledger
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.tree_counts.checks import tree_plan_from
-from dpframe.questions.tree_counts.plan import TreePlan
+from dpframe.questions import QUESTIONS
 from dpframe.sources import sql_tables
 from dpframe.sources.columns import require
 from dpframe.sources.keys import DOMAIN, listed_nodes
@@ -31,36 +29,8 @@ if TYPE_CHECKING:
     from dpframe._duck import DuckDBPyConnection
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A function of SQL: its arguments in the order in which the macros pass them, those whose
-    NULL stands for another default than None, and what makes a plan of them."""
-
-    arguments: tuple[str, ...]
-    defaults: dict[str, object]
-    plan: Callable[..., Plan | TreePlan]
-
-
-KINDS = {
-    "hhh": Kind(
-        (
-            *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution"),
-            *("max_contributions", "mechanism", "remainder", "release_share", "confidence"),
-            *("acknowledge", "counters"),
-        ),
-        {"mechanism": "offline", "confidence": 0.95, "acknowledge": False},
-        plan_from,
-    ),
-    "tree_counts": Kind(
-        (
-            *("hierarchy", "epsilon", "delta", "keys", "user", "contribution"),
-            *("max_contributions", "weight", "max_weight", "mechanism", "level_weights"),
-            *("threshold", "consistent", "confidence", "alpha", "largest"),
-        ),
-        {"mechanism": "additive", "confidence": 0.95, "consistent": True},
-        tree_plan_from,
-    ),
-}
+KINDS: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
+"""What macros ask; they pass planning arguments in the order of the declaration."""
 
 
 @dataclass(eq=False, slots=True)
@@ -104,13 +74,12 @@ def session_of(token: str) -> Session:
     return session
 
 
-def plan_of(kind: str, arguments: Mapping[str, object], session: Session) -> Plan | TreePlan:
-    """The plan of a call: its arguments as ``arguments_of`` gave them."""
-    defaults = KINDS[kind].defaults
-    given: dict[str, Any] = {k: defaults.get(k) if v is None else v for k, v in arguments.items()}
+def plan_of(kind: str, arguments: Mapping[str, object], session: Session) -> Any:
+    """What a call asks for: its arguments as ``arguments_of`` gave them; NULL is the default."""
+    given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(given.get("keys"), str):
-        given["keys"] = session.listed[given["keys"]]
-    return KINDS[kind].plan(given.pop("hierarchy"), **given)
+        given["keys"] = session.listed[str(given["keys"])]
+    return KINDS[kind].plan(given)
 
 
 def arguments_of(
@@ -118,7 +87,7 @@ def arguments_of(
 ) -> dict[str, object]:
     """Arguments by name as plain JSON types. A list of keys is kept in the session: it is read
     while the statement is bound, and used again when it runs."""
-    arguments = dict(zip(KINDS[kind].arguments, map(plain, given), strict=True))
+    arguments = dict(zip(KINDS[kind].planning, map(plain, given), strict=True))
     keys = arguments.get("keys")
     if keys is not None:
         hierarchy = as_hierarchy(arguments["hierarchy"])

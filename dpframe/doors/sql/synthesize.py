@@ -13,6 +13,7 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.asking.given import data_name, release_name
+from dpframe.asking.plan import Counted
 from dpframe.doors.sql.running import charged_release, once
 from dpframe.doors.sql.sessions import (
     Session,
@@ -24,16 +25,10 @@ from dpframe.doors.sql.sessions import (
 from dpframe.doors.sql.types import plan_sql
 from dpframe.errors import ParameterError
 from dpframe.noise import replaced_by, replacement
-from dpframe.questions.synthesize.ask import DEFAULT_SPLIT
-from dpframe.questions.synthesize.checks import (
-    Asked,
-    asked,
-    check_sample,
-    shape_from,
-    synthetic_plan_from,
-)
+from dpframe.questions.synthesize.ask import SYNTHESIZE
+from dpframe.questions.synthesize.checks import Asked, Fitting, check_sample
+from dpframe.questions.synthesize.count import with_schema
 from dpframe.questions.synthesize.generator import Generator
-from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sources import sql_tables
 from dpframe.sources.codes import relation_codes, relation_schema
 from dpframe.sources.columns import require
@@ -65,8 +60,7 @@ def synthesize_sql(
 ) -> str:
     """SQL of n synthetic rows with the names and types of the columns."""
     session, arguments = session_of(token), _arguments(given)
-    wanted = _asked(arguments)
-    _plan(wanted, arguments, None)
+    wanted = _asked(arguments).wanted
     count, source, name = check_sample(plain(n)), source_of(tbl, query), release_name(release)
     if count > MOST:
         raise ParameterError(
@@ -96,12 +90,12 @@ def explain_synthesize_sql(
 ) -> str:
     """SQL of the plan, as rows."""
     session, arguments = session_of(token), _arguments(given)
-    wanted = _asked(arguments)
+    asked = _asked(arguments)
     if tbl is not None or query is not None:
         described = described_by(session, path, source_of(tbl, query))
         if described is not None:
-            _types(wanted, described)
-    return plan_sql(_plan(wanted, arguments, None))
+            _types(asked.wanted, described)
+    return plan_sql(asked.plan)
 
 
 def _types(wanted: Asked, described: list[tuple[str, str]]) -> dict[str, str]:
@@ -138,15 +132,16 @@ def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
 
 
 def _drawn(session: Session, facts: dict[str, Any], relation: str, path: str) -> pa.Table:
-    wanted = _asked(facts["arguments"])
+    asked = _asked(facts["arguments"])
+    wanted = asked.wanted
     with _duck.beside(session.opened(), relation, path, "the source") as rows:
         schema = relation_schema(rows, wanted.domain)
-        plan = _plan(wanted, facts["arguments"], schema)
+        plan = with_schema(asked, schema).plan
         result = charged_release(
             session,
             facts,
             plan,
-            lambda: relation_codes(rows, wanted.domain, plan.sketch(), plan.unit),
+            lambda: Counted(relation_codes(rows, wanted.domain, plan.sketch(), plan.unit)),
         )
     return Generator(result, wanted, schema, {}).sample_arrow(facts["n"])
 
@@ -165,23 +160,8 @@ def _json(value: object) -> object:
     return plain(value)
 
 
-def _asked(arguments: Mapping[str, Any]) -> Asked:
-    if arguments["columns"] is None:
-        raise ParameterError(
-            "columns is missing: say what rows can be, for example "
-            "'number:distance?lower=0&upper=5000'."
-        )
-    return asked(arguments["columns"], depth=arguments["depth"], keys=arguments["keys"])
-
-
-def _plan(wanted: Asked, arguments: Mapping[str, Any], schema: pa.Schema | None) -> SyntheticPlan:
-    given = {name: arguments[name] for name in ("k", "width")}
-    rows = 1 if arguments["rows"] is None else arguments["rows"]
-    seed = 0 if schema is None else None  # what is bound or explained hashes nothing
-    shape = shape_from(wanted.domain, **given, rows=rows, seed=seed)
-    split = DEFAULT_SPLIT if arguments["split"] is None else arguments["split"]
-    given = {name: arguments[name] for name in ("epsilon", "user", "max_contributions")}
-    return synthetic_plan_from(wanted, shape, schema, split=split, **given)
+def _asked(arguments: Mapping[str, Any]) -> Fitting:
+    return SYNTHESIZE.plan({name: v for name, v in arguments.items() if v is not None})
 
 
 def _type(name: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpframe._duck import without_views
 from dpframe._sql import identifier, literal
-from dpframe.asking.receipt import Explainable, Explanation, Receipt
+from dpframe.asking.explanation import Explanation
+from dpframe.asking.plan import Plan
+from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
@@ -38,7 +40,7 @@ RELEASES = (
 )
 
 
-def plan_sql(plan: Explainable) -> str:
+def plan_sql(plan: Plan[Any, Any]) -> str:
     """SQL of a plan, as rows."""
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"

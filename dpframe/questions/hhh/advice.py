@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import DpframeError
-from dpframe.questions.hhh.plan import DEFAULT_COUNTERS, Mechanism, Plan, make_plan
+from dpframe.questions.hhh.base import HhhPlan, Mechanism
+from dpframe.questions.hhh.plan import make_plan
+from dpframe.sketches import DEFAULT_COUNTERS
 
 NODE_BYTES = 120
 """Memory of the offline mechanism for every distinct node, measured (docs/benchmarks.md)."""
@@ -13,9 +17,9 @@ COUNTER_BYTES = 290
 """Memory of a counter of a sketch with its key as text, measured."""
 
 
-def advice(plan: Plan) -> list[Quantity]:
+def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """Error and memory of the offline and the streaming mechanism, and which one to take."""
-    if plan.mechanism not in ("offline", "streaming") or plan.unit.user is not None:
+    if plan.unit.user is not None:
         return []
     offline, streaming = _as(plan, "offline"), _as(plan, "streaming")
     if offline is None or streaming is None:
@@ -43,7 +47,7 @@ def advice(plan: Plan) -> list[Quantity]:
     ]
 
 
-def _as(plan: Plan, mechanism: Mechanism) -> Plan | None:
+def _as(plan: HhhPlan[Any, Any], mechanism: Mechanism) -> HhhPlan[Any, Any] | None:
     """The plan with another mechanism at its own smallest threshold; None if there is none."""
     if plan.mechanism == mechanism:
         return plan

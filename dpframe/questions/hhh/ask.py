@@ -1,17 +1,16 @@
-"""``dp.hhh`` and ``dp.explain``: the same for every source."""
+"""``dp.hhh``: the same for every source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.asking.given import chosen_ledger, data_name, flag, plan_from, release_name
+from dpframe.asking.answer import answered
+from dpframe.asking.explain import explaining
 from dpframe.asking.known_arguments import known_arguments
-from dpframe.asking.receipt import Explanation
-from dpframe.asking.release import release as run
-from dpframe.asking.replays import told
-from dpframe.asking.warehouse_plan import finished
-from dpframe.questions.hhh.plan import Plan
+from dpframe.asking.question import Question
+from dpframe.questions.hhh.checks import hhh_plan
+from dpframe.questions.hhh.count import count, fitted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,83 +148,17 @@ def hhh(
     >>> list(result.columns)
     ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
     """
-    if candidates is not None or plan is not None:
-        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
-        about = data_name(data)
-        return told(finished(hhh, given, Plan, ledger=paid, name=name, data=about)).to_frame()
-    made = plan_from(
-        hierarchy,
-        epsilon=epsilon,
-        delta=delta,
-        threshold=threshold,
-        user=user,
-        contribution=contribution,
-        max_contributions=max_contributions,
-        mechanism=mechanism,
-        remainder=remainder,
-        release_share=release_share,
-        confidence=confidence,
-        acknowledge=acknowledge,
-        counters=counters,
-    )
-    drawn = run(
-        source,
-        made,
-        ledger=chosen_ledger(ledger),
-        name=release_name(release),
-        data=data_name(data),
-        progress=flag("progress", progress),
-    )
-    return told(drawn).to_frame()
+    return answered(HHH, locals()).to_frame()
 
 
-@known_arguments
-def explain(
-    hierarchy: str | Sequence[str] | Hierarchy,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    threshold: int | None = None,
-    user: str | None = None,
-    contribution: str | None = None,
-    max_contributions: int | None = None,
-    mechanism: str = "offline",
-    remainder: bool | None = None,
-    release_share: float | None = None,
-    confidence: float = 0.95,
-    acknowledge: bool = False,
-    counters: int | None = None,
-) -> Explanation:
-    """What :func:`hhh` with these arguments would do: noise, threshold, coverage, error.
+HHH = Question(ask=hhh, planned=hhh_plan, fitted=fitted, count=count, rollup="rollup_sql")
 
-    Spends nothing and reads no data; the arguments are those of :func:`hhh`.
-
-    Returns
-    -------
-    Explanation
-        Prints as a card; ``to_frame()`` has the columns quantity, value and meaning.
-
-    Examples
-    --------
-    >>> import dpframe as dp
-    >>> frame = dp.explain("ip:src", epsilon=1.0, delta=1e-6).to_frame()
-    >>> list(frame.columns)
-    ['quantity', 'value', 'meaning']
-    """
-    return Explanation(
-        plan_from(
-            hierarchy,
-            epsilon=epsilon,
-            delta=delta,
-            threshold=threshold,
-            user=user,
-            contribution=contribution,
-            max_contributions=max_contributions,
-            mechanism=mechanism,
-            remainder=remainder,
-            release_share=release_share,
-            confidence=confidence,
-            acknowledge=acknowledge,
-            counters=counters,
-        )
-    )
+explain = explaining(
+    "explain",
+    HHH,
+    hhh,
+    """>>> import dpframe as dp
+>>> frame = dp.explain("ip:src", epsilon=1.0, delta=1e-6).to_frame()
+>>> list(frame.columns)
+['quantity', 'value', 'meaning']""",
+)

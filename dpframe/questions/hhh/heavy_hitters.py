@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.digest import RECEIPT, seal
-from dpframe.asking.given import (
-    chosen,
-    chosen_ledger,
-    data_name,
-    flag,
-    plan_from,
-    release_name,
-    whole,
-)
+from dpframe.asking.answer import answered
+from dpframe.asking.explain import explaining
+from dpframe.asking.given import Given, whole
 from dpframe.asking.known_arguments import known_arguments
-from dpframe.asking.release import release as run
-from dpframe.asking.replays import told
-from dpframe.errors import ParameterTypeError
-from dpframe.hierarchy import Hierarchy, columns
+from dpframe.asking.question import Question
+from dpframe.digest import RECEIPT, seal
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import hhh_plan
+from dpframe.questions.hhh.count import count, fitted
 from dpframe.questions.hhh.plan import MECHANISMS
 
 if TYPE_CHECKING:
@@ -104,41 +98,25 @@ confidence, ledger, release, data, progress
     from dpframe.postprocess.flat import flat
 
     most = None if k is None else whole("k", k, 1, 2**53)
-    hierarchy = flat_hierarchy(column)
-    chosen("mechanism", mechanism, FLAT_MECHANISMS)
-    plan = plan_from(
-        hierarchy,
-        epsilon=epsilon,
-        delta=delta,
-        threshold=threshold,
-        user=user,
-        contribution=contribution,
-        max_contributions=max_contributions,
-        mechanism=mechanism,
-        remainder=False,
-        release_share=release_share,
-        confidence=confidence,
-        acknowledge=False,
-        counters=counters,
-    )
-    drawn = run(
-        source,
-        plan,
-        ledger=chosen_ledger(ledger),
-        name=release_name(release),
-        data=data_name(data),
-        progress=flag("progress", progress),
-    )
-    result = told(drawn).to_frame()
-    frame = flat(result, hierarchy.label_columns[0], most)
+    result = answered(HEAVY_HITTERS, locals()).to_frame()
+    frame = flat(result, str(result.columns[2]), most)
     return seal(frame, result.attrs[RECEIPT])
 
 
-def flat_hierarchy(column: object) -> Hierarchy:
-    """One level: the values of a column."""
-    if not isinstance(column, str):
-        raise ParameterTypeError(
-            f"column must be the name of one column, as text; got {type(column).__name__}. "
-            "For several levels use hhh."
-        )
-    return columns(column)
+def _plan(given: Given) -> HhhPlan[Any, Any]:
+    """That of heavy hitters of one level, without the rest."""
+    hierarchy = given.column
+    given.chosen("mechanism", FLAT_MECHANISMS)
+    return hhh_plan(given.but(hierarchy=hierarchy, remainder=False, acknowledge=False))
+
+
+HEAVY_HITTERS = Question(ask=heavy_hitters, planned=_plan, fitted=fitted, count=count)
+
+explain_heavy_hitters = explaining(
+    "explain_heavy_hitters",
+    HEAVY_HITTERS,
+    heavy_hitters,
+    """>>> import dpframe as dp
+>>> dp.explain_heavy_hitters("word", epsilon=1.0, delta=1e-6).plan.height
+1""",
+)

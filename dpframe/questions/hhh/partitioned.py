@@ -12,24 +12,34 @@ Of users that count once at a node the one with less noise is taken, from parame
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from dpframe.accounting.compose import Profile
+from dpframe.asking.quantities import Quantity, guarantee
+from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError
 from dpframe.hierarchy import Hierarchy
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.sketches.plan import MergedStreamPlan, SketchPlan, make_sketch_plan
+from dpframe.questions.hhh.merged import MergedStreamPlan
+from dpframe.questions.hhh.streaming import StreamingPlan, UserSetsPlan
+from dpframe.questions.sketches.plan import SketchPlan, make_sketch_plan
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+StreamPlan = StreamingPlan | UserSetsPlan
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionPlan:
     """A streaming plan for a source in ``merged.sketch.sketches`` partitions."""
 
-    asked: Plan
+    asked: StreamPlan
     merged: MergedStreamPlan
 
     @property
@@ -78,25 +88,66 @@ class PartitionPlan:
         least = max(shown, self.merged.threshold * self.merged.grid)
         return max(1, least - laws.noise.highest)  # type: ignore[union-attr]
 
-    def run(self, counted: object) -> NoisyNodes:
+    def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
         """The only noisy step."""
-        assert isinstance(counted, tuple)
-        states: tuple[SketchState, ...] = counted
-        return self.merged.run(states)
+        return self.merged.run(counted)
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read."""
+        whole = "users" if self.unit.user is not None else "records"
+        merge = Quantity(
+            "merge",
+            self.method,
+            f"{self.partitions} sketches a level, each of the {whole} of one partition, chosen by "
+            "their hash",
+        )
+        own = {"guarantee": guarantee(self), "counts": self.unit.counts}
+        lines = [replace(q, value=own.get(q.name, q.value)) for q in self.merged.lines()]
+        return [*lines[:5], merge, *lines[5:]]
+
+    def advice(self) -> list[Quantity]:
+        """Nothing else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan."""
+        unit, whole = self.unit, self.unit.user is not None
+        return Receipt(
+            {
+                **self.merged.receipt(),
+                "release": name,
+                "guarantee": guarantee(self),
+                "neighbours": unit.sentence,
+                "counts": unit.counts,
+                "user": unit.user,
+                "contribution": unit.contribution if whole else None,
+                "max_contributions": unit.moves if whole else None,
+                "method": self.method,
+                "card": [[q.name, q.value, q.meaning] for q in self.lines()],
+            }
+        )
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """As of one sketch; what merged sketches lose is private."""
+        return self.merged.frame(noisy, types)
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        return self.asked.answered(facts, noisy, frame)
 
 
-def partition_plan(asked: Plan, partitions: int) -> PartitionPlan:
+def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
     """The plan that does what a streaming plan asks for, on partitions."""
     sketch = _sketch(asked, partitions)
-    threshold = asked.asked["threshold"]
+    threshold = asked.asked.threshold
     if threshold is None:
         assert sketch.threshold is not None
         threshold = -(-sketch.threshold // sketch.grid)
-    merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=int(threshold))
+    merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=threshold)
     return PartitionPlan(asked=asked, merged=merged)
 
 
-def _sketch(asked: Plan, partitions: int) -> SketchPlan:
+def _sketch(asked: StreamPlan, partitions: int) -> SketchPlan:
     """The sum, or for items of users the merge of sets where it has less noise."""
     if asked.unit.contribution != "items" or asked.unit.user is None:
         return _made(asked, partitions, "sum")
@@ -113,7 +164,7 @@ def _noise(sketch: SketchPlan) -> tuple[float, float]:
     return sketch.threshold / sketch.grid, sketch.noise_sd
 
 
-def _made(asked: Plan, partitions: int, structure: Literal["sum", "users"]) -> SketchPlan:
+def _made(asked: StreamPlan, partitions: int, structure: Literal["sum", "users"]) -> SketchPlan:
     return make_sketch_plan(
         structure=structure,
         unit="user" if structure == "users" else "record",

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpframe.asking.digest import RECEIPT, seal
-from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
-from dpframe.asking.known_arguments import check_known, known_arguments
-from dpframe.asking.receipt import Explanation
-from dpframe.asking.release import Release, already, asked_for, released, replayed
-from dpframe.asking.replays import told
-from dpframe.errors import ParameterError, ReleaseNameError, SourceError
-from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding
-from dpframe.federated.population import Population
-from dpframe.ledger import Ledger
+from dpframe.asking.answer import answered
+from dpframe.asking.explain import explaining
+from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.question import Question
+from dpframe.digest import RECEIPT, seal
+from dpframe.federated.encoding import Encoding
 from dpframe.questions.prefix_tree.checks import prefix_asked
-from dpframe.questions.prefix_tree.plan import PrefixAsked, PrefixPlan, make_prefix_plan, to_nobody
-from dpframe.sources.devices import count_devices, population
-from dpframe.sources.relations import describe
+from dpframe.questions.prefix_tree.count import count, declared_plan, former, sized
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
-DEFAULTS: dict[str, Any] = {
-    "devices": None,
-    "iterations": 4,
-    "rounds": 1,
-    "length": 60,
-    "limit": 10_000_000,
-    "segments": "adaptive",
-    "false_positives": 0.5,
-    "selection": "unweighted",
-    "conditioned": True,
-    "encoding": "binary",
-    "alphabet": None,
-    "public": None,
-    "deny": None,
-    "participation": 1.0,
-    "mechanism": "reports",
-    "accountant": "aggregate",
-    "neighbours": "replace",
-    "confidence": 0.95,
-}
-"""Of the arguments that have one; every front door takes them from here."""
+    from dpframe.ledger import Ledger
 
 
 @known_arguments
@@ -180,137 +153,27 @@ def prefix_tree(
     """
     from dpframe.postprocess.flat import flat
 
-    asked = prefix_asked(
-        column,
-        user=user,
-        epsilon=epsilon,
-        delta=delta,
-        devices=devices,
-        iterations=iterations,
-        rounds=rounds,
-        length=length,
-        limit=limit,
-        segments=segments,
-        false_positives=false_positives,
-        selection=selection,
-        conditioned=conditioned,
-        encoding=encoding,
-        alphabet=alphabet,
-        public=public,
-        deny=deny,
-        participation=participation,
-        mechanism=mechanism,
-        accountant=accountant,
-        neighbours=neighbours,
-        confidence=confidence,
-    )
-    drawn = asked_of(
-        source,
-        asked,
-        ledger=chosen_ledger(ledger),
-        name=release_name(release),
-        data=data_name(data),
-        progress=flag("progress", progress),
-    )
-    result = told(drawn).to_frame()
-    frame = flat(result, asked.hierarchy.label_columns[0], None)
+    result = answered(PREFIX_TREE, locals()).to_frame()
+    frame = flat(result, str(result.columns[2]), None)
     return seal(frame, result.attrs[RECEIPT])
 
 
-def asked_of(
-    source: object,
-    asked: PrefixAsked,
-    *,
-    ledger: Ledger | None,
-    name: str | None,
-    data: str | None,
-    progress: bool,
-) -> Release:
-    """The release of what was asked for, or its replay."""
-    what, segments = describe(source), asked.search.segments
-    known = answered(asked, what, ledger, name, data)
-    if known is not None:
-        return known
-    users = count_devices(source, asked.hierarchy, asked.user)
-    plan = replace(make_prefix_plan(asked, users), say=_shown if progress else to_nobody)
+PREFIX_TREE = Question(
+    ask=prefix_tree,
+    planned=prefix_asked,
+    sized=sized,
+    count=count,
+    declared=declared_plan,
+    former=former,
+)
 
-    def counted() -> Population:
-        found = population(
-            source,
-            asked.hierarchy,
-            asked.user,
-            asked.search.encoding,
-            segments.length,
-            progress=progress,
-        )
-        return checked_population(found, plan)
-
-    result = released(counted, plan, source=what, ledger=ledger, name=name, data=data)
-    if progress:
-        _shown("", end="\r")
-    return result
-
-
-def answered(
-    asked: PrefixAsked, source: str, ledger: Ledger | None, name: str | None, data: str | None
-) -> Release | None:
-    """What a name already answered, also with the default alphabet of before this one."""
-    request = asked_for(asked.request, source, data)
-    try:
-        return already(request, ledger, name)
-    except ReleaseNameError:
-        stored = None
-        if asked.search.encoding.spec == BinaryEncoding().spec and ledger is not None:
-            stored = ledger.find(str(name))
-        if stored is None or stored.request != {**request, "encoding": FORMER}:
-            raise
-        return replayed(stored)
-
-
-FORMER = BinaryEncoding(LETTERS).spec
-"""What requests hold that were stored when letters were the default."""
-
-
-def checked_population(found: Population, plan: PrefixPlan) -> Population:
-    """Raise SourceError if the source has lost users since they were counted."""
-    if found.devices < plan.devices:
-        raise SourceError("the source changed while it was read: call again.")
-    return found
-
-
-def _shown(line: str, end: str = "") -> None:
-    """What is asked, on stderr, if that is a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r{line:<78}", end=end, file=sys.stderr, flush=True)
-
-
-def explain_prefix_tree(
-    column: str, *, devices: int | None = None, **arguments: Any
-) -> Explanation:
-    """What :func:`prefix_tree` with these arguments would do. Spends nothing and reads no data.
-
-    ``devices`` is the number of users to plan for; the other arguments are those of
-    :func:`prefix_tree`.
-
-    Examples
-    --------
-    >>> import dpframe as dp
-    >>> plan = dp.explain_prefix_tree(
-    ...     "word", user="who", devices=1_600_000, epsilon=1.0, delta=1e-6).plan
-    >>> plan.local_epsilon, plan.asked.reports
-    (10.71, 4)
-    """
-    given = {"user": None, "epsilon": None, "delta": None, **DEFAULTS}
-    check_known("explain_prefix_tree", arguments, ("column", *given))
-    given |= arguments
-    return Explanation(declared_plan(prefix_asked(column, **{**given, "devices": devices})))
-
-
-def declared_plan(asked: PrefixAsked) -> PrefixPlan:
-    """The plan for the number of devices that the caller declares; no data are read for it."""
-    if asked.declared is None:
-        raise ParameterError(
-            "devices is missing: the noise depends on the number of users, pass devices=, for "
-            "example 100000."
-        )
-    return make_prefix_plan(asked, asked.declared)
+explain_prefix_tree = explaining(
+    "explain_prefix_tree",
+    PREFIX_TREE,
+    prefix_tree,
+    """>>> import dpframe as dp
+>>> plan = dp.explain_prefix_tree(
+...     "word", user="who", devices=1_600_000, epsilon=1.0, delta=1e-6).plan
+>>> plan.local_epsilon, plan.asked.reports
+(10.71, 4)""",
+)

@@ -7,17 +7,7 @@ from numbers import Integral
 from typing import Any, cast
 
 from dpframe.accounting.aggregate import FEWEST, Neighbours
-from dpframe.asking.given import (
-    DELTA,
-    EPSILON,
-    amount,
-    chosen,
-    column_name,
-    flag,
-    number,
-    whole,
-)
-from dpframe.budget import Budget
+from dpframe.asking.given import Given, chosen, column_name, number, whole
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.encoding import (
     CHARACTERS,
@@ -28,8 +18,7 @@ from dpframe.federated.encoding import (
 )
 from dpframe.federated.segments import Segments
 from dpframe.mechanisms.prefix_tree import Search
-from dpframe.questions.hhh.heavy_hitters import flat_hierarchy
-from dpframe.questions.prefix_tree.plan import (
+from dpframe.questions.prefix_tree.asked import (
     PREFIX_MECHANISMS,
     Accountant,
     PrefixAsked,
@@ -43,69 +32,42 @@ LARGEST_LIMIT = 2**28
 """Cells of an iteration: 1 GiB of sums."""
 
 
-def prefix_asked(
-    column: object,
-    *,
-    user: object,
-    epsilon: object,
-    delta: object,
-    devices: object,
-    iterations: object,
-    rounds: object,
-    length: object,
-    limit: object,
-    segments: object,
-    false_positives: object,
-    selection: object,
-    conditioned: object,
-    encoding: object,
-    alphabet: object,
-    public: object,
-    deny: object,
-    participation: object,
-    mechanism: object,
-    accountant: object,
-    neighbours: object,
-    confidence: object,
-) -> PrefixAsked:
+def prefix_asked(given: Given) -> PrefixAsked:
     """What is asked for, from unchecked arguments."""
-    kind = cast(PrefixMechanism, chosen("mechanism", mechanism, PREFIX_MECHANISMS))
-    near = cast(Neighbours, chosen("neighbours", neighbours, ("replace", "remove")))
-    book = cast(Accountant, chosen("accountant", accountant, ("aggregate", "shuffle")))
+    kind = cast(PrefixMechanism, given.chosen("mechanism", PREFIX_MECHANISMS))
+    near = cast(Neighbours, given.chosen("neighbours", ("replace", "remove")))
+    book = cast(Accountant, given.chosen("accountant", ("aggregate", "shuffle")))
     if book == "shuffle" and (near != "replace" or kind != "reports"):
         raise ParameterError(
             "accountant='shuffle' is for neighbours='replace' and mechanism='reports': leave "
             "accountant out."
         )
-    part = number("participation", participation, 0.001, 1.0)
+    part = number("participation", given["participation"], 0.001, 1.0)
     if part < 1 and kind != "reports":
         raise ParameterError(
             f"participation ({part:g}) is for mechanism='reports': central noise claims nothing "
             "for sampling."
         )
-    fewest = FEWEST if kind == "reports" else 1
+    deny = given["deny"]
     return PrefixAsked(
-        hierarchy=flat_hierarchy(column),
-        user=_user(user),
-        budget=Budget(
-            epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
-            delta=amount("delta", delta, *DELTA, "well below one over the number of people"),
-        ),
+        hierarchy=given.column,
+        user=_user(given["user"]),
+        budget=given.budget,
         search=Search(
-            encoding=encoding_from(encoding, alphabet, public),
-            segments=_segments(segments, length, iterations, limit),
-            rounds=whole("rounds", rounds, 1, 20),
-            false_positives=number("false_positives", false_positives, 0.001, 10.0),
-            weighted=chosen("selection", selection, ("unweighted", "weighted")) == "weighted",
-            conditioned=flag("conditioned", conditioned),
+            encoding=encoding_from(given["encoding"], given["alphabet"], given["public"]),
+            segments=_segments(given),
+            rounds=whole("rounds", given["rounds"], 1, 20),
+            false_positives=number("false_positives", given["false_positives"], 0.001, 10.0),
+            weighted=given.chosen("selection", ("unweighted", "weighted")) == "weighted",
+            conditioned=given.flag("conditioned"),
             deny=() if deny is None else tuple(sorted(set(checked_items("deny", deny)))),
             taking_part=part,
-            confidence=number("confidence", confidence, 0.5, 0.999999),
+            confidence=given.confidence,
         ),
         mechanism=kind,
         accountant=book,
         neighbours=near,
-        declared=None if devices is None else whole("devices", devices, fewest, 10**10),
+        declared=given.whole("devices", FEWEST if kind == "reports" else 1, 10**10),
     )
 
 
@@ -141,12 +103,13 @@ def _user(user: object) -> str:
     return column_name("user", user)
 
 
-def _segments(segments: object, length: object, iterations: object, limit: object) -> Segments:
-    bits = whole("length", length, 1, LONGEST)
-    cells = whole("limit", limit, 2, LARGEST_LIMIT)
+def _segments(given: Given) -> Segments:
+    segments = given["segments"]
+    bits = whole("length", given["length"], 1, LONGEST)
+    cells = whole("limit", given["limit"], 2, LARGEST_LIMIT)
     if isinstance(segments, str):
         kind = chosen("segments", segments, ("adaptive", "even"))
-        times = whole("iterations", iterations, 1, min(bits, 100))
+        times = whole("iterations", given["iterations"], 1, min(bits, 100))
         make = Segments.adaptive if kind == "adaptive" else Segments.even
         return make(length=bits, iterations=times, limit=cells)
     if not isinstance(segments, Sequence) or not segments:

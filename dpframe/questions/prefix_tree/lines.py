@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpframe.asking.quantities import Quantity, claim, noise_text, rounded_up
 from dpframe.federated.server import standard_error
-from dpframe.questions.prefix_tree.plan import PrefixPlan
+
+if TYPE_CHECKING:
+    from dpframe.questions.prefix_tree.plan import PrefixPlan
 
 PAPERS = {
     "reports": "Chadha et al. (2023), OptPrefixTree, Algorithms 2 to 5",
@@ -34,7 +38,7 @@ def local_guarantee(plan: PrefixPlan) -> str | None:
     )
 
 
-def prefix_quantities(plan: PrefixPlan) -> list[Quantity]:
+def prefix_lines(plan: PrefixPlan) -> list[Quantity]:
     """The lines of the plan and of the card."""
     asked, search = plan.asked, plan.asked.search
     segments, local = search.segments, local_guarantee(plan)

@@ -11,88 +11,38 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpframe.accounting import aggregate, shuffle
-from dpframe.accounting.aggregate import Neighbours, aggregate_delta
+from dpframe.accounting.aggregate import aggregate_delta
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.search import least_scale
 from dpframe.accounting.trials import trials
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated.channels import CentralNoise, Channel, ReportSums
 from dpframe.federated.population import Population
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import prefix_tree
-from dpframe.mechanisms.prefix_tree import FoundItems, Search
+from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace
+from dpframe.questions.prefix_tree.asked import PrefixAsked
+from dpframe.questions.prefix_tree.lines import prefix_lines
+from dpframe.questions.prefix_tree.receipt import prefix_receipt
 
-PrefixMechanism = Literal["reports", "laplace", "gaussian"]
-Accountant = Literal["aggregate", "shuffle"]
-
-PREFIX_MECHANISMS: tuple[PrefixMechanism, ...] = ("reports", "laplace", "gaussian")
+if TYPE_CHECKING:
+    import pandas as pd
 
 ABSENT = 1e-3
 """Part of delta that pays for fewer devices taking part than is accounted for."""
 
 GRID = 1e-4
 """Grid of the privacy loss of central noise, in parts of epsilon."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrefixAsked:
-    """Everything but the number of devices. ``declared`` is one that the caller promises at least,
-    or None to take that of the data."""
-
-    hierarchy: Hierarchy
-    user: str
-    budget: Budget
-    search: Search
-    mechanism: PrefixMechanism
-    accountant: Accountant
-    neighbours: Neighbours
-    declared: int | None
-
-    @property
-    def request(self) -> dict[str, object]:
-        """The arguments that a release of this answers, as plain JSON types."""
-        search = self.search
-        return {
-            "counts": "prefix tree",
-            "hierarchy": self.hierarchy.spec,
-            "user": self.user,
-            "epsilon": self.budget.epsilon,
-            "delta": self.budget.delta,
-            "mechanism": self.mechanism,
-            "accountant": self.accountant,
-            "neighbours": self.neighbours,
-            "devices": self.declared,
-            "encoding": search.encoding.spec,
-            "length": search.segments.length,
-            "limit": search.segments.limit,
-            "iterations": search.segments.iterations,
-            "segments": list(search.segments.fixed) or "adaptive",
-            "rounds": search.rounds,
-            "false_positives": search.false_positives,
-            "selection": "weighted" if search.weighted else "unweighted",
-            "conditioned": search.conditioned,
-            "deny": list(search.deny),
-            "participation": search.taking_part,
-            "confidence": search.confidence,
-        }
-
-    @property
-    def unit(self) -> PrivacyUnit:
-        """A user with all records."""
-        return PrivacyUnit(user=self.user)
-
-    @property
-    def reports(self) -> int:
-        """Of every device, in all rounds."""
-        return self.search.rounds * self.search.segments.iterations
 
 
 def to_nobody(_: str) -> None:
@@ -177,10 +127,33 @@ class PrefixPlan:
             neighbours=asked.neighbours,
         )
 
-    def run(self, devices: object) -> FoundItems:
+    def run(self, devices: Population, /) -> FoundItems:
         """The only noisy step."""
-        assert isinstance(devices, Population)
-        return prefix_tree.run(devices, self.channel, self.asked.search, say=self.say)
+        found = prefix_tree.run(devices, self.channel, self.asked.search, say=self.say)
+        self.say("")
+        return found
+
+    def lines(self) -> list[Quantity]:
+        """What is known before devices are asked."""
+        return prefix_lines(self)
+
+    def advice(self) -> list[Quantity]:
+        """Nothing else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release; depends on the data through their public size only."""
+        return prefix_receipt(self, name)
+
+    def frame(self, noisy: FoundItems, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Items as nodes of one level."""
+        from dpframe.questions.prefix_tree.frame import prefix_frame  # loads pandas
+
+        return prefix_frame(noisy, self)
+
+    def answered(self, facts: Receipt, noisy: FoundItems, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt as it is: rows are of other columns than those that notices are about."""
+        return facts
 
 
 def make_prefix_plan(asked: PrefixAsked, devices: int) -> PrefixPlan:

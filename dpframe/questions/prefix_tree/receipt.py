@@ -1,13 +1,10 @@
-"""The receipt of a prefix tree, and what it found as a frame."""
+"""The receipt of a prefix tree."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
-from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.questions.prefix_tree.lines import (
     COUNTS,
     PAPERS,
@@ -15,12 +12,10 @@ from dpframe.questions.prefix_tree.lines import (
     left_out,
     local_guarantee,
     prefix_guarantee,
-    prefix_quantities,
 )
-from dpframe.questions.prefix_tree.plan import PrefixPlan
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from dpframe.questions.prefix_tree.plan import PrefixPlan
 
 INTERVALS = (
     "lower and upper hold the number of users who reported the item when it was found, with the "
@@ -28,7 +23,7 @@ INTERVALS = (
 )
 
 
-def prefix_receipt(plan: PrefixPlan, *, name: str | None = None) -> Receipt:
+def prefix_receipt(plan: PrefixPlan, name: str | None) -> Receipt:
     """The receipt of a release of this plan; depends on the data through their public size only."""
     asked = plan.asked
     said = ("deny", "counts", "mechanism", "neighbours", "devices")  # below, in other words
@@ -62,26 +57,6 @@ def prefix_receipt(plan: PrefixPlan, *, name: str | None = None) -> Receipt:
             "intervals": INTERVALS,
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in prefix_quantities(plan)],
-        }
-    )
-
-
-def prefix_frame(found: FoundItems, plan: PrefixPlan) -> pd.DataFrame:
-    """Items as nodes of one level, sorted by text: the columns of every other release."""
-    import pandas as pd
-
-    order = sorted(range(len(found.text)), key=found.text.__getitem__)
-    texts = pd.Series([found.text[i] for i in order], dtype="str")
-    count = np.rint(found.count[order]).astype(np.int64).clip(None, plan.devices)
-    return pd.DataFrame(
-        {
-            "level": np.ones(len(order), dtype=np.int64),
-            "prefix": texts,
-            plan.hierarchy.label_columns[0]: texts,
-            "residual": count,
-            "count": count,
-            "lower": np.minimum(found.lower[order], count),
-            "upper": np.maximum(found.upper[order], count),
+            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )

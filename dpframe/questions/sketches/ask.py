@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpframe import sketches as raw
-from dpframe.asking.digest import seal
 from dpframe.asking.given import chosen_ledger
 from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.release import charged, stays_charged
+from dpframe.digest import seal
 from dpframe.errors import ParameterError
 from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.questions.sketches.checks import hint, sketch_plan_from
 from dpframe.questions.sketches.frame import sketch_frame, unpublished_at_most
 from dpframe.questions.sketches.receipt import measured, sketch_receipt
-from dpframe.questions.sketches.streaming_hhh import StreamingHHH
 from dpframe.sketches._sketch import Sketch
 from dpframe.sketches.merging import combined
 from dpframe.sources.stream import in_order
-from dpframe.sources.streaming import merged_streams
+from dpframe.sources.streaming import StreamingHHH, merged_streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from dpframe.ledger import Ledger
 
+Streams = TypeVar("Streams", bound=StreamingHHH)
 FEW_RECORDS = 50
 """Records, over k^(3/2), up to which a sum is better than a bounded merge; see docs/sketches.md."""
 
@@ -228,8 +228,8 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
 
     @overload
     def merge_sketches(
-        sketches: Iterable[StreamingHHH], *, method: str | None = None, records: int | None = None
-    ) -> StreamingHHH: ...
+        sketches: Iterable[Streams], *, method: str | None = None, records: int | None = None
+    ) -> Streams: ...
     @overload
     def merge_sketches(
         sketches: Iterable[Sketch], *, method: str | None = None, records: int | None = None
@@ -302,7 +302,7 @@ def merge_sketches(
         method = _method(several, about)
     first, several = _peeked(several)
     if isinstance(first, StreamingHHH):
-        return merged_streams(several, method or "bounded", StreamingHHH)
+        return merged_streams(several, method or "bounded", type(first))
     return combined(several, method or "bounded", MergedSketch)
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from dpframe.asking.given import DELTA, EPSILON, amount, number, plan_from, whole
+from dpframe.asking.given import DELTA, EPSILON, amount, number, whole
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.hhh.plan import Plan
 from dpframe.questions.sketches.plan import (
-    MergedStreamPlan,
     SketchPlan,
     Structure,
-    make_merged_stream_plan,
     make_sketch_plan,
 )
 from dpframe.sketches._batches import whole as as_column
@@ -21,7 +18,6 @@ from dpframe.sketches._sketch import LARGEST, Sketch
 from dpframe.sketches._state import in_order
 from dpframe.sketches.merging import MergedSketch
 from dpframe.sketches.misra_gries import MisraGries
-from dpframe.sources.streaming import StreamingHHH
 
 
 def sketch_plan_from(
@@ -45,50 +41,7 @@ def sketch_plan_from(
         max_contributions=_contributions(max_contributions, sketch._unit),
         budget=Budget(epsilon=checked_epsilon, delta=_delta(delta, universe)),
         universe=None if universe is None else _universe(universe),
-        records=_records(records, structure, universe),
-        confidence=number("confidence", confidence, 0.5, 0.999999),
-    )
-
-
-def stream_plan_from(
-    streams: StreamingHHH,
-    *,
-    epsilon: object,
-    delta: object,
-    threshold: object,
-    confidence: object,
-    records: object,
-) -> Plan | MergedStreamPlan:
-    """A plan from unchecked arguments and the public parameters of streams."""
-    method = streams.method
-    if method is None:
-        _records(records, "variant", None)
-        return plan_from(
-            streams.hierarchy,
-            epsilon=epsilon,
-            delta=delta,
-            threshold=threshold,
-            user=None,
-            contribution=None,
-            max_contributions=None,
-            mechanism="streaming",
-            remainder=None,
-            release_share=None,
-            confidence=confidence,
-            acknowledge=False,
-            counters=streams.counters,
-        )
-    return make_merged_stream_plan(
-        hierarchy=streams.hierarchy,
-        method=method,
-        counters=streams.counters,
-        sketches=streams.sketches,
-        budget=Budget(
-            epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
-            delta=amount("delta", delta, *DELTA, "well below one over the number of people"),
-        ),
-        threshold=None if threshold is None else whole("threshold", threshold, 1, 2**53),
-        records=_records(records, method, None),
+        records=known_records(records, structure, universe),
         confidence=number("confidence", confidence, 0.5, 0.999999),
     )
 
@@ -133,7 +86,7 @@ def _contributions(value: object, unit: str) -> int:
     return whole("max_contributions", value, 1, 1_000_000)
 
 
-def _records(value: object, structure: Structure, universe: object) -> int | None:
+def known_records(value: object, structure: Structure, universe: object) -> int | None:
     if value is None:
         return None
     if universe is None and structure in ("variant", "standard"):

@@ -25,8 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
-from dpframe.questions.sketches.plan import MergedStreamPlan, SketchPlan
-from dpframe.tree import NoisyNodes
+from dpframe.questions.sketches.plan import SketchPlan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,20 +94,3 @@ def _column(keys: pa.Array) -> pd.Series:
         return pd.Series(numbers if wide else numbers.astype(np.int64))
     texts = keys.to_pylist()
     return pd.Series(texts, dtype=object if isinstance(texts[0], bytes) else None)
-
-
-def merged_stream_frame(
-    noisy: NoisyNodes, plan: MergedStreamPlan, types: tuple[str, ...] = ()
-) -> pd.DataFrame:
-    """As ``tidy``; what merged sketches lose is private and added to ``upper`` where declared."""
-    import pandas as pd
-
-    from dpframe.questions.hhh.frame import tidy  # loads pandas, which `import dpframe` does not
-
-    frame, records = tidy(noisy, plan, types), plan.sketch.records
-    if records is None:
-        frame["upper"] = pd.Series([pd.NA] * len(frame), index=frame.index, dtype="Int64")
-    else:
-        lost = records // (plan.sketch.counters + 1)  # upper is rounded up already
-        frame["upper"] = (frame["upper"] + lost).astype("Int64")
-    return frame

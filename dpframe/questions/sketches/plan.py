@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +23,6 @@ from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_delta, sketch_laws
 from dpframe.budget import Budget, group_delta, per_record
 from dpframe.errors import BudgetError
-from dpframe.hierarchy import Hierarchy
-from dpframe.mechanisms import merged_streaming
 from dpframe.mechanisms.sketch_release import (
     NoisyCounts,
     NoisySketch,
@@ -36,7 +33,9 @@ from dpframe.mechanisms.sketch_release import (
 )
 from dpframe.noise import NoiseTable
 from dpframe.sketches._state import SketchState
-from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    pass
 
 Structure = Literal["variant", "standard", "sum", "bounded", "users"]
 """What a record can change: a stream's sketch (two kinds), a merge (two ways), users' sets."""
@@ -231,63 +230,6 @@ def make_sketch_plan(
         laws=laws,
         levels=levels,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MergedStreamPlan:
-    """The release of merged sketches of one stream a level: laws for all levels, and a selection.
-
-    ``threshold``, in records, is what the residual of a node must reach.
-    """
-
-    hierarchy: Hierarchy
-    sketch: SketchPlan
-    threshold: int
-
-    @property
-    def grid(self) -> int:
-        return self.sketch.grid
-
-    def half_width(self, terms: int) -> int:
-        """Of the interval for the noise in a count, which has one draw, in units."""
-        return self.sketch.above
-
-    def run(self, states: Sequence[SketchState]) -> NoisyNodes:
-        """The only noisy step."""
-        laws = self.sketch.laws
-        assert isinstance(laws, LatticeLaws | GshmLaws)
-        threshold = self.threshold * self.grid
-        return merged_streaming.run(
-            states, laws=laws, threshold=threshold, hierarchy=self.hierarchy
-        )
-
-
-def make_merged_stream_plan(
-    *,
-    hierarchy: Hierarchy,
-    method: Literal["bounded", "sum"],
-    counters: int,
-    sketches: int,
-    budget: Budget,
-    threshold: int | None = None,
-    records: int | None = None,
-    confidence: float = 0.95,
-) -> MergedStreamPlan:
-    """A plan for ``sketches`` streams; the default threshold is the smallest private one."""
-    sketch = make_sketch_plan(
-        structure=method,
-        unit="record",
-        counters=counters,
-        sketches=sketches,
-        budget=budget,
-        records=records,
-        confidence=confidence,
-        levels=hierarchy.height,
-    )
-    if threshold is None:
-        assert sketch.threshold is not None
-        threshold = -(-sketch.threshold // sketch.grid)
-    return MergedStreamPlan(hierarchy=hierarchy, sketch=sketch, threshold=threshold)
 
 
 def _check_table(counters: int, record: Budget) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketches import SketchLaws
-from dpframe.asking.quantities import Quantity, claim, hierarchy_line, rounded_up
+from dpframe.asking.quantities import Quantity, claim, rounded_up
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
-from dpframe.questions.hhh.partitioned import PartitionPlan
-from dpframe.questions.sketches.plan import MergedStreamPlan, SketchPlan, Structure
+
+if TYPE_CHECKING:
+    from dpframe.questions.sketches.plan import SketchPlan, Structure
 
 SOURCE = "Lebeda, Tetek (PODS 2023)"
-
-SELECTION = "Biswas et al. (2024), Algorithm 3, corrected"
 
 NAMES: dict[Structure, str] = {
     "variant": "misra-gries",
@@ -95,14 +94,14 @@ def sketch_receipt(plan: SketchPlan, *, number: int) -> Receipt:
             "universe": None if plan.universe is None else len(plan.universe),
             "records": plan.records,
             "confidence": plan.confidence,
-            "noise": _noise(plan),
+            "noise": noise_facts(plan),
             "sketch_error": None,
             "unpublished_at_most": None,
             "intervals": _intervals(plan),
             "release_number": number,
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in _quantities(plan, number)],
+            "card": [[q.name, q.value, q.meaning] for q in sketch_lines(plan, number)],
         }
     )
 
@@ -111,82 +110,6 @@ def numbered(receipt: Receipt, number: int) -> Receipt:
     """The receipt of the ``number``-th release of the same sketches."""
     card = [[q.name, q.value, q.meaning] for q in _again(number)]
     return Receipt({**receipt, "release_number": number, "card": [*receipt["card"], *card]})
-
-
-def merged_stream_receipt(plan: MergedStreamPlan) -> Receipt:
-    """The receipt of merged streams; holds nothing of the sketches."""
-    sketch, hierarchy = plan.sketch, plan.hierarchy
-    name = f"streaming-{NAMES[sketch.structure]}"
-    source = f"{PAPERS[sketch.structure]}, a sketch a level; selection of {SELECTION}"
-    own = {
-        "mechanism": name,
-        "paper": source,
-        "hierarchy": hierarchy.spec,
-        "height": hierarchy.height,
-        "levels": list(hierarchy.level_names),
-        "method": sketch.structure,
-        "threshold": plan.threshold,
-        "remainder": False,
-        "noise": {"release": _noise(sketch)["count"]},
-        "card": [[q.name, q.value, q.meaning] for q in _stream_quantities(plan, name, source)],
-    }
-    return Receipt({**sketch_receipt(sketch, number=1), **own})
-
-
-def partition_receipt(plan: PartitionPlan, *, name: str | None) -> Receipt:
-    """The receipt of a source whose partitions were sketched and merged."""
-    sketch, unit = plan.merged.sketch, plan.unit
-    facts = merged_stream_receipt(plan.merged)
-    promise, whole = claim(plan.budget, unit.sentence), unit.user is not None
-    merge = Quantity(
-        "merge",
-        plan.method,
-        f"{sketch.sketches} sketches a level, each of the {'users' if whole else 'records'} of "
-        "one partition, chosen by their hash",
-    )
-    own = {"guarantee": promise, "counts": unit.counts}
-    card = [[n, own.get(n, value), meaning] for n, value, meaning in facts["card"]]
-    card.insert(5, [merge.name, merge.value, merge.meaning])
-    return Receipt(
-        {
-            **facts,
-            "release": name,
-            "guarantee": promise,
-            "neighbours": unit.sentence,
-            "counts": unit.counts,
-            "user": unit.user,
-            "contribution": unit.contribution if whole else None,
-            "max_contributions": unit.moves if whole else None,
-            "method": plan.method,
-            "card": card,
-        }
-    )
-
-
-def _stream_quantities(plan: MergedStreamPlan, name: str, source: str) -> list[Quantity]:
-    sketch, hierarchy = plan.sketch, plan.hierarchy
-    assert sketch.threshold is not None
-    lines = {q.name: q for q in _quantities(sketch, 1)}
-    lost = f"at most records / {sketch.counters + 1}"
-    return [
-        lines["guarantee"],
-        Quantity("mechanism", name, source),
-        hierarchy_line(hierarchy),
-        lines["counts"],
-        Quantity("counters", sketch.counters, f"a level of each of {sketch.sketches} streams"),
-        lines["sensitivity"],
-        Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
-        Quantity(
-            "hidden below",
-            sketch.threshold / sketch.grid,
-            "noisy counts below this are not even looked at",
-        ),
-        Quantity("sketch error", lost, "how far counts can be too low before noise; not released"),
-        lines["noise"],
-        lines["noise error"],
-        Quantity("remainder", False, "whether the rest is released as level 0"),
-        lines["computed delta"],
-    ]
 
 
 def measured(receipt: Receipt, *, sketch_error: int | None, unpublished: int | None) -> Receipt:
@@ -215,7 +138,8 @@ def counts(plan: SketchPlan) -> str:
     return "users with an item" if plan.unit == "user" else "records"
 
 
-def _quantities(plan: SketchPlan, number: int) -> list[Quantity]:
+def sketch_lines(plan: SketchPlan, number: int) -> list[Quantity]:
+    """The lines of the card of the ``number``-th release."""
     wide = -(-plan.above // plan.grid)
     out = [
         Quantity(
@@ -258,7 +182,7 @@ def _again(number: int) -> list[Quantity]:
     return [Quantity("releases", number, f"release {number} of this sketch; {both}")]
 
 
-def _noise(plan: SketchPlan) -> dict[str, Any]:
+def noise_facts(plan: SketchPlan) -> dict[str, Any]:
     """Laws of the draws, in counts."""
     laws = plan.laws
     if isinstance(laws, PureLaws):
@@ -271,7 +195,7 @@ def _noise(plan: SketchPlan) -> dict[str, Any]:
 
 
 def _noise_text(plan: SketchPlan) -> str:
-    law = _noise(plan)["count"]
+    law = noise_facts(plan)["count"]
     ends = "unbounded"
     if law["lowest"] is not None:
         ends = f"within [{law['lowest']:.4g}, {law['highest']:.4g}]"

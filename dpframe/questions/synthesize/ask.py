@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
+from dpframe.asking.answer import answered
+from dpframe.asking.explain import explaining
 from dpframe.asking.known_arguments import known_arguments
-from dpframe.asking.receipt import Explanation
-from dpframe.asking.release import released
-from dpframe.asking.replays import told
-from dpframe.questions.synthesize.checks import (
-    Asked,
-    asked,
-    shape_from,
-    synthetic_plan_from,
-)
-from dpframe.questions.synthesize.generator import Generator, check_dtypes
-from dpframe.sources.codes import counted_codes, schema_of
-from dpframe.sources.relations import describe
+from dpframe.asking.question import Question
+from dpframe.questions.synthesize.checks import Fitting, fitting
+from dpframe.questions.synthesize.count import count, declared, fitted, sized
+from dpframe.questions.synthesize.generator import Generator
 
 if TYPE_CHECKING:
     from dpframe.ledger import Ledger
@@ -115,81 +108,21 @@ def synthesize(
     >>> list(rows.columns), str(rows["distance"].dtype), len(rows)
     (['distance'], 'int64', 100)
     """
-    wanted = asked(columns, depth=depth, keys=keys)
-    shape = shape_from(wanted.domain, k=k, width=width, rows=rows, seed=seed)
-    # budgets and names are checked before a source is opened
-    given: dict[str, object] = {"epsilon": epsilon, "split": split, "user": user}
-    given["max_contributions"] = max_contributions
-    synthetic_plan_from(wanted, shape, None, **given)
-    book, name, about = chosen_ledger(ledger), release_name(release), data_name(data)
-    showing = flag("progress", progress)
-    schema = schema_of(source, wanted.domain)
-    dtypes = dtypes_of(source, wanted)
-    plan = synthetic_plan_from(wanted, shape, schema, **given)
-    result = released(
-        lambda: counted_codes(source, wanted.domain, plan.sketch(), plan.unit, progress=showing),
-        plan,
-        source=describe(source),
-        ledger=book,
-        name=name,
-        data=about,
-    )
-    return Generator(told(result), wanted, schema, dtypes)
+    answer = answered(SYNTHESIZE, locals())
+    asked: Fitting = answer.asked
+    return Generator(answer.release, asked.wanted, asked.schema, dict(asked.dtypes))
 
 
-def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
-    """What pandas calls the types of the columns, if the source is a frame of pandas.
+SYNTHESIZE = Question(
+    ask=synthesize, planned=fitting, fitted=fitted, sized=sized, count=count, declared=declared
+)
 
-    Raises ColumnError for a type of which no rows can be drawn.
-    """
-    if type(source).__module__.split(".")[0] != "pandas":
-        return {}
-    kinds: Any = getattr(source, "dtypes", {})
-    names = {name: str(kinds[name]) for name in wanted.domain.columns}
-    check_dtypes(wanted, names)
-    return {name: kind for name, kind in names.items() if _kept(kinds[name])}
-
-
-def _kept(kind: Any) -> bool:
-    """Whether pandas makes a column of this type of what Arrow reads in it; others are text."""
-    name = str(kind)
-    if name.endswith("[pyarrow]") or name.startswith(("str", "string")):
-        return True
-    return kind.kind in "biufM" or name.startswith(("Sparse[", "period["))
-
-
-@known_arguments
-def explain_synthesize(
-    columns: object,
-    *,
-    epsilon: float | None = None,
-    k: int | None = None,
-    width: int | None = None,
-    rows: int = 1,
-    depth: int | None = None,
-    keys: object = None,
-    split: str = DEFAULT_SPLIT,
-    user: str | None = None,
-    max_contributions: int | None = None,
-) -> Explanation:
-    """What :func:`synthesize` with these arguments would do. Spends nothing and reads no data.
-
-    Examples
-    --------
-    >>> import dpframe as dp
-    >>> plan = dp.explain_synthesize({"distance": (0, 5000)}, epsilon=1.0).plan
-    >>> plan.shape.depth, plan.budget.delta
-    (20, 0.0)
-    """
-    wanted = asked(columns, depth=depth, keys=keys)
-    shape = shape_from(wanted.domain, k=k, width=width, rows=rows, seed=0)
-    plan = synthetic_plan_from(
-        wanted,
-        shape,
-        None,
-        epsilon=epsilon,
-        split=split,
-        user=user,
-        max_contributions=max_contributions,
-    )
-    return Explanation(plan)
+explain_synthesize = explaining(
+    "explain_synthesize",
+    SYNTHESIZE,
+    synthesize,
+    """>>> import dpframe as dp
+>>> plan = dp.explain_synthesize({"distance": (0, 5000)}, epsilon=1.0).plan
+>>> plan.shape.depth, plan.budget.delta
+(20, 0.0)""",
+)

@@ -6,14 +6,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pyarrow as pa
 
 from dpframe._unicode import is_text
 from dpframe.accounting.hot_partition import Split
-from dpframe.asking.given import EPSILON, amount, chosen, unit_from, whole
+from dpframe.asking.given import EPSILON, Given, amount, chosen, unit_from, whole
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -127,32 +127,56 @@ def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: 
     return Shape(domain.depth, hot, wide, tall, start)
 
 
-def synthetic_plan_from(
-    wanted: Asked,
-    shape: Shape,
-    schema: pa.Schema | None,
-    *,
-    epsilon: object,
-    split: object,
-    user: object = None,
-    max_contributions: object = None,
+@dataclass(frozen=True, kw_only=True)
+class Fitting:
+    """What is asked for: a plan, and what rows are made of, ``schema`` once a source is known.
+
+    ``seed`` is that of the hash functions, None for a random one.
+    """
+
+    wanted: Asked
+    plan: SyntheticPlan
+    seed: int | None = None
+    schema: pa.Schema | None = None
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def request(self) -> dict[str, object]:
+        return self.plan.request
+
+
+def fitting(given: Given) -> Fitting:
+    """What is asked for, from unchecked arguments; with a plan to be explained only."""
+    if given["columns"] is None:
+        raise ParameterError(
+            "columns is missing: say what rows can be, for example "
+            "'number:distance?lower=0&upper=5000'."
+        )
+    wanted = asked(given["columns"], depth=given["depth"], keys=given["keys"])
+    seed = given.whole("seed", 0, 2**63 - 1)
+    sizes = {name: given[name] for name in ("k", "width", "rows")}
+    shape = shape_from(wanted.domain, seed=0 if seed is None else seed, **sizes)
+    return Fitting(wanted=wanted, plan=synthetic_plan(wanted, shape, None, given), seed=seed)
+
+
+def synthetic_plan(
+    wanted: Asked, shape: Shape, schema: pa.Schema | None, given: Mapping[str, object]
 ) -> SyntheticPlan:
     """A plan from unchecked arguments; without a schema one to be explained only."""
-    if user is not None and max_contributions is None:
+    user, most = given.get("user"), given.get("max_contributions")
+    if user is not None and most is None:
         raise ParameterError(
             f"max_contributions is missing: with user ({user!r}) say how many rows of each are "
             "counted; it must not be learned from the data."
         )
     return make_synthetic_plan(
-        domain=wanted.domain.spec,
+        domain=wanted.domain,
         digest=wanted.digest,
-        columns=wanted.domain.columns,
         schema="" if schema is None else written(schema),
-        diameters=wanted.domain.diameters,
         shape=shape,
-        split=cast(Split, chosen("split", split, SPLITS)),
-        epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
-        unit=unit_from(user, None if user is None else "records", max_contributions),
+        split=cast(Split, chosen("split", given["split"], SPLITS)),
+        epsilon=amount("epsilon", given["epsilon"], *EPSILON, "for example 1.0"),
+        unit=unit_from(user, None if user is None else "records", most),
     )
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe._paths import local, replacing
-from dpframe.asking.digest import seal
 from dpframe.asking.given import whole
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
+from dpframe.digest import seal
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ColumnError
 from dpframe.mechanisms.hot_partition import Partition, sample_leaves

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpframe.asking.quantities import Quantity, guarantee
-from dpframe.questions.synthesize.plan import SyntheticPlan
+
+if TYPE_CHECKING:
+    from dpframe.questions.synthesize.plan import SyntheticPlan
 
 PAPER = "Holland, Camtepe, Thapa, Xue, Private Synthetic Data Generation in Small Memory (PrivHP)"
 
 
-def synthetic_quantities(plan: SyntheticPlan) -> list[Quantity]:
+def synthetic_lines(plan: SyntheticPlan) -> list[Quantity]:
     """The lines of the plan and of the card."""
     shape, scales = plan.shape, plan.laws.scales
     exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]

@@ -6,13 +6,21 @@ This module sees no data. Of the domain it needs the shape only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.hot_partition import PartitionLaws, Split, partition_laws
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.mechanisms import hot_partition
 from dpframe.mechanisms.hot_partition import Partition
+from dpframe.questions.synthesize.lines import synthetic_lines
+from dpframe.questions.synthesize.receipt import synthetic_receipt
 from dpframe.sketches.hot_partition import HotPartition, Shape
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_HOT = 1024
 """Cells of a level that are refined, if nobody says how many."""
@@ -21,24 +29,44 @@ DEFAULT_WIDTH = 4096
 """Cells of a row of a sketch, if nobody says how many."""
 
 
+class Rows(Protocol):
+    """What has to be known of a domain."""
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def diameters(self) -> tuple[float, ...]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class SyntheticPlan:
     """Everything about a generator except the data and the draw.
 
-    ``domain`` is the canonical text of what rows can be, in which keys are cut to a short hash;
-    ``digest`` is a hash of all of it. ``columns`` are their names, ``schema`` the
-    types of the columns as a text of their own. ``shape`` holds k, w, j, depth and hash seed.
+    ``rows`` is what rows can be, and ``digest`` a hash of all of it. ``schema`` are the types of
+    the columns as a text of their own. ``shape`` holds k, w, j, depth and hash seed.
     """
 
-    domain: str
+    rows: Rows
     digest: str
-    columns: tuple[str, ...]
     schema: str
     shape: Shape
     split: Split
     budget: Budget
     laws: PartitionLaws
     unit: PrivacyUnit
+
+    @property
+    def domain(self) -> str:
+        """The canonical text of what rows can be, in which keys are cut to a short hash."""
+        return self.rows.spec
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.rows.columns
 
     @property
     def request(self) -> dict[str, object]:
@@ -67,19 +95,38 @@ class SyntheticPlan:
         s = self.shape
         return HotPartition(s.depth, s.hot, s.width, s.rows, seed=s.seed)
 
-    def run(self, counted: object) -> Partition:
+    def run(self, counted: HotPartition, /) -> Partition:
         """The only noisy step."""
-        assert isinstance(counted, HotPartition)
         return hot_partition.run(counted, self.laws)
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read."""
+        return synthetic_lines(self)
+
+    def advice(self) -> list[Quantity]:
+        """Nothing else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan."""
+        return synthetic_receipt(self, name)
+
+    def frame(self, noisy: Partition, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """The cells and their counts."""
+        from dpframe.questions.synthesize.frame import synthetic_frame  # loads pandas
+
+        return synthetic_frame(noisy)
+
+    def answered(self, facts: Receipt, noisy: Partition, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt as it is: cells are no rows that notices are about."""
+        return facts
 
 
 def make_synthetic_plan(
     *,
-    domain: str,
+    domain: Rows,
     digest: str,
-    columns: tuple[str, ...],
     schema: str,
-    diameters: tuple[float, ...],
     shape: Shape,
     split: Split,
     epsilon: float,
@@ -92,13 +139,12 @@ def make_synthetic_plan(
         hot=shape.hot,
         rows=shape.rows,
         epsilon=per_record(budget, unit.moves).epsilon,
-        diameters=diameters,
+        diameters=domain.diameters,
         split=split,
     )
     return SyntheticPlan(
-        domain=domain,
+        rows=domain,
         digest=digest,
-        columns=columns,
         schema=schema,
         shape=shape,
         split=split,

@@ -10,19 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe.asking.given import chosen_ledger, flag
+from dpframe.asking.plan import Counted
 from dpframe.asking.release import released
 from dpframe.domains import IpAxis, ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.questions.synthesize.ask import DEFAULT_SPLIT, dtypes_of
+from dpframe.questions.synthesize.ask import DEFAULT_SPLIT
 from dpframe.questions.synthesize.checks import (
     Asked,
     asked,
     joined,
     read_schema,
     shape_from,
-    synthetic_plan_from,
+    synthetic_plan,
     written,
 )
+from dpframe.questions.synthesize.count import dtypes_of
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.sketches import files, streams
 from dpframe.sketches.hot_partition import HotPartition, Shape
@@ -168,11 +170,15 @@ class PrivHP:
         the stream takes no rows unless ``resume`` is called.
         """
         schema = self._schema or _usual_schema(self._asked)
-        plan = synthetic_plan_from(
-            self._asked, self._state.shape, schema, epsilon=epsilon, split=split
+        plan = synthetic_plan(
+            self._asked, self._state.shape, schema, {"epsilon": epsilon, "split": split}
         )
         result = released(
-            lambda: self._state, plan, source="stream", ledger=chosen_ledger(ledger), name=None
+            lambda: Counted(self._state),
+            plan,
+            source="stream",
+            ledger=chosen_ledger(ledger),
+            name=None,
         )
         self._released += 1
         return Generator(result, self._asked, schema, self._dtypes)

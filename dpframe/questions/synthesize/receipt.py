@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
-from dpframe.questions.synthesize.lines import PAPER, synthetic_quantities
-from dpframe.questions.synthesize.plan import SyntheticPlan
+from dpframe.questions.synthesize.lines import PAPER
+
+if TYPE_CHECKING:
+    from dpframe.questions.synthesize.plan import SyntheticPlan
 
 
-def synthetic_receipt(plan: SyntheticPlan, *, name: str | None = None) -> Receipt:
+def synthetic_receipt(plan: SyntheticPlan, name: str | None) -> Receipt:
     """The receipt of a release of this plan; holds nothing that depends on the data."""
     return Receipt(
         {
@@ -40,6 +44,6 @@ def synthetic_receipt(plan: SyntheticPlan, *, name: str | None = None) -> Receip
             "intervals": "no intervals",
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in synthetic_quantities(plan)],
+            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )

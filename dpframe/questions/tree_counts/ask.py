@@ -1,18 +1,16 @@
-"""``dp.tree_counts``: a noisy count for every node of a hierarchy."""
+"""``dp.tree_counts``: the same for every source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
+from dpframe.asking.answer import answered
+from dpframe.asking.explain import explaining
 from dpframe.asking.known_arguments import known_arguments
-from dpframe.asking.receipt import Explanation
-from dpframe.asking.release import release as run
-from dpframe.asking.replays import told
-from dpframe.asking.warehouse_plan import finished
-from dpframe.questions.tree_counts.checks import tree_plan_from
-from dpframe.questions.tree_counts.plan import TreePlan
+from dpframe.asking.question import Question
+from dpframe.questions.tree_counts.checks import tree_plan
+from dpframe.questions.tree_counts.count import count, fitted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,86 +138,19 @@ def tree_counts(
     >>> bool(result["count"][0] == result["count"][1:].sum())
     True
     """
-    if candidates is not None or plan is not None:
-        given, paid, name = locals(), chosen_ledger(ledger), release_name(release)
-        about = data_name(data)
-        result = finished(tree_counts, given, TreePlan, ledger=paid, name=name, data=about)
-        return told(result).to_frame()
-    made = tree_plan_from(
-        hierarchy,
-        epsilon=epsilon,
-        delta=delta,
-        keys=keys,
-        user=user,
-        contribution=contribution,
-        max_contributions=max_contributions,
-        weight=weight,
-        max_weight=max_weight,
-        mechanism=mechanism,
-        level_weights=level_weights,
-        threshold=threshold,
-        consistent=consistent,
-        confidence=confidence,
-        alpha=alpha,
-        largest=largest,
-    )
-    drawn = run(
-        source,
-        made,
-        ledger=chosen_ledger(ledger),
-        name=release_name(release),
-        data=data_name(data),
-        progress=flag("progress", progress),
-    )
-    return told(drawn).to_frame()
+    return answered(TREE_COUNTS, locals()).to_frame()
 
 
-@known_arguments
-def explain_tree_counts(
-    hierarchy: str | Sequence[str] | Hierarchy,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    keys: object = None,
-    user: str | None = None,
-    contribution: str | None = None,
-    max_contributions: int | None = None,
-    weight: str | None = None,
-    max_weight: int | None = None,
-    mechanism: str = "additive",
-    level_weights: Sequence[float] | None = None,
-    threshold: int | None = None,
-    consistent: bool = True,
-    confidence: float = 0.95,
-    alpha: float | None = None,
-    largest: int | None = None,
-) -> Explanation:
-    """What :func:`tree_counts` with these arguments would do. Spends nothing and reads no data.
+TREE_COUNTS = Question(
+    ask=tree_counts, planned=tree_plan, fitted=fitted, count=count, rollup="tree_rollup_sql"
+)
 
-    Examples
-    --------
-    >>> import dpframe as dp
-    >>> plan = dp.explain_tree_counts(["country", "city"], epsilon=1.0, delta=1e-6).plan
-    >>> plan.hierarchy.level_names, max(plan.thresholds) < 50
-    (('country', 'city'), True)
-    """
-    return Explanation(
-        tree_plan_from(
-            hierarchy,
-            epsilon=epsilon,
-            delta=delta,
-            keys=keys,
-            user=user,
-            contribution=contribution,
-            max_contributions=max_contributions,
-            weight=weight,
-            max_weight=max_weight,
-            mechanism=mechanism,
-            level_weights=level_weights,
-            threshold=threshold,
-            consistent=consistent,
-            confidence=confidence,
-            alpha=alpha,
-            largest=largest,
-        )
-    )
+explain_tree_counts = explaining(
+    "explain_tree_counts",
+    TREE_COUNTS,
+    tree_counts,
+    """>>> import dpframe as dp
+>>> plan = dp.explain_tree_counts(["country", "city"], epsilon=1.0, delta=1e-6).plan
+>>> plan.hierarchy.level_names, max(plan.thresholds) < 50
+(('country', 'city'), True)""",
+)

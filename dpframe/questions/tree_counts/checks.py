@@ -7,21 +7,12 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, cast
 
-from dpframe.asking.given import (
-    DELTA,
-    EPSILON,
-    amount,
-    chosen,
-    column_name,
-    flag,
-    number,
-    unit_from,
-    whole,
-)
+from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.plan import (
+    GOES_WITH,
     TREE_MECHANISMS,
     TreeMechanism,
     TreePlan,
@@ -31,43 +22,23 @@ from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
 
-def tree_plan_from(
-    hierarchy: object,
-    *,
-    epsilon: object,
-    delta: object,
-    keys: object,
-    user: object,
-    contribution: object,
-    max_contributions: object,
-    weight: object,
-    max_weight: object,
-    mechanism: object,
-    level_weights: object,
-    threshold: object,
-    consistent: object,
-    confidence: object,
-    alpha: object,
-    largest: object,
-) -> TreePlan:
+def tree_plan(given: Given) -> TreePlan:
     """A plan from unchecked arguments."""
-    levels = as_hierarchy(hierarchy)
-    kind = cast(TreeMechanism, chosen("mechanism", mechanism, TREE_MECHANISMS))
+    levels = given.hierarchy
+    kind = cast(TreeMechanism, given.chosen("mechanism", TREE_MECHANISMS))
+    given.goes(GOES_WITH, kind)
     return make_tree_plan(
         hierarchy=levels,
-        unit=_unit(user, contribution, max_contributions, weight, max_weight),
-        budget=Budget(
-            epsilon=amount("epsilon", epsilon, *EPSILON, "for example 1.0"),
-            delta=_delta(delta, keys),
-        ),
+        unit=_unit(given),
+        budget=Budget(epsilon=given.epsilon, delta=_delta(given["delta"], given["keys"])),
         mechanism=kind,
-        listed=_listed(keys, levels),
-        level_weights=_level_weights(level_weights, levels),
-        threshold=None if threshold is None else whole("threshold", threshold, 1, 2**53),
-        consistent=flag("consistent", consistent),
-        confidence=number("confidence", confidence, 0.5, 0.999999),
-        alpha=None if alpha is None else number("alpha", alpha, 0.01, 0.99),
-        largest=None if largest is None else whole("largest", largest, 1, 2**53),
+        listed=_listed(given["keys"], levels),
+        level_weights=_level_weights(given["level_weights"], levels),
+        threshold=given.whole("threshold", 1, 2**53),
+        consistent=given.flag("consistent"),
+        confidence=given.confidence,
+        alpha=given.number("alpha", 0.01, 0.99),
+        largest=given.whole("largest", 1, 2**53),
     )
 
 
@@ -81,24 +52,18 @@ def _delta(delta: object, keys: object) -> float:
     """0 stands for a pure release; without keys the plan refuses it and says what to do."""
     if delta is None or (not isinstance(delta, bool) and isinstance(delta, Real) and delta == 0):
         return 0.0
-    advice = "well below one over the number of people"
-    return amount("delta", delta, *DELTA, advice if keys is None else f"{advice}, or left out")
+    return amount("delta", delta, *DELTA, SMALL if keys is None else f"{SMALL}, or left out")
 
 
-def _unit(
-    user: object,
-    contribution: object,
-    max_contributions: object,
-    weight: object,
-    max_weight: object,
-) -> PrivacyUnit:
+def _unit(given: Given) -> PrivacyUnit:
+    user, weight, max_weight = given["user"], given["weight"], given["max_weight"]
     if weight is None:
         if max_weight is not None:
             raise ParameterError(
                 f"max_weight ({max_weight!r}) needs weight=: name the column that says for how "
                 "many records a row stands, or leave max_weight out."
             )
-        unit = unit_from(user, contribution, max_contributions)
+        unit = given.unit
         if unit.contribution == "items":
             raise ParameterError(
                 "contribution='items' is for mechanism='streaming' of hhh: use 'share' or "
@@ -111,8 +76,8 @@ def _unit(
             f"weight ({weight!r}) and user ({user!r}) do not go together: a row stands either for "
             "several records or for a part of a user. Leave one out."
         )
-    unit_from(user, contribution, max_contributions)
-    bound = None if max_weight is None else whole("max_weight", max_weight, 1, LARGEST_WEIGHT)
+    given.unit  # noqa: B018  # what needs user= is refused
+    bound = given.whole("max_weight", 1, LARGEST_WEIGHT)
     return PrivacyUnit(weight=weight, max_weight=bound)
 
 

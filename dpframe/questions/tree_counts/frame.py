@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,10 @@ from dpframe.hierarchy import OTHER
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
 from dpframe.postprocess.nesting import joint
-from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.tree import NoisyTree
+
+if TYPE_CHECKING:
+    from dpframe.questions.tree_counts.plan import TreePlan
 
 
 def tree_frame(noisy: NoisyTree, plan: TreePlan, types: Sequence[str] = ()) -> pd.DataFrame:

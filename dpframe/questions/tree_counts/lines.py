@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.relative import RelativeLaws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, noise_text, rounded_up
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.questions.tree_counts.plan import TreePlan
+
+if TYPE_CHECKING:
+    from dpframe.questions.tree_counts.plan import TreePlan
 
 SOURCE = "Ghazi, Kamath, Kumar, Manurangsi, Wu (2023)"
 
@@ -20,14 +24,18 @@ TREE_PAPERS = {
 }
 
 
-def tree_quantities(plan: TreePlan, text_weights: bool = True) -> list[Quantity]:
+def tree_lines(plan: TreePlan) -> list[Quantity]:
     """The lines of the plan and of the card; weights may be texts where nobody knows the source."""
     out = [
-        Quantity("guarantee", guarantee(plan), "against anybody who sees the result"),
+        Quantity(
+            "guarantee",
+            guarantee(plan),
+            "against anybody who sees the result",
+        ),
         Quantity("mechanism", f"tree counts, {plan.method}", TREE_PAPERS[plan.method]),
         hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
-        *_weights(plan, text_weights),
+        *_weights(plan),
         _keys(plan),
     ]
     if isinstance(plan.laws, TreeLaws):
@@ -49,12 +57,14 @@ def tree_quantities(plan: TreePlan, text_weights: bool = True) -> list[Quantity]
     return out
 
 
-def _weights(plan: TreePlan, text: bool) -> list[Quantity]:
+def _weights(plan: TreePlan) -> list[Quantity]:
     """What becomes of weights that are not counted as they are: no error may tell of one."""
     if plan.unit.weight is None:
         return []
     texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"
-    nothing = f"missing and negative ones{texts}" if text else "missing and negative ones"
+    nothing = (
+        f"missing and negative ones{texts}" if plan.text_weights else "missing and negative ones"
+    )
     return [
         Quantity(
             "weights",

@@ -5,27 +5,46 @@ This module sees no data. Listed keys are a parameter like any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.relative import RelativeLaws, relative_laws
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, tree_laws
+from dpframe.asking.notices import mostly_invalid, no_weights
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, group_delta, per_record
-from dpframe.errors import BudgetError, ParameterError, ThresholdError
+from dpframe.errors import BudgetError, ParameterError, ThresholdError, advising
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import hhh_counts, level_counts, relative_counts
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.level_weights import best_weights, deepest_level
-from dpframe.questions.hhh.laws import advice, check_goes, chosen_laws
+from dpframe.questions.hhh.base import Asked
+from dpframe.questions.hhh.offline import offline_laws
+from dpframe.questions.tree_counts.lines import tree_lines
+from dpframe.questions.tree_counts.receipt import tree_receipt
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
 TREE_MECHANISMS: tuple[str, ...] = get_args(TreeMechanism)
+
+GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "level_weights": (
+        ("additive", "laplace", "gaussian"),
+        "divides the budget over one histogram a level",
+    ),
+    "alpha": (("relative",), "is the relative error that is accepted"),
+    "largest": (("relative",), "is the largest number of records that the data could have"),
+}
+"""Arguments that only some mechanisms take, and what they do."""
 
 LONGEST_PROFILE = 5_000
 """Entries of a table beyond which no whole privacy profile is computed, only its one point."""
@@ -52,6 +71,8 @@ class TreePlan:
     confidence: float
     threshold: int | None
     asked: dict[str, object]
+    text_weights: bool = True
+    """Whether weights are read from texts, as far as is known; a public fact of the source."""
 
     @property
     def request(self) -> dict[str, object]:
@@ -130,9 +151,8 @@ class TreePlan:
             lambda epsilons: composed_profile(tables, epsilons=epsilons, step=step),
         )
 
-    def run(self, counted: object) -> NoisyTree:
+    def run(self, counted: CountTree, /) -> NoisyTree:
         """The only noisy step."""
-        assert isinstance(counted, CountTree)
         if isinstance(self.laws, RelativeLaws):
             return relative_counts.run(counted, laws=self.laws)
         if isinstance(self.laws, Laws):
@@ -152,6 +172,31 @@ class TreePlan:
         return level_counts.run_unknown(
             counted, laws=self.laws, thresholds=self.thresholds, confidence=self.confidence
         )
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read."""
+        return tree_lines(self)
+
+    def advice(self) -> list[Quantity]:
+        """Nothing else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan."""
+        return tree_receipt(self, name)
+
+    def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Released counts, in natural order."""
+        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+
+        return tree_frame(noisy, self, types)
+
+    def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        notices = mostly_invalid(frame, self.hierarchy)
+        if self.text_weights and self.unit.weight is not None:
+            notices += no_weights(frame, self.unit.weight)
+        return facts.with_notices(notices)
 
 
 def make_tree_plan(
@@ -175,7 +220,7 @@ def make_tree_plan(
         "alpha": alpha,
         "largest": largest,
     }
-    _check(mechanism, unit, budget, listed, level_weights, threshold, alpha, largest)
+    _check(mechanism, unit, budget, listed, threshold, alpha, largest)
     record = per_record(budget, unit.moves)
     deepest = hierarchy.height if listed is None else deepest_level(listed)
     weights: tuple[float, ...] = (1.0,) * (deepest + 1)  # no level below is released
@@ -192,26 +237,16 @@ def make_tree_plan(
             eta=1 - confidence,
         )
     elif mechanism == "hhh":
-        found, threshold = chosen_laws(
-            "offline",
-            hierarchy=hierarchy,
-            unit=unit,
-            budget=budget,
-            threshold=threshold,
-            remainder=True,
-            release_share=None,
-            acknowledge=False,
-            counters=None,
+        laws, threshold = offline_laws(
+            Asked(hierarchy=hierarchy, unit=unit, budget=budget, threshold=threshold)
         )
-        assert isinstance(found, Laws)
-        laws = found
     else:
         family = None if mechanism == "additive" else mechanism
         if level_weights is not None:
             weights = level_weights[: deepest + 1]
         elif listed is not None and consistent:
             weights = best_weights(listed, deepest, squared=family == "gaussian")
-        with advice("even out level_weights", given=level_weights is not None):
+        with advising("even out level_weights", given=level_weights is not None):
             laws = tree_laws(
                 weights=weights,
                 epsilon=record.epsilon,
@@ -241,7 +276,6 @@ def _check(
     unit: PrivacyUnit,
     budget: Budget,
     listed: ListedNodes | None,
-    level_weights: Sequence[float] | None,
     threshold: int | None,
     alpha: float | None,
     largest: int | None,
@@ -268,9 +302,6 @@ def _check(
             f"mechanism={mechanism!r} counts no shares of users: pass contribution='records' with "
             "max_contributions=, or use mechanism='laplace'."
         )
-    for name, given in (("level_weights", level_weights), ("alpha", alpha), ("largest", largest)):
-        if given is not None:
-            check_goes(name, given, mechanism)
     if threshold is not None and (listed is not None or mechanism == "relative"):
         why = "listed keys are all shown" if listed is not None else "it has thresholds of its own"
         raise ParameterError(f"threshold ({threshold!r}) must be left out: {why}.")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.relative import RelativeLaws
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
-from dpframe.questions.tree_counts.lines import TREE_PAPERS, tree_quantities
-from dpframe.questions.tree_counts.plan import TreePlan
+from dpframe.questions.tree_counts.lines import TREE_PAPERS
+
+if TYPE_CHECKING:
+    from dpframe.questions.tree_counts.plan import TreePlan
 
 
-def tree_receipt(plan: TreePlan, *, name: str | None = None, text_weights: bool = True) -> Receipt:
-    """The receipt of a release of this plan; holds nothing that depends on the data but the types
-    of columns: whether weights are texts."""
+def tree_receipt(plan: TreePlan, name: str | None) -> Receipt:
+    """The receipt of a release of this plan; holds nothing that depends on the data."""
     unit = plan.unit
     return Receipt(
         {
@@ -46,7 +47,7 @@ def tree_receipt(plan: TreePlan, *, name: str | None = None, text_weights: bool 
             "intervals": _intervals(plan),
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in tree_quantities(plan, text_weights)],
+            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -10,15 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpframe.hierarchy import Hierarchy
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.sketches.plan import MergedStreamPlan
 from dpframe.tree import NoisyNodes
 
 
-def tidy(
-    noisy: NoisyNodes, plan: Plan | MergedStreamPlan, types: Sequence[str] = ()
-) -> pd.DataFrame:
+class Tidied(Protocol):
+    """What has to be known of a plan."""
+
+    @property
+    def hierarchy(self) -> Hierarchy: ...
+
+    @property
+    def grid(self) -> int: ...
+
+    def half_width(self, terms: int) -> int:
+        """Of the interval for a count of that many releases, in units."""
+
+
+def tidy(noisy: NoisyNodes, plan: Tidied, types: Sequence[str] = ()) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
     ``types`` are the DuckDB types of the columns of levels, where they are known.
@@ -38,14 +49,10 @@ def tidy(
     columns["count"] = _rounded(count, grid)
     columns["lower"] = lower // grid
     columns["upper"] = -(-upper // grid)
-    if isinstance(plan, Plan) and plan.by_user_sets:
-        columns["upper"] = pd.array([pd.NA] * len(upper), dtype="Int64")
     return pd.DataFrame(columns)
 
 
-def _around(
-    noisy: NoisyNodes, plan: Plan | MergedStreamPlan
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _around(noisy: NoisyNodes, plan: Tidied) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Intervals for the noise in the counts."""
     different, where = np.unique(noisy.terms, return_inverse=True)
     half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]

@@ -5,20 +5,19 @@ The counting is that of :mod:`dpframe.sources.streaming`; here it gets a private
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.digest import seal
-from dpframe.asking.given import chosen_ledger
+from dpframe.asking.given import Given, chosen_ledger
 from dpframe.asking.known_arguments import known_arguments
-from dpframe.asking.receipt import receipt
 from dpframe.asking.release import charged, stays_charged
-from dpframe.questions.hhh.plan import Plan
-from dpframe.questions.sketches.checks import stream_plan_from
-from dpframe.questions.sketches.frame import merged_stream_frame
-from dpframe.questions.sketches.plan import MergedStreamPlan, SketchPlan
-from dpframe.questions.sketches.receipt import merged_stream_receipt, numbered
+from dpframe.budget import PrivacyUnit
+from dpframe.digest import seal
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.merged import MergedStreamPlan, make_merged_stream_plan
+from dpframe.questions.hhh.plan import make_plan
+from dpframe.questions.sketches.checks import known_records
+from dpframe.questions.sketches.receipt import numbered
 from dpframe.sources import streaming as raw
-from dpframe.tree import NoisyNodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,33 +158,42 @@ class StreamingHHH(raw.StreamingHHH):
         >>> result["prefix"].tolist()
         ['10.0.0.1/32']
         """
-        plan = stream_plan_from(
-            self,
-            epsilon=epsilon,
-            delta=delta,
-            threshold=threshold,
-            confidence=confidence,
-            records=records,
-        )
-        of: Plan | SketchPlan
-        if isinstance(plan, MergedStreamPlan):
-            facts, of = merged_stream_receipt(plan), plan.sketch
-        else:
-            facts, of = receipt(plan), plan
-        facts = numbered(facts, self._released + 1)
+        named = {"epsilon": epsilon, "delta": delta, "threshold": threshold}
+        plan = stream_plan(self, Given({**named, "confidence": confidence}), records)
+        facts = numbered(plan.receipt(), self._released + 1)
         book = chosen_ledger(ledger)
-        states, facts = charged(self._states, of, facts, "sketch", book)
+        states, facts = charged(self._states, plan, facts, "sketch", book)
         with stays_charged(facts, book):
             self._released += 1
             noisy = plan.run(states)  # the only noisy step
-            facts = facts.with_sketch_error(noisy.sketch_error)
-            frame = _frame(noisy, plan)  # public from here on
-        return seal(frame, facts.with_notices(frame, self._hierarchy).to_dict())
+            frame = plan.frame(noisy)  # public from here on
+        return seal(frame, plan.answered(facts, noisy, frame).to_dict())
 
 
-def _frame(noisy: NoisyNodes, plan: Plan | MergedStreamPlan) -> pd.DataFrame:
-    from dpframe.questions.hhh.frame import tidy  # loads pandas, which `import dpframe` does not
-
-    if isinstance(plan, MergedStreamPlan):
-        return merged_stream_frame(noisy, plan)
-    return tidy(noisy, plan)
+def stream_plan(
+    streams: raw.StreamingHHH, given: Given, records: object
+) -> HhhPlan[Any, Any] | MergedStreamPlan:
+    """A plan from unchecked arguments and the public parameters of streams."""
+    method = streams.method
+    if method is None:
+        known_records(records, "variant", None)
+        return make_plan(
+            hierarchy=streams.hierarchy,
+            unit=PrivacyUnit(),
+            budget=given.budget,
+            mechanism="streaming",
+            threshold=given.whole("threshold", 1, 2**53),
+            remainder=False,
+            confidence=given.confidence,
+            counters=streams.counters,
+        )
+    return make_merged_stream_plan(
+        hierarchy=streams.hierarchy,
+        method=method,
+        counters=streams.counters,
+        sketches=streams.sketches,
+        budget=given.budget,
+        threshold=given.whole("threshold", 1, 2**53),
+        records=known_records(records, method, None),
+        confidence=given.confidence,
+    )

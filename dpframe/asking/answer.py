@@ -1,0 +1,86 @@
+"""From a call to its release: every front door in Python asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
+from dpframe.asking.question import OF_WAREHOUSE, Question
+from dpframe.asking.release import Release, already, asked_for, released
+from dpframe.asking.replays import told
+from dpframe.asking.warehouse_plan import finished
+from dpframe.ledger import Ledger
+from dpframe.sources.relations import describe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[A]):
+    """What was asked for, with the public facts of the source; and what was released."""
+
+    asked: A
+    release: Release
+
+    def to_frame(self) -> pd.DataFrame:
+        return self.release.to_frame()
+
+
+def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
+    """The answer to a call of ``question.ask``, whose ``arguments`` are unchecked."""
+    kept = {"name": arguments["release"], "data": arguments["data"]}
+    if any(arguments.get(name) is not None for name in OF_WAREHOUSE):
+        ledger = chosen_ledger(arguments["ledger"])
+        plan, release = finished(
+            question,
+            arguments,
+            ledger=ledger,
+            name=release_name(kept["name"]),
+            data=data_name(kept["data"]),
+        )
+        return Answer(plan, told(release))
+    answer = asked_of(
+        question,
+        question.plan(arguments),
+        arguments["source"],
+        ledger=chosen_ledger(arguments["ledger"]),
+        name=release_name(kept["name"]),
+        data=data_name(kept["data"]),
+        progress=flag("progress", arguments["progress"]),
+    )
+    told(answer.release)
+    return answer
+
+
+def asked_of(
+    question: Question[A, Any],
+    asked: A,
+    source: object,
+    *,
+    ledger: Ledger | None,
+    name: str | None,
+    data: str | None,
+    progress: bool,
+) -> Answer[A]:
+    """The release of what is asked for, or its replay."""
+    what: Any = question.fitted(asked, source)
+    place = describe(source)
+    request, former = asked_for(what.request, place, data), question.former(what)
+    before = None if former is None else asked_for(former, place, data)
+    release = already(request, ledger, name, before)
+    if release is None:
+        plan = question.sized(what, source, progress)
+        release = released(
+            lambda: question.count(source, plan, progress),
+            plan,
+            source=place,
+            ledger=ledger,
+            name=name,
+            data=data,
+        )
+    return Answer(what, release)

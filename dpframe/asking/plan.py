@@ -1,0 +1,69 @@
+"""What every plan of a release answers. A plan sees no data and draws nothing but in ``run``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from dpframe.accounting.compose import Profile
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+C = TypeVar("C", contravariant=True)
+N = TypeVar("N")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Counted(Generic[T]):
+    """What a mechanism starts from, ``private``; and the types of the columns, which are public."""
+
+    private: T
+    types: tuple[str, ...] = ()
+
+
+class Spends(Protocol):
+    """What a release costs, decided before data are read."""
+
+    @property
+    def budget(self) -> Budget:
+        """(epsilon, delta) for the unit of privacy."""
+
+    @property
+    def profile(self) -> Profile:
+        """What it keeps at smaller epsilons too, for composing it with others."""
+
+
+class Plan(Spends, Protocol[C, N]):
+    """Everything about a release except the data and the draw: C is private, N public."""
+
+    @property
+    def request(self) -> Mapping[str, object]:
+        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Who is protected."""
+
+    def run(self, counted: C, /) -> N:
+        """The only noisy step."""
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read; the card of the receipt."""
+
+    def advice(self) -> list[Quantity]:
+        """What else could be asked for, for an explanation."""
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+
+    def frame(self, noisy: N, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """What was drawn, for people."""
+
+    def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with what the released numbers themselves say."""

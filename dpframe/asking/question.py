@@ -1,0 +1,95 @@
+"""A question: its declaration, and the steps that are its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from dpframe.asking.given import Given
+from dpframe.asking.plan import Counted, Plan
+
+A = TypeVar("A")
+"""What is asked for: a plan, or what becomes one with the size of the data."""
+P = TypeVar("P", bound=Plan[Any, Any])
+
+OF_RELEASE = ("ledger", "release", "data", "progress")
+"""Arguments of every question that say how a release is kept and shown."""
+
+OF_WAREHOUSE = ("candidates", "plan")
+"""Arguments of questions that another engine can count for."""
+
+
+def _as_it_is(asked: Any, *_: object) -> Any:
+    return asked
+
+
+@dataclass(frozen=True)
+class Question(Generic[A, P]):
+    """One question of the package. Its signature and docstring, ``ask``, are the declaration from
+    which every door is made.
+
+    Parameters
+    ----------
+    ask
+        The public function: a source first, then what it is asked about, then keywords.
+    planned
+        What is asked for, from unchecked arguments. Sees no data.
+    count
+        The private step: true counts of a source for a plan; and whether to show progress.
+    fitted
+        What is asked for, with public facts of a source: types, partitions.
+    sized
+        The plan of that for a source, where it depends on the public size of the data.
+    declared
+        The plan of what is asked for without any source, to be explained.
+    former
+        The request that an older version stored for the same call, if there is one.
+    rollup
+        The public function that writes the statement by which a warehouse counts, if there is one.
+    """
+
+    ask: Callable[..., Any]
+    planned: Callable[[Given], A]
+    count: Callable[[object, P, bool], Counted[Any]]
+    fitted: Callable[[A, object], A] = _as_it_is
+    sized: Callable[[A, object, bool], P] = _as_it_is
+    declared: Callable[[A], P] = _as_it_is
+    former: Callable[[A], Mapping[str, object] | None] = lambda _: None
+    rollup: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.ask.__name__
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Of the declaration, in its order."""
+        return inspect.signature(self.ask).parameters
+
+    @cached_property
+    def planning(self) -> Mapping[str, object]:
+        """The arguments that a plan is made of, with their defaults: what the question is about
+        first, which has none."""
+        _, *rest = self.parameters.values()  # the source
+        beside = (*OF_RELEASE, *OF_WAREHOUSE)
+        return {
+            p.name: None if p.default is p.empty else p.default
+            for p in rest
+            if p.name not in beside
+        }
+
+    def signature_without(self, names: Collection[str]) -> inspect.Signature:
+        """The declaration, less some arguments."""
+        own = [p for p in self.parameters.values() if p.name not in names]
+        return inspect.Signature(own)
+
+    def given(self, arguments: Mapping[str, object]) -> Given:
+        """The planning arguments among ``arguments``, and defaults for what is not there."""
+        return Given({name: arguments.get(name, value) for name, value in self.planning.items()})
+
+    def plan(self, arguments: Mapping[str, object]) -> A:
+        """What is asked for."""
+        return self.planned(self.given(arguments))

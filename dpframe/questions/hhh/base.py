@@ -1,0 +1,222 @@
+"""What the plans of all mechanisms of heavy hitters have in common. Sees no data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+
+from dpframe.accounting.compose import Profile
+from dpframe.asking.notices import mostly_invalid
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit, group_delta
+from dpframe.errors import ThresholdError
+from dpframe.hierarchy import Hierarchy
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.intervals import half_width
+from dpframe.questions.hhh.receipt import hhh_receipt
+from dpframe.tree import ListedNodes, NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Mechanism = Literal["offline", "streaming", "laplace", "gaussian", "paper"]
+
+L = TypeVar("L")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a plan is asked for; None is left to dpframe."""
+
+    hierarchy: Hierarchy
+    unit: PrivacyUnit
+    budget: Budget
+    mechanism: Mechanism = "offline"
+    threshold: int | None = None
+    remainder: bool = True
+    release_share: float | None = None
+    confidence: float = 0.95
+    acknowledge: bool = False
+    counters: int | None = None
+
+    def at_least(self, smallest: int) -> int:
+        """The threshold: by default the smallest private one; ThresholdError below it."""
+        if self.threshold is not None and self.threshold < smallest:
+            epsilon, delta = self.budget.epsilon, self.budget.delta
+            raise ThresholdError(
+                f"threshold ({self.threshold}) is below the smallest private threshold {smallest} "
+                f"for epsilon={epsilon:g}, delta={delta:g}, height={self.hierarchy.height}: "
+                "raise threshold, epsilon or delta."
+            )
+        return smallest if self.threshold is None else self.threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class HhhPlan(ABC, Generic[L, C]):
+    """Everything about a release of heavy hitters except the data and the draw.
+
+    ``threshold`` is in records (or users); the laws count units of ``unit.grid``.
+    """
+
+    asked: Asked
+    threshold: int
+    laws: L
+
+    paper: ClassVar[str]
+    """The source of the mechanism."""
+
+    intervals: ClassVar[str] = (
+        "lower and upper hold the true count with the stated confidence, given the selection"
+    )
+    """What the intervals of the release mean."""
+
+    by_user_sets: ClassVar[bool] = False
+    """Whether sketches take a user at a time, and nothing released bounds their error."""
+
+    listed: ClassVar[ListedNodes | None] = None
+    """No mechanism takes listed keys."""
+
+    partitions: ClassVar[int | None] = None
+    """Of a source whose partitions are sketched on their own."""
+
+    # -- what was asked for -------------------------------------------------------------------
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return self.asked.hierarchy
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.asked.unit
+
+    @property
+    def budget(self) -> Budget:
+        return self.asked.budget
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.asked.mechanism
+
+    @property
+    def remainder(self) -> bool:
+        return self.asked.remainder
+
+    @property
+    def confidence(self) -> float:
+        return self.asked.confidence
+
+    @property
+    def counters(self) -> int | None:
+        """The size of a sketch, if the mechanism has any."""
+        return self.asked.counters
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that this plan answers, as plain JSON types; what was left to dpframe is
+        None, so that a later version of dpframe recognises them."""
+        return {
+            "hierarchy": self.hierarchy.spec,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "user": self.unit.user,
+            "contribution": self.unit.contribution if self.unit.user is not None else None,
+            "max_contributions": self.unit.moves,
+            "mechanism": self.mechanism,
+            "remainder": self.remainder,
+            "confidence": self.confidence,
+            **({} if self.counters is None else {"counters": self.counters}),
+            "threshold": self.asked.threshold,
+            "release_share": self.asked.release_share,
+        }
+
+    @property
+    def height(self) -> int:
+        return self.hierarchy.height
+
+    @property
+    def grid(self) -> int:
+        return self.unit.grid
+
+    # -- what a mechanism says ----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def test(self) -> NoiseTable:
+        """The noise that decides, as drawn, centred for the threshold."""
+
+    @property
+    @abstractmethod
+    def release(self) -> NoiseTable:
+        """The noise in what is reported."""
+
+    @property
+    @abstractmethod
+    def band(self) -> int:
+        """Units below which a count can never be reported, so that it need not be fetched."""
+
+    @property
+    @abstractmethod
+    def record_delta(self) -> float:
+        """Delta that the accountant computed for one record."""
+
+    @property
+    @abstractmethod
+    def chance_at_threshold(self) -> float:
+        """P(a residual equal to the threshold is selected)."""
+
+    @abstractmethod
+    def run(self, counted: C, /) -> NoisyNodes:
+        """The only noisy step."""
+
+    @abstractmethod
+    def lines(self) -> list[Quantity]:
+        """Everything about a release that is known before the data are read."""
+
+    # -- what follows -------------------------------------------------------------------------
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        return group_delta(self.budget, self.unit.moves, self.record_delta)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What the release keeps at smaller epsilons too, where it is computed; here one point."""
+        return ((self.budget.epsilon, self.budget.delta),)
+
+    def half_width(self, terms: int) -> int:
+        """Half width of the interval for a count of that many releases, in units."""
+        return half_width(self.release, max(1, terms), self.confidence)
+
+    @property
+    def certainly_reported(self) -> int:
+        """Residuals from here on are always reported (records, rounded up)."""
+        return self.threshold + -(self.test.lowest // self.grid)
+
+    @property
+    def never_reported(self) -> int:
+        """Residuals below this are never reported (records, rounded down)."""
+        return max(1, self.band // self.grid)
+
+    def advice(self) -> list[Quantity]:
+        """What else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release; holds nothing that depends on the data."""
+        return hhh_receipt(self, name)
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Released nodes, in natural order."""
+        from dpframe.asking.frame import tidy  # loads pandas, which `import dpframe` does not
+
+        return tidy(noisy, self, types)
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with the released error of sketches, and with notices."""
+        said = facts.with_sketch_error(noisy.sketch_error)
+        return said.with_notices(mostly_invalid(frame, self.hierarchy))

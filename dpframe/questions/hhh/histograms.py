@@ -1,0 +1,87 @@
+"""The baselines ``laplace`` and ``gaussian``: a noisy histogram a level, composed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
+from dpframe.asking.quantities import Quantity
+from dpframe.budget import per_record
+from dpframe.mechanisms import level_histograms
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.lines import ending, error_lines, heading, noise_lines, threshold_line
+from dpframe.tree import CountTree, NoisyNodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
+    """One draw for a node, which decides and is in the count."""
+
+    paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
+    intervals = (
+        "lower and upper cover the noise of the count; the count was also selected upon, so "
+        "the confidence is nominal near the threshold"
+    )
+
+    @property
+    def test(self) -> NoiseTable:
+        return self.laws.noise
+
+    @property
+    def release(self) -> NoiseTable:
+        return self.laws.noise
+
+    @property
+    def band(self) -> int:
+        return self.laws.threshold - self.laws.noise.highest
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @cached_property
+    def chance_at_threshold(self) -> float:
+        return float(self.test.at_least()[max(0, -self.test.lowest)])
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact curve of one histogram a level."""
+        return whole_profile(self.budget, self.unit.moves, self._curve)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        levels = self.height + self.remainder
+        return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        return level_histograms.run(
+            counted,
+            noise=self.laws.noise,
+            shown=self.laws.threshold,
+            threshold=self.threshold * self.grid,
+            remainder=self.remainder,
+        )
+
+    def lines(self) -> list[Quantity]:
+        return [
+            *heading(self),
+            threshold_line(self),
+            *noise_lines(self),
+            *error_lines(self),
+            *ending(self),
+        ]
+
+
+def histogram_plan(asked: Asked) -> HistogramPlan:
+    """Choose the noise of a baseline, whose family is the name of the mechanism."""
+    record = per_record(asked.budget, asked.unit.moves)
+    laws = level_laws(
+        asked.mechanism,
+        levels=asked.hierarchy.height + asked.remainder,
+        epsilon=record.epsilon,
+        delta=record.delta,
+    )
+    return HistogramPlan(asked=asked, threshold=asked.at_least(laws.threshold), laws=laws)

@@ -1,0 +1,178 @@
+"""The release of merged sketches of one stream a level. Sees no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.gshm import GshmLaws
+from dpframe.accounting.sketch_lattice import LatticeLaws
+from dpframe.asking.notices import mostly_invalid
+from dpframe.asking.quantities import Quantity, hierarchy_line
+from dpframe.asking.receipt import Receipt
+from dpframe.budget import Budget
+from dpframe.hierarchy import Hierarchy
+from dpframe.mechanisms import merged_streaming
+from dpframe.questions.sketches.plan import SketchPlan, make_sketch_plan
+from dpframe.questions.sketches.receipt import (
+    NAMES,
+    PAPERS,
+    noise_facts,
+    sketch_lines,
+    sketch_receipt,
+)
+from dpframe.sketches import SketchState
+from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SELECTION = "Biswas et al. (2024), Algorithm 3, corrected"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedStreamPlan:
+    """The release of merged sketches of one stream a level: laws for all levels, and a selection.
+
+    ``threshold``, in records, is what the residual of a node must reach.
+    """
+
+    hierarchy: Hierarchy
+    sketch: SketchPlan
+    threshold: int
+
+    @property
+    def grid(self) -> int:
+        return self.sketch.grid
+
+    def half_width(self, terms: int) -> int:
+        """Of the interval for the noise in a count, which has one draw, in units."""
+        return self.sketch.above
+
+    def run(self, states: Sequence[SketchState]) -> NoisyNodes:
+        """The only noisy step."""
+        laws = self.sketch.laws
+        assert isinstance(laws, LatticeLaws | GshmLaws)
+        threshold = self.threshold * self.grid
+        return merged_streaming.run(
+            states, laws=laws, threshold=threshold, hierarchy=self.hierarchy
+        )
+
+    @property
+    def budget(self) -> Budget:
+        return self.sketch.budget
+
+    @property
+    def profile(self) -> Profile:
+        return self.sketch.profile
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        said = facts.with_sketch_error(noisy.sketch_error)
+        return said.with_notices(mostly_invalid(frame, self.hierarchy))
+
+    def lines(self) -> list[Quantity]:
+        """What is known before sketches are released."""
+        return merged_stream_lines(self)
+
+    def receipt(self) -> Receipt:
+        """The receipt of a release; holds nothing of the sketches."""
+        return merged_stream_receipt(self)
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """As ``tidy``; what merged sketches lose is added to ``upper`` where declared."""
+        import pandas as pd
+
+        from dpframe.asking.frame import tidy  # loads pandas, which `import dpframe` does not
+
+        frame, records = tidy(noisy, self, types), self.sketch.records
+        if records is None:
+            frame["upper"] = pd.Series([pd.NA] * len(frame), index=frame.index, dtype="Int64")
+        else:
+            lost = records // (self.sketch.counters + 1)  # upper is rounded up already
+            frame["upper"] = (frame["upper"] + lost).astype("Int64")
+        return frame
+
+
+def make_merged_stream_plan(
+    *,
+    hierarchy: Hierarchy,
+    method: Literal["bounded", "sum"],
+    counters: int,
+    sketches: int,
+    budget: Budget,
+    threshold: int | None = None,
+    records: int | None = None,
+    confidence: float = 0.95,
+) -> MergedStreamPlan:
+    """A plan for ``sketches`` streams; the default threshold is the smallest private one."""
+    sketch = make_sketch_plan(
+        structure=method,
+        unit="record",
+        counters=counters,
+        sketches=sketches,
+        budget=budget,
+        records=records,
+        confidence=confidence,
+        levels=hierarchy.height,
+    )
+    if threshold is None:
+        assert sketch.threshold is not None
+        threshold = -(-sketch.threshold // sketch.grid)
+    return MergedStreamPlan(hierarchy=hierarchy, sketch=sketch, threshold=threshold)
+
+
+def merged_stream_receipt(plan: MergedStreamPlan) -> Receipt:
+    """The receipt of merged streams; holds nothing of the sketches."""
+    sketch, hierarchy = plan.sketch, plan.hierarchy
+    name, source = _stream_names(plan)
+    own = {
+        "mechanism": name,
+        "paper": source,
+        "hierarchy": hierarchy.spec,
+        "height": hierarchy.height,
+        "levels": list(hierarchy.level_names),
+        "method": sketch.structure,
+        "threshold": plan.threshold,
+        "remainder": False,
+        "noise": {"release": noise_facts(sketch)["count"]},
+        "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+    }
+    return Receipt({**sketch_receipt(sketch, number=1), **own})
+
+
+def _stream_names(plan: MergedStreamPlan) -> tuple[str, str]:
+    """The mechanism, and its source."""
+    structure = plan.sketch.structure
+    source = f"{PAPERS[structure]}, a sketch a level; selection of {SELECTION}"
+    return f"streaming-{NAMES[structure]}", source
+
+
+def merged_stream_lines(plan: MergedStreamPlan) -> list[Quantity]:
+    """The lines of the plan and of the card."""
+    sketch, hierarchy = plan.sketch, plan.hierarchy
+    name, source = _stream_names(plan)
+    assert sketch.threshold is not None
+    lines = {q.name: q for q in sketch_lines(sketch, 1)}
+    lost = f"at most records / {sketch.counters + 1}"
+    return [
+        lines["guarantee"],
+        Quantity("mechanism", name, source),
+        hierarchy_line(hierarchy),
+        lines["counts"],
+        Quantity("counters", sketch.counters, f"a level of each of {sketch.sketches} streams"),
+        lines["sensitivity"],
+        Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
+        Quantity(
+            "hidden below",
+            sketch.threshold / sketch.grid,
+            "noisy counts below this are not even looked at",
+        ),
+        Quantity("sketch error", lost, "how far counts can be too low before noise; not released"),
+        lines["noise"],
+        lines["noise error"],
+        Quantity("remainder", False, "whether the rest is released as level 0"),
+        lines["computed delta"],
+    ]

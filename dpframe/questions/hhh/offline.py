@@ -1,0 +1,118 @@
+"""The default mechanism: exact counts, and bounded noise whose cost is computed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.laws import Laws
+from dpframe.asking.quantities import Quantity
+from dpframe.budget import per_record
+from dpframe.errors import advising
+from dpframe.mechanisms import offline_hhh
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.lines import (
+    coverage_lines,
+    ending,
+    error_lines,
+    heading,
+    noise_lines,
+    threshold_line,
+)
+from dpframe.tree import CountTree, NoisyNodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflinePlan(HhhPlan[Laws, CountTree]):
+    """Two draws for a node: one decides, the other is in the count."""
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected"
+
+    @cached_property
+    def test(self) -> NoiseTable:
+        return self.laws.centred(self.threshold)
+
+    @property
+    def release(self) -> NoiseTable:
+        return self.laws.release
+
+    @property
+    def band(self) -> int:
+        return max(1, self.threshold * self.grid - self.test.highest)
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @cached_property
+    def chance_at_threshold(self) -> float:
+        return float(self.test.at_least()[max(0, -self.test.lowest)])
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact curve for records; shares, and tables that are too long for the recursion,
+        have the single point of the budget."""
+        if offline_hhh.has_profile(self.laws):
+            return whole_profile(self.budget, self.unit.moves, self._curve)
+        return super().profile
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        cost = partial(offline_hhh.cost, self.laws, height=self.height, remainder=self.remainder)
+        return tuple((e, cost(epsilon=e)) for e in epsilons)
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        return offline_hhh.run(
+            counted,
+            test=self.test,
+            release=self.release,
+            threshold=self.threshold * self.grid,
+            remainder=self.remainder,
+        )
+
+    def lines(self) -> list[Quantity]:
+        return [
+            *heading(self),
+            threshold_line(self),
+            *coverage_lines(self),
+            *noise_lines(self),
+            *error_lines(self),
+            *ending(self),
+        ]
+
+    def advice(self) -> list[Quantity]:
+        from dpframe.questions.hhh.advice import advice  # makes other plans
+
+        return advice(self)
+
+
+def default_release_share(height: int, remainder: bool) -> float:
+    """Part of epsilon that the released count gets; a third from three paid nodes on."""
+    return 1 / min(3, max(2, height + remainder))
+
+
+def offline_laws(asked: Asked) -> tuple[Laws, int]:
+    """The least noise within the budget, and the threshold."""
+    height, remainder, share = asked.hierarchy.height, asked.remainder, asked.release_share
+    record = per_record(asked.budget, asked.unit.moves)
+    with advising("move release_share towards the middle", given=share is not None):
+        options = law_options(
+            height=height,
+            epsilon=record.epsilon,
+            delta=record.delta,
+            remainder=remainder,
+            release_share=share or default_release_share(height, remainder),
+            grid=asked.unit.grid,
+            threshold=asked.threshold,
+        )
+    threshold = asked.at_least(smallest_threshold(options))
+    return choose_laws(options, threshold), threshold
+
+
+def offline_plan(asked: Asked) -> OfflinePlan:
+    """Choose the noise of the default mechanism."""
+    laws, threshold = offline_laws(asked)
+    return OfflinePlan(asked=asked, threshold=threshold, laws=laws)

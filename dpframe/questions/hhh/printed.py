@@ -1,0 +1,104 @@
+"""Algorithm 1 as it is printed, for comparison: private up to height 4, at its exact delta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dpframe.accounting.printed import printed_lower_bound
+from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.budget import per_record
+from dpframe.errors import ParameterError
+from dpframe.mechanisms import printed_hhh
+from dpframe.mechanisms.printed_hhh import PrintedLaws
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.lines import (
+    coverage_lines,
+    ending,
+    error_lines,
+    heading,
+    noise_lines,
+    threshold_line,
+)
+from dpframe.tree import CountTree, NoisyNodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
+    """One draw for all tests beside the two of a node."""
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed"
+
+    @property
+    def test(self) -> NoiseTable:
+        return self.laws.test
+
+    @property
+    def release(self) -> NoiseTable:
+        return self.laws.release
+
+    @property
+    def band(self) -> int:
+        reach = self.test.highest + self.laws.gamma.highest
+        return max(1, self.threshold * self.grid - reach)
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @cached_property
+    def chance_at_threshold(self) -> float:
+        return printed_hhh.chance_at_threshold(self.laws)
+
+    @property
+    def certainly_reported(self) -> int:
+        low = self.test.lowest + self.laws.gamma.lowest
+        return self.threshold + -(low // self.grid)
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold * self.grid)
+
+    def lines(self) -> list[Quantity]:
+        shared = noise_text(self.laws.gamma, 1)
+        return [
+            *heading(self),
+            threshold_line(self),
+            *coverage_lines(self),
+            Quantity("shared noise", shared, "one gamma for all tests"),
+            *noise_lines(self),
+            *error_lines(self),
+            *ending(self),
+        ]
+
+
+def printed_plan(asked: Asked) -> PrintedPlan:
+    """Choose the noise of the algorithm as printed; ParameterError where that is not private."""
+    height, record = asked.hierarchy.height, per_record(asked.budget, asked.unit.moves)
+    if height >= 5:
+        bound = printed_lower_bound(record.epsilon, height)
+        raise ParameterError(
+            f"mechanism='paper' is refused at height {height}: the printed algorithm is not "
+            f"private from height 5 on; at epsilon={record.epsilon:g} its delta is at least "
+            f"{bound:.1e}, not the requested {record.delta:g} (docs/soundness.md). "
+            "Use mechanism='offline'."
+        )
+    if not asked.acknowledge:
+        raise ParameterError(
+            "mechanism='paper' is the algorithm as printed, kept for comparison: pass "
+            "acknowledge=True to run it, or use mechanism='offline', which has less noise."
+        )
+    if asked.remainder:
+        raise ParameterError(
+            "mechanism='paper' releases no remainder, and adding one is not private at height 4: "
+            "pass remainder=False."
+        )
+    smallest = printed_hhh.smallest_threshold(record.epsilon, record.delta, height)
+    threshold = replace(asked, budget=record).at_least(smallest)
+    laws = printed_hhh.printed_laws(record.epsilon, height, threshold)
+    if laws.delta > record.delta:
+        raise ParameterError(
+            f"mechanism='paper' costs delta={laws.delta:.2g} at threshold {threshold}, more than "
+            f"the requested {record.delta:g}: raise threshold."
+        )
+    return PrintedPlan(asked=asked, threshold=threshold, laws=laws)

@@ -1,0 +1,47 @@
+"""The receipt of a release of heavy hitters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.quantities import guarantee
+from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
+
+if TYPE_CHECKING:
+    from dpframe.questions.hhh.base import HhhPlan
+
+
+def hhh_receipt(plan: HhhPlan[Any, Any], name: str | None) -> Receipt:
+    """The receipt of a release of this plan; holds nothing that depends on the data."""
+    return Receipt(
+        {
+            "release": name,
+            **stamp(),
+            "mechanism": plan.mechanism,
+            "paper": plan.paper,
+            "guarantee": guarantee(plan),
+            "epsilon": plan.budget.epsilon,
+            "delta": plan.budget.delta,
+            "computed_delta": plan.delta_spent,
+            "neighbours": plan.unit.sentence,
+            "counts": plan.unit.counts,
+            "user": plan.unit.user,
+            "contribution": plan.unit.contribution if plan.unit.user is not None else None,
+            "max_contributions": plan.unit.moves if plan.unit.user and plan.grid == 1 else None,
+            "hierarchy": plan.hierarchy.spec,
+            "height": plan.height,
+            "levels": list(plan.hierarchy.level_names),
+            "threshold": plan.threshold,
+            "remainder": plan.remainder,
+            "confidence": plan.confidence,
+            "counters": plan.counters,
+            "noise": {
+                "test": law_facts(plan.test, plan.grid),
+                "release": law_facts(plan.release, plan.grid),
+            },
+            "intervals": plan.intervals,
+            "budget": UNTRACKED,
+            "ledger": None,
+            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+        }
+    )

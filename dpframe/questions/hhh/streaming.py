@@ -1,0 +1,210 @@
+"""One sketch a level in one pass; for users those of whichever sketch has the least noise."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.gshm import GshmLaws
+from dpframe.accounting.sketch_users import better_user_laws
+from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.budget import per_record
+from dpframe.mechanisms import merged_streaming, streaming_hhh
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.lines import ending, heading, threshold_line
+from dpframe.sketches import SketchState
+from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+States = Sequence[SketchState]
+L = TypeVar("L", SketchLaws, GshmLaws)
+
+PAPER = (
+    "Lebeda, Tetek (2023), Algorithms 1 and 2, a sketch a level; selection of Biswas et al. "
+    "(2024), Algorithm 3, corrected"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchedPlan(HhhPlan[L, States]):
+    """One draw for a counter, which decides and is in the count."""
+
+    paper = PAPER
+
+    @property
+    def test(self) -> NoiseTable:
+        return self.laws.noise
+
+    @property
+    def release(self) -> NoiseTable:
+        return self.laws.noise
+
+    @property
+    def record_delta(self) -> float:
+        delta: float = self.laws.delta
+        return delta
+
+    @cached_property
+    def chance_at_threshold(self) -> float:
+        return self.laws.chance(self.threshold)
+
+    @property
+    @abstractmethod
+    def hidden(self) -> int:
+        """Noisy counters below this are not even looked at."""
+
+    @property
+    @abstractmethod
+    def sketch_line(self) -> Quantity:
+        """Which sketch it is."""
+
+    @property
+    @abstractmethod
+    def error(self) -> str:
+        """How the error of the sketch shows."""
+
+    def error_noise(self) -> list[Quantity]:
+        """The noise in the error that is released, if it is."""
+        return []
+
+    def lines(self) -> list[Quantity]:
+        counters, noise = self.counters or 0, self.laws.noise
+        return [
+            *heading(self),
+            self.sketch_line,
+            Quantity("counters", counters, f"of each of {self.height} sketches, one a level"),
+            threshold_line(self),
+            Quantity(
+                "hidden below", self.hidden, "noisy counters below this are not even looked at"
+            ),
+            Quantity("sketch error", f"at most records / {counters + 1}", self.error),
+            Quantity("release noise", noise_text(noise, 1), "added to what is reported"),
+            *self.error_noise(),
+            Quantity("standard error", round(noise.sd, 3), "of the noise in a reported count"),
+            *ending(self),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamingPlan(SketchedPlan[SketchLaws]):
+    """Sketches of records, or of groups of records of one user."""
+
+    intervals = (
+        "lower and upper hold the sketch error and the noise together; the confidence is of "
+        "the noise, before selection"
+    )
+    error = "how far a count can be too high before noise; released a level as sketch_error"
+
+    @property
+    def band(self) -> int:
+        return max(1, self.laws.theta - self.laws.noise.highest - self.laws.shared.highest)
+
+    @property
+    def hidden(self) -> int:
+        return self.laws.theta
+
+    @property
+    def sketch_line(self) -> Quantity:
+        most, users = self.unit.moves, self.unit.user is not None
+        how = f"groups of {most} records, which have the least noise"
+        return Quantity("sketch", "Misra-Gries", how if users else "one record at a time")
+
+    def error_noise(self) -> list[Quantity]:
+        noise = noise_text(self.laws.shared, 1)
+        return [Quantity("error noise", noise, "added to the sketch error of each level")]
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact curve of the sketches of all levels."""
+        return whole_profile(
+            self.budget,
+            self.unit.moves,
+            lambda epsilons: [(e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons],
+        )
+
+    def run(self, counted: States, /) -> NoisyNodes:
+        return streaming_hhh.run(
+            counted,
+            laws=self.laws,
+            threshold=self.threshold * self.grid,
+            confidence=self.confidence,
+            hierarchy=self.hierarchy,
+        )
+
+    def advice(self) -> list[Quantity]:
+        from dpframe.questions.hhh.advice import advice  # makes other plans
+
+        return advice(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserSetsPlan(SketchedPlan[GshmLaws]):
+    """Privacy-aware sketches, which take a user at a time."""
+
+    intervals = (
+        "lower holds the noise; nothing released says how far a count is too low, so upper is "
+        "missing"
+    )
+    error = "how far a count can be too low before noise; not released, so upper is missing"
+    by_user_sets = True
+
+    @property
+    def band(self) -> int:
+        return max(1, self.hidden - self.laws.noise.highest)
+
+    @property
+    def hidden(self) -> int:
+        return 1 + self.laws.t
+
+    @property
+    def sketch_line(self) -> Quantity:
+        how = "one user at a time, which has the least noise"
+        return Quantity("sketch", "privacy-aware Misra-Gries", how)
+
+    @property
+    def delta_spent(self) -> float:
+        return self.record_delta  # of a user already
+
+    def run(self, counted: States, /) -> NoisyNodes:
+        return merged_streaming.run(
+            counted,
+            laws=self.laws,
+            threshold=self.threshold * self.grid,
+            hierarchy=self.hierarchy,
+        )
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        import pandas as pd
+
+        frame = super().frame(noisy, types)
+        frame["upper"] = pd.array([pd.NA] * len(frame), dtype="Int64")
+        return frame
+
+
+def streaming_plan(asked: Asked) -> StreamingPlan | UserSetsPlan:
+    """Choose the noise of one sketch a level."""
+    height, unit, budget = asked.hierarchy.height, asked.unit, asked.budget
+    if unit.contribution == "items":
+        _, laws = better_user_laws(
+            counters=asked.counters or 0,
+            sketches=height,
+            max_contributions=unit.max_contributions,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+        )
+        if isinstance(laws, GshmLaws):
+            least = 1 + laws.t if asked.threshold is None else asked.threshold
+            return UserSetsPlan(asked=asked, threshold=least, laws=laws)
+    else:
+        record = per_record(budget, unit.moves)
+        laws = sketch_laws(sketches=height, epsilon=record.epsilon, delta=record.delta)
+    threshold = laws.theta if asked.threshold is None else asked.threshold
+    return StreamingPlan(asked=asked, threshold=threshold, laws=laws)

@@ -1,0 +1,69 @@
+"""The private step of a prefix tree: the users of a source, as devices with items."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dpframe.asking.plan import Counted
+from dpframe.errors import ParameterError, SourceError
+from dpframe.federated.encoding import LETTERS, BinaryEncoding
+from dpframe.federated.population import Population
+from dpframe.questions.prefix_tree.asked import PrefixAsked
+from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan, to_nobody
+from dpframe.sources.devices import count_devices, population
+
+
+def sized(asked: PrefixAsked, source: object, progress: bool) -> PrefixPlan:
+    """The plan for the users of a source, whose number is public."""
+    users = count_devices(source, asked.hierarchy, asked.user)
+    return replace(make_prefix_plan(asked, users), say=_shown if progress else to_nobody)
+
+
+def declared_plan(asked: PrefixAsked) -> PrefixPlan:
+    """The plan for the number of devices that the caller declares; no data are read for it."""
+    if asked.declared is None:
+        raise ParameterError(
+            "devices is missing: the noise depends on the number of users, pass devices=, for "
+            "example 100000."
+        )
+    return make_prefix_plan(asked, asked.declared)
+
+
+def count(source: object, plan: PrefixPlan, progress: bool) -> Counted[Population]:
+    """The devices of a source and their items."""
+    search = plan.asked.search
+    found = population(
+        source,
+        plan.hierarchy,
+        plan.asked.user,
+        search.encoding,
+        search.segments.length,
+        progress=progress,
+    )
+    return Counted(checked_population(found, plan))
+
+
+def checked_population(found: Population, plan: PrefixPlan) -> Population:
+    """Raise SourceError if the source has lost users since they were counted."""
+    if found.devices < plan.devices:
+        raise SourceError("the source changed while it was read: call again.")
+    return found
+
+
+FORMER = BinaryEncoding(LETTERS).spec
+"""What requests hold that were stored when letters were the default."""
+
+
+def former(asked: PrefixAsked) -> Mapping[str, object] | None:
+    """The request with the default alphabet of before this one."""
+    if asked.search.encoding.spec != BinaryEncoding().spec:
+        return None
+    return {**asked.request, "encoding": FORMER}
+
+
+def _shown(line: str) -> None:
+    """What is asked, on stderr, if that is a terminal; an empty line clears it."""
+    if sys.stderr.isatty():
+        print(f"\r{line:<78}", end="" if line else "\r", file=sys.stderr, flush=True)

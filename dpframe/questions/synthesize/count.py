@@ -1,0 +1,67 @@
+"""The private step of synthetic rows: codes of a source, counted in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from dpframe.asking.plan import Counted
+from dpframe.domains import Domain
+from dpframe.noise import random_seed
+from dpframe.questions.synthesize.checks import Asked, Fitting, written
+from dpframe.questions.synthesize.generator import check_dtypes
+from dpframe.questions.synthesize.plan import SyntheticPlan
+from dpframe.sketches.hot_partition import HotPartition
+from dpframe.sources.codes import counted_codes, schema_of
+
+
+def fitted(asked: Fitting, source: object) -> Fitting:
+    """With the types of the columns of a source, and a hash seed."""
+    schema = schema_of(source, asked.wanted.domain)
+    seeded = with_schema(asked, schema)
+    return replace(seeded, dtypes=dtypes_of(source, asked.wanted))
+
+
+def with_schema(asked: Fitting, schema: Any) -> Fitting:
+    """With the types of columns, and a hash seed: what can be drawn."""
+    shape = asked.plan.shape
+    if asked.seed is None:
+        shape = replace(shape, seed=random_seed())
+    plan = replace(asked.plan, schema=written(schema), shape=shape)
+    return replace(asked, schema=schema, plan=plan)
+
+
+def sized(asked: Fitting, source: object, progress: bool) -> SyntheticPlan:
+    return asked.plan
+
+
+def declared(asked: Fitting) -> SyntheticPlan:
+    return asked.plan
+
+
+def count(source: object, plan: SyntheticPlan, progress: bool) -> Counted[HotPartition]:
+    """The sketch of a source."""
+    domain = cast(Domain, plan.rows)
+    counts = counted_codes(source, domain, plan.sketch(), plan.unit, progress=progress)
+    return Counted(counts)
+
+
+def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
+    """What pandas calls the types of the columns, if the source is a frame of pandas.
+
+    Raises ColumnError for a type of which no rows can be drawn.
+    """
+    if type(source).__module__.split(".")[0] != "pandas":
+        return {}
+    kinds: Any = getattr(source, "dtypes", {})
+    names = {name: str(kinds[name]) for name in wanted.domain.columns}
+    check_dtypes(wanted, names)
+    return {name: kind for name, kind in names.items() if _kept(kinds[name])}
+
+
+def _kept(kind: Any) -> bool:
+    """Whether pandas makes a column of this type of what Arrow reads in it; others are text."""
+    name = str(kind)
+    if name.endswith("[pyarrow]") or name.startswith(("str", "string")):
+        return True
+    return kind.kind in "biufM" or name.startswith(("Sparse[", "period["))
