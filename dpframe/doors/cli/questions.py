@@ -55,7 +55,7 @@ def add_question_commands(
 
 def explained(question: Question[Any, Any]) -> str:
     """The command that explains a question: plainly ``explain`` for the first there was."""
-    return "explain" if question is HHH else f"explain-{question.name.replace('_', '-')}"
+    return "explain" if question.name == HHH.name else f"explain-{question.name.replace('_', '-')}"
 
 
 def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
