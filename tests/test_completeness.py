@@ -182,7 +182,25 @@ DOORS: dict[str, Door] = {
 RELEASING = ("function", "accessor", "SQL", "command")
 """Doors that keep and show what they release: they take the arguments for that, too."""
 
+AWAITED: dict[Gap, str] = {
+    **{
+        ("accessor", question.name, argument): "behind **arguments"
+        for question in QUESTIONS
+        for argument in [*list(question.planning)[1:], *OF_RELEASE]
+    },
+    **{
+        ("explaining accessor", question.name, argument): "behind **arguments"
+        for question in QUESTIONS
+        for argument in list(question.planning)[1:]
+        if question.name != "heavy_hitters"
+    },
+    ("explaining accessor", "heavy_hitters", ""): "not there yet",
+    ("explaining SQL", "heavy_hitters", ""): "not there yet",
+}
+"""What is missing until accessor and SQL are made of the declaration."""
+
 REASONS: dict[Gap, str] = {
+    **AWAITED,
     **{
         ("SQL", name, "ledger"): "a connection has one, register(con, ledger=...)" for name in NAMES
     },
@@ -257,11 +275,11 @@ def test_the_law_can_fail() -> None:
     known = gaps(QUESTIONS[:1], doors)
     found = gaps([replace(QUESTIONS[0], ask=hhh)], doors) - known
     assert found == {(door, "hhh", "bins") for door in doors if door not in ("report", "publish")}
-    assert unexplained(known | found) == [f"missing: {gap}" for gap in sorted(found)]
+    assert unexplained(found, {}) == [f"missing: {gap}" for gap in sorted(found)]
 
-    idle = {**REASONS, ("SQL", "hhh", "threshold"): "planted"}
-    (said,) = unexplained(gaps(QUESTIONS), idle)
-    assert "no longer a reason: ('SQL', 'hhh', 'threshold')" in said
+    idle = ("SQL", "hhh", "threshold")
+    (said,) = unexplained(set(REASONS), {**REASONS, idle: "planted"})
+    assert said == f"there, and so no longer a reason: {idle}"
 
 
 def test_the_command_line_says_what_options_are() -> None:
