@@ -59,6 +59,16 @@ class PrivacyUnit:
         return LARGEST_WEIGHT if self.max_weight is None else min(self.max_weight, LARGEST_WEIGHT)
 
     @property
+    def request(self) -> dict[str, object]:
+        """The arguments that say who is protected, but for weights, as stored requests hold
+        them."""
+        return {
+            "user": self.user,
+            "contribution": self.contribution if self.user is not None else None,
+            "max_contributions": self.max_contributions,
+        }
+
+    @property
     def sentence(self) -> str:
         if self.max_weight is not None:
             return (
