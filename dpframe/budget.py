@@ -23,6 +23,11 @@ class Budget:
     epsilon: float
     delta: float
 
+    @property
+    def request(self) -> dict[str, object]:
+        """As stored requests hold it."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyUnit:

@@ -6,7 +6,8 @@ from typing import Any
 
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import DpframeError
-from dpframe.questions.hhh.base import HhhPlan, Mechanism
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Mechanism
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.sketches import DEFAULT_COUNTERS
 
