@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from dpframe.asking.given import Given
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
-
-Mechanism = Literal["offline", "streaming", "laplace", "gaussian", "paper"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +18,7 @@ class Asked:
     hierarchy: Hierarchy
     unit: PrivacyUnit
     budget: Budget
-    mechanism: Mechanism = "offline"
+    mechanism: str = "offline"
     threshold: int | None = None
     remainder: bool = True
     release_share: float | None = None
@@ -57,7 +54,7 @@ class Asked:
         }
 
 
-def asked_for(given: Given, mechanism: Mechanism) -> Asked:
+def asked_for(given: Given, mechanism: str) -> Asked:
     """What unchecked arguments ask of a mechanism."""
     streaming = mechanism == "streaming"
     counters = given.whole("counters", 2, LARGEST)

@@ -6,14 +6,14 @@ This module sees no data: it may import the mathematics, never a source (a test 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from dpframe.asking.given import Given
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import Asked, Mechanism, asked_for
+from dpframe.questions.hhh.checks import Asked, asked_for
 from dpframe.questions.hhh.histograms import histogram_plan
 from dpframe.questions.hhh.offline import offline_plan
 from dpframe.questions.hhh.printed import printed_plan
@@ -38,7 +38,7 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
     """A plan from unchecked arguments."""
-    mechanism = cast(Mechanism, given.chosen("mechanism", tuple(MECHANISMS)))
+    mechanism = given.chosen("mechanism", tuple(MECHANISMS))
     given.flag("acknowledge")
     if given["remainder"] is not None:
         given.flag("remainder")
@@ -54,7 +54,7 @@ def make_plan(
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
     budget: Budget,
-    mechanism: Mechanism = "offline",
+    mechanism: str = "offline",
     **options: Any,
 ) -> HhhPlan[Any, Any]:
     """Choose the noise for one release of heavy hitters; ``options`` are the rest of ``Asked``.
