@@ -98,6 +98,11 @@ class NoiseTable:
         return self.lowest + len(self.weights) - 1
 
     @property
+    def ends(self) -> tuple[int, int] | None:
+        """Smallest and largest value; of unbounded noise None."""
+        return self.lowest, self.highest
+
+    @property
     def pmf(self) -> NDArray[np.float64]:
         return self.weights.astype(np.float64) / TOTAL
 
@@ -209,6 +214,7 @@ class UnboundedNoise:
 
     scale: Fraction
     family: str = "discrete Laplace, unbounded"
+    ends: ClassVar[tuple[int, int] | None] = None
 
     @property
     def sd(self) -> float:

@@ -173,7 +173,7 @@ class House:
         out: dict[str, set[str]] = {_room(file): set() for file in self.trees}
         for file, tree in self.trees.items():
             for node in ast.walk(tree):
-                out[_room(file)].update(_targets(node) & (set(map(_room, self.trees))))
+                out[_room(file)] |= _targets(node) & out.keys()
         return {room: targets - {room} for room, targets in out.items()}
 
     @cached_property

@@ -175,7 +175,7 @@ def promised(plan: Promises, computed_delta: float) -> dict[str, Any]:
 
 def law_facts(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
     """A law of noise as plain JSON types, in records or users."""
-    ends = (law.lowest, law.highest) if isinstance(law, NoiseTable) else None
+    ends = law.ends
     return {
         "family": law.family,
         "sd": law.sd / grid,

@@ -94,7 +94,7 @@ def edited(text: str, diff: str) -> str:
 def typed(title: str, folder: Path) -> tuple[list[str], list[str]]:
     """Files that following a recipe made, and those that it edited."""
     for name in ("dpframe", "sql"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)  # with what is compiled
     new, changed = [], []
     for name, language, code in BLOCK.findall(recipe(title)):
         path = folder / name
