@@ -21,11 +21,30 @@ PLANNING = {
 }
 """The arguments that a plan of ``hhh`` is made of."""
 
+OTHERS = {
+    "alpha",
+    "columns",
+    "deny",
+    "depth",
+    "devices",
+    "encoding",
+    "iterations",
+    "keys",
+    "largest",
+    "level_weights",
+    "max_weight",
+    "rounds",
+    "segments",
+    "weight",
+    "width",
+}
+"""Arguments of other questions alone."""
+
 SPELT_OUT = 8
 """Of them in one place are a list that whoever adds an argument has to find."""
 
-HELD = re.compile(r"(Plan|Laws|Law|NoiseTable|UnboundedNoise|Asked)$")
-"""Names of plans and laws."""
+HELD = re.compile(r"(?<!Warehouse)(Plan|Laws|Law|NoiseTable|UnboundedNoise|Asked)$")
+"""Names of plans and laws; that of a warehouse is an argument, and arguments are checked."""
 
 COUNTED = {"CountTree", "Sketched", "NoisyNodes", "NoisyTree", "NoisySketch", "Population"} | {
     "Partition",
@@ -34,7 +53,7 @@ COUNTED = {"CountTree", "Sketched", "NoisyNodes", "NoisyTree", "NoisySketch", "P
 }
 """Names of what is counted, and of what is drawn from it."""
 
-GENERATED = re.compile(r"\A(--.*\n)*--.*generated", re.IGNORECASE)
+GENERATED = re.compile(r"\A(--.*\n)*-- Written by `python")
 """How SQL begins that nobody writes."""
 
 QUESTIONS = ("tree_counts", "prefix_tree", "synthesize")
@@ -60,6 +79,8 @@ class Spelt:
     file: str
     line: int
     kind: str
+    others: int = 0
+    """Arguments that only other questions have."""
     declares: str | None = None
     """The question whose public signature it is."""
 
@@ -85,7 +106,13 @@ class House:
     def spelt(self) -> list[Spelt]:
         """Signatures, calls, dicts, tuples and classes that name enough planning arguments."""
         return [
-            Spelt(file, node.lineno, type(node).__name__, _declares(node))
+            Spelt(
+                file,
+                node.lineno,
+                type(node).__name__,
+                len(OTHERS & _named(node)),
+                _declares(node),
+            )
             for file, tree in self.trees.items()
             for node in ast.walk(tree)
             if isinstance(node, ast.stmt | ast.expr) and len(PLANNING & _named(node)) >= SPELT_OUT
@@ -93,11 +120,13 @@ class House:
 
     @property
     def lists(self) -> list[Spelt]:
-        """Those of ``hhh``: a question's own signature and room say what is that question's."""
+        """Those of ``hhh``: a question's own signature and room say what is that question's, and
+        the table of short helps has those of all questions."""
         return [
             s
             for s in self.spelt
             if s.declares in (None, "hhh")
+            and s.others < SPELT_OUT
             and (not s.file.startswith("questions/") or s.file.startswith("questions/hhh/"))
         ]
 
@@ -147,7 +176,10 @@ class House:
     def untyped_methods(self) -> int:
         """Methods of the accessor that take ``**arguments: Any``."""
         return sum(
-            isinstance(node, ast.FunctionDef) and node.args.kwarg is not None
+            isinstance(node, ast.FunctionDef)
+            and node.args.kwarg is not None
+            and (kind := node.args.kwarg.annotation) is not None
+            and ast.unparse(kind) in ("Any", "object")
             for file, tree in self.trees.items()
             if file.endswith("accessor.py")
             for node in ast.walk(tree)
@@ -316,8 +348,9 @@ def _room(file: str) -> str:
 
 
 def _narrow_room(file: str) -> str:
+    """A question's own, and a mechanism's file: each stands by itself."""
     parts = file.split("/")
-    return "/".join(parts[:2]) if parts[0] == "questions" else parts[0]
+    return "/".join(parts[:2]) if parts[0] in ("questions", "mechanisms") else parts[0]
 
 
 def _targets(node: ast.AST) -> set[str]:

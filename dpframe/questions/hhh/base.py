@@ -15,7 +15,7 @@ from dpframe.budget import Budget, PrivacyUnit, group_delta
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width
-from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.checks import Asked as Asked
 from dpframe.questions.hhh.receipt import hhh_receipt
 from dpframe.tree import ListedNodes, NoisyNodes
 

@@ -24,7 +24,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import hhh_counts, level_counts, relative_counts
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.level_weights import best_weights, deepest_level
-from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.base import Asked
 from dpframe.questions.hhh.offline import offline_laws
 from dpframe.questions.tree_counts.lines import tree_lines
 from dpframe.questions.tree_counts.receipt import tree_receipt
@@ -80,8 +80,11 @@ class TreePlan:
         return {
             "counts": "tree",
             "hierarchy": self.hierarchy.spec,
-            **self.budget.request,
-            **self.unit.request,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "user": self.unit.user,
+            "contribution": self.unit.contribution if self.unit.user is not None else None,
+            "max_contributions": self.unit.max_contributions,
             "weight": self.unit.weight,
             "max_weight": self.unit.max_weight,
             "mechanism": self.mechanism,

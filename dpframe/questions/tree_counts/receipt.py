@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.accounting.laws import Laws
 from dpframe.accounting.relative import RelativeLaws
-from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
+from dpframe.asking.quantities import guarantee
+from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.questions.tree_counts.lines import TREE_PAPERS
 
 if TYPE_CHECKING:
@@ -22,7 +23,15 @@ def tree_receipt(plan: TreePlan, name: str | None) -> Receipt:
             **stamp(),
             "mechanism": f"tree-{plan.method}",
             "paper": TREE_PAPERS[plan.method],
-            **promised(plan, plan.delta_spent),
+            "guarantee": guarantee(plan),
+            "epsilon": plan.budget.epsilon,
+            "delta": plan.budget.delta,
+            "computed_delta": plan.delta_spent,
+            "neighbours": unit.sentence,
+            "counts": unit.counts,
+            "user": unit.user,
+            "contribution": unit.contribution if unit.user is not None else None,
+            "max_contributions": unit.moves if unit.user and plan.grid == 1 else None,
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
