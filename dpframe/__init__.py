@@ -7,6 +7,7 @@
 """
 
 from dpframe import _forking as _forking
+from dpframe import questions
 from dpframe._version import __version__
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.receipt import Receipt
@@ -33,20 +34,16 @@ from dpframe.evaluation.wasserstein import wasserstein
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
 from dpframe.publishing.publish import publish
-from dpframe.questions.hhh.ask import explain, hhh
-from dpframe.questions.hhh.heavy_hitters import explain_heavy_hitters, heavy_hitters
+from dpframe.questions import *  # noqa: F403
 from dpframe.questions.hhh.stream import StreamingHHH
-from dpframe.questions.prefix_tree.ask import explain_prefix_tree, prefix_tree
 from dpframe.questions.sketches.ask import (
     MergedSketch,
     MisraGries,
     PrivacyAwareMisraGries,
     merge_sketches,
 )
-from dpframe.questions.synthesize.ask import explain_synthesize, synthesize
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.questions.synthesize.privhp import PrivHP
-from dpframe.questions.tree_counts.ask import explain_tree_counts, tree_counts
 
 __all__ = [
     "BudgetError",
@@ -79,26 +76,17 @@ __all__ = [
     "compare_prefix_trees",
     "date",
     "domain",
-    "explain",
-    "explain_heavy_hitters",
-    "explain_prefix_tree",
-    "explain_synthesize",
-    "explain_tree_counts",
-    "heavy_hitters",
-    "hhh",
     "ip",
     "merge_sketches",
     "number",
     "path",
-    "prefix_tree",
     "publish",
     "register",
     "rollup_sql",
-    "synthesize",
-    "tree_counts",
     "tree_rollup_sql",
     "use_ledger",
     "wasserstein",
 ]
+__all__ += questions.__all__
 
 register_accessor()

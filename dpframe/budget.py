@@ -23,6 +23,11 @@ class Budget:
     epsilon: float
     delta: float
 
+    @property
+    def request(self) -> dict[str, object]:
+        """As stored requests hold it."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyUnit:
@@ -57,6 +62,16 @@ class PrivacyUnit:
     def most(self) -> int:
         """Records that a row of a unit with weights stands for at most."""
         return LARGEST_WEIGHT if self.max_weight is None else min(self.max_weight, LARGEST_WEIGHT)
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that say who is protected, but for weights, as stored requests hold
+        them."""
+        return {
+            "user": self.user,
+            "contribution": self.contribution if self.user is not None else None,
+            "max_contributions": self.max_contributions,
+        }
 
     @property
     def sentence(self) -> str:

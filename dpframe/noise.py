@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,11 @@ class NoiseTable:
     @property
     def highest(self) -> int:
         return self.lowest + len(self.weights) - 1
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """Smallest and largest value; of unbounded noise None."""
+        return self.lowest, self.highest
 
     @property
     def pmf(self) -> NDArray[np.float64]:
@@ -209,6 +215,7 @@ class UnboundedNoise:
 
     scale: Fraction
     family: str = "discrete Laplace, unbounded"
+    ends: ClassVar[tuple[int, int] | None] = None
 
     @property
     def sd(self) -> float:

@@ -64,9 +64,9 @@ def hierarchy_line(hierarchy: Hierarchy) -> Quantity:
 
 def noise_text(law: NoiseTable | UnboundedNoise, grid: int) -> str:
     """A law of noise as people read it, in records or users."""
-    if isinstance(law, UnboundedNoise):
+    if law.ends is None:
         return f"{law.family}, sd {law.sd / grid:.4g}"
-    low, high = law.lowest / grid, law.highest / grid
+    low, high = (end / grid for end in law.ends)
     return f"{law.family}, sd {law.sd / grid:.3g}, within [{low:.4g}, {high:.4g}]"
 
 

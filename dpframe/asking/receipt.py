@@ -11,7 +11,7 @@ from typing import Any
 
 from dpframe._terminal import visible
 from dpframe._version import __version__
-from dpframe.asking.quantities import Quantity, shown
+from dpframe.asking.quantities import Promises, Quantity, guarantee, shown
 from dpframe.digest import EXTRACT, Standing
 from dpframe.ledger import Ledger, Paid
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
@@ -157,9 +157,25 @@ def stamp() -> dict[str, Any]:
     }
 
 
+def promised(plan: Promises, computed_delta: float) -> dict[str, Any]:
+    """What is promised, to whom, and what the accountant computed for it."""
+    unit = plan.unit
+    return {
+        "guarantee": guarantee(plan),
+        "epsilon": plan.budget.epsilon,
+        "delta": plan.budget.delta,
+        "computed_delta": computed_delta,
+        "neighbours": unit.sentence,
+        "counts": unit.counts,
+        "user": unit.user,
+        "contribution": unit.contribution if unit.user is not None else None,
+        "max_contributions": unit.moves if unit.user is not None and unit.grid == 1 else None,
+    }
+
+
 def law_facts(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
     """A law of noise as plain JSON types, in records or users."""
-    ends = (law.lowest, law.highest) if isinstance(law, NoiseTable) else None
+    ends = law.ends
     return {
         "family": law.family,
         "sd": law.sd / grid,

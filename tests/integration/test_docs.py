@@ -91,6 +91,16 @@ def test_every_block_runs_after_those_before_it(
         con.close()
 
 
+def test_extracts_are_what_the_code_says() -> None:
+    """Every line of an extract of a file of the package stands in that file."""
+    extract = re.compile(r"<!-- not run: an extract of (\S+) -->\n```python\n(.*?)```", re.DOTALL)
+    found = [made for page in PAGES for made in extract.findall(page.read_text("utf-8"))]
+    assert found
+    for file, text in found:
+        lines = {line.strip() for line in (HERE / file).read_text("utf-8").splitlines()}
+        assert [line for line in text.splitlines() if line.strip() not in lines] == []
+
+
 def test_a_block_that_fails_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: in each language, and only where it is not marked."""
     monkeypatch.chdir(tmp_path)

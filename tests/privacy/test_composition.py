@@ -41,7 +41,8 @@ from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
 from dpframe.ledger.totals import Totals
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.histograms import HistogramPlan
 from dpframe.questions.hhh.offline import OfflinePlan
 

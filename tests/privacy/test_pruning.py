@@ -20,7 +20,7 @@ import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import HhhPlan, Mechanism
+from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.tree import CountTree, NoisyNodes
 
@@ -29,7 +29,7 @@ from .tree_outputs import pruned
 
 
 @cache
-def plan_of(mechanism: Mechanism, user: bool = False, remainder: bool = True) -> HhhPlan:
+def plan_of(mechanism: str, user: bool = False, remainder: bool = True) -> HhhPlan:
     paper = mechanism == "paper"
     return make_plan(
         hierarchy=dp.path("p", depth=3),

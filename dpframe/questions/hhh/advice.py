@@ -6,7 +6,7 @@ from typing import Any
 
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import DpframeError
-from dpframe.questions.hhh.base import HhhPlan, Mechanism
+from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.sketches import DEFAULT_COUNTERS
 
@@ -47,7 +47,7 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     ]
 
 
-def _as(plan: HhhPlan[Any, Any], mechanism: Mechanism) -> HhhPlan[Any, Any] | None:
+def _as(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
     """The plan with another mechanism at its own smallest threshold; None if there is none."""
     if plan.mechanism == mechanism:
         return plan

@@ -9,8 +9,8 @@ from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.question import Question
-from dpframe.questions.hhh.checks import hhh_plan
 from dpframe.questions.hhh.count import count, fitted
+from dpframe.questions.hhh.plan import hhh_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,54 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from dpframe.accounting.compose import Profile
 from dpframe.asking.notices import mostly_invalid
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, group_delta
-from dpframe.errors import ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width
+from dpframe.questions.hhh.checks import Asked as Asked
 from dpframe.questions.hhh.receipt import hhh_receipt
 from dpframe.tree import ListedNodes, NoisyNodes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Mechanism = Literal["offline", "streaming", "laplace", "gaussian", "paper"]
-
 L = TypeVar("L")
 C = TypeVar("C")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a plan is asked for; None is left to dpframe."""
-
-    hierarchy: Hierarchy
-    unit: PrivacyUnit
-    budget: Budget
-    mechanism: Mechanism = "offline"
-    threshold: int | None = None
-    remainder: bool = True
-    release_share: float | None = None
-    confidence: float = 0.95
-    acknowledge: bool = False
-    counters: int | None = None
-
-    def at_least(self, smallest: int) -> int:
-        """The threshold: by default the smallest private one; ThresholdError below it."""
-        if self.threshold is not None and self.threshold < smallest:
-            epsilon, delta = self.budget.epsilon, self.budget.delta
-            raise ThresholdError(
-                f"threshold ({self.threshold}) is below the smallest private threshold {smallest} "
-                f"for epsilon={epsilon:g}, delta={delta:g}, height={self.hierarchy.height}: "
-                "raise threshold, epsilon or delta."
-            )
-        return smallest if self.threshold is None else self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +69,7 @@ class HhhPlan(ABC, Generic[L, C]):
         return self.asked.budget
 
     @property
-    def mechanism(self) -> Mechanism:
+    def mechanism(self) -> str:
         return self.asked.mechanism
 
     @property
@@ -116,22 +87,8 @@ class HhhPlan(ABC, Generic[L, C]):
 
     @property
     def request(self) -> dict[str, object]:
-        """The arguments that this plan answers, as plain JSON types; what was left to dpframe is
-        None, so that a later version of dpframe recognises them."""
-        return {
-            "hierarchy": self.hierarchy.spec,
-            "epsilon": self.budget.epsilon,
-            "delta": self.budget.delta,
-            "user": self.unit.user,
-            "contribution": self.unit.contribution if self.unit.user is not None else None,
-            "max_contributions": self.unit.moves,
-            "mechanism": self.mechanism,
-            "remainder": self.remainder,
-            "confidence": self.confidence,
-            **({} if self.counters is None else {"counters": self.counters}),
-            "threshold": self.asked.threshold,
-            "release_share": self.asked.release_share,
-        }
+        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
+        return self.asked.request
 
     @property
     def height(self) -> int:

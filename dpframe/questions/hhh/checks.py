@@ -1,28 +1,64 @@
-"""Arguments of heavy hitters, checked once: name, value, rule, next step."""
+"""What heavy hitters can be asked for: every argument, checked once, and as it is stored."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import dataclass
 
 from dpframe.asking.given import Given
-from dpframe.questions.hhh.base import HhhPlan, Mechanism
-from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, make_plan
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.errors import ThresholdError
+from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
 
 
-def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
-    """A plan from unchecked arguments."""
-    mechanism = cast(Mechanism, given.chosen("mechanism", tuple(MECHANISMS)))
-    given.flag("acknowledge")
-    if given["remainder"] is not None:
-        given.flag("remainder")
-    own = (
-        given.but(remainder=None) if mechanism == "paper" else given
-    )  # it says itself what it lacks
-    own.goes(GOES_WITH, mechanism)
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a plan is asked for; None is left to dpframe."""
+
+    hierarchy: Hierarchy
+    unit: PrivacyUnit
+    budget: Budget
+    mechanism: str = "offline"
+    threshold: int | None = None
+    remainder: bool = True
+    release_share: float | None = None
+    confidence: float = 0.95
+    acknowledge: bool = False
+    counters: int | None = None
+
+    def at_least(self, smallest: int) -> int:
+        """The threshold: by default the smallest private one; ThresholdError below it."""
+        if self.threshold is not None and self.threshold < smallest:
+            epsilon, delta = self.budget.epsilon, self.budget.delta
+            raise ThresholdError(
+                f"threshold ({self.threshold}) is below the smallest private threshold {smallest} "
+                f"for epsilon={epsilon:g}, delta={delta:g}, height={self.hierarchy.height}: "
+                "raise threshold, epsilon or delta."
+            )
+        return smallest if self.threshold is None else self.threshold
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments as plain JSON types; what was left to dpframe is None, so that a later
+        version of dpframe recognises them."""
+        return {
+            "hierarchy": self.hierarchy.spec,
+            **self.budget.request,
+            **self.unit.request,
+            "mechanism": self.mechanism,
+            "remainder": self.remainder,
+            "confidence": self.confidence,
+            **({} if self.counters is None else {"counters": self.counters}),
+            "threshold": self.threshold,
+            "release_share": self.release_share,
+        }
+
+
+def asked_for(given: Given, mechanism: str) -> Asked:
+    """What unchecked arguments ask of a mechanism."""
     streaming = mechanism == "streaming"
     counters = given.whole("counters", 2, LARGEST)
-    return make_plan(
+    return Asked(
         hierarchy=given.hierarchy,
         unit=given.unit,
         budget=given.budget,

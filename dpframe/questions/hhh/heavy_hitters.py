@@ -11,9 +11,8 @@ from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import hhh_plan
 from dpframe.questions.hhh.count import count, fitted
-from dpframe.questions.hhh.plan import MECHANISMS
+from dpframe.questions.hhh.plan import MECHANISMS, hhh_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,8 @@ from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
 from dpframe.mechanisms import level_histograms
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.lines import ending, error_lines, heading, noise_lines, threshold_line
 from dpframe.tree import CountTree, NoisyNodes
 

@@ -14,7 +14,8 @@ from dpframe.budget import per_record
 from dpframe.errors import advising
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.lines import (
     coverage_lines,
     ending,

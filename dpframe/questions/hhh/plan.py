@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dpframe.asking.given import Given
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
-from dpframe.questions.hhh.base import Asked, HhhPlan, Mechanism
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked, asked_for
 from dpframe.questions.hhh.histograms import histogram_plan
 from dpframe.questions.hhh.offline import offline_plan
 from dpframe.questions.hhh.printed import printed_plan
@@ -34,19 +36,38 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Arguments that only some mechanisms take, and what they do."""
 
 
+def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
+    """A plan from unchecked arguments."""
+    mechanism = given.chosen("mechanism", tuple(MECHANISMS))
+    given.flag("acknowledge")
+    if given["remainder"] is not None:
+        given.flag("remainder")
+    own = (
+        given.but(remainder=None) if mechanism == "paper" else given
+    )  # it says itself what it lacks
+    own.goes(GOES_WITH, mechanism)
+    return _plan(asked_for(given, mechanism))
+
+
 def make_plan(
     *,
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
     budget: Budget,
-    mechanism: Mechanism = "offline",
+    mechanism: str = "offline",
     **options: Any,
 ) -> HhhPlan[Any, Any]:
     """Choose the noise for one release of heavy hitters; ``options`` are the rest of ``Asked``.
 
     Pure: no data, no randomness.
     """
-    asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
+    return _plan(
+        Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
+    )
+
+
+def _plan(asked: Asked) -> HhhPlan[Any, Any]:
+    unit, mechanism = asked.unit, asked.mechanism
     if unit.contribution == "items" and mechanism != "streaming":
         raise ParameterError(
             f"contribution='items' is for mechanism='streaming'; mechanism={mechanism!r} adds up "

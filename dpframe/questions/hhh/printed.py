@@ -12,7 +12,8 @@ from dpframe.errors import ParameterError
 from dpframe.mechanisms import printed_hhh
 from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.lines import (
     coverage_lines,
     ending,

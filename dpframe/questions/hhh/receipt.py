@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.quantities import guarantee
-from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
+from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 
 if TYPE_CHECKING:
     from dpframe.questions.hhh.base import HhhPlan
@@ -19,15 +18,7 @@ def hhh_receipt(plan: HhhPlan[Any, Any], name: str | None) -> Receipt:
             **stamp(),
             "mechanism": plan.mechanism,
             "paper": plan.paper,
-            "guarantee": guarantee(plan),
-            "epsilon": plan.budget.epsilon,
-            "delta": plan.budget.delta,
-            "computed_delta": plan.delta_spent,
-            "neighbours": plan.unit.sentence,
-            "counts": plan.unit.counts,
-            "user": plan.unit.user,
-            "contribution": plan.unit.contribution if plan.unit.user is not None else None,
-            "max_contributions": plan.unit.moves if plan.unit.user and plan.grid == 1 else None,
+            **promised(plan, plan.delta_spent),
             "hierarchy": plan.hierarchy.spec,
             "height": plan.height,
             "levels": list(plan.hierarchy.level_names),

@@ -16,7 +16,8 @@ from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.budget import per_record
 from dpframe.mechanisms import merged_streaming, streaming_hhh
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import Asked, HhhPlan
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.lines import ending, heading, threshold_line
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe.asking.quantities import guarantee
-from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
+from dpframe.asking.receipt import UNTRACKED, Receipt, promised, stamp
 from dpframe.questions.synthesize.lines import PAPER
 
 if TYPE_CHECKING:
@@ -20,15 +19,7 @@ def synthetic_receipt(plan: SyntheticPlan, name: str | None) -> Receipt:
             **stamp(),
             "mechanism": "synthetic-privhp",
             "paper": PAPER,
-            "guarantee": guarantee(plan),
-            "epsilon": plan.budget.epsilon,
-            "delta": 0.0,
-            "computed_delta": 0.0,
-            "neighbours": plan.unit.sentence,
-            "counts": plan.unit.counts,
-            "user": plan.unit.user,
-            "contribution": plan.unit.contribution if plan.unit.user is not None else None,
-            "max_contributions": plan.unit.moves if plan.unit.user is not None else None,
+            **promised(plan, 0.0),
             "hierarchy": plan.domain,
             "columns": list(plan.columns),
             "height": plan.shape.depth,

@@ -1,0 +1,377 @@
+"""How the house stands, counted: ``python -m tests.house [FOLDER]``, for any checkout.
+
+Everything is read from the sources, but for the files that a call enters, which is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+PLANNING = {
+    *("hierarchy", "epsilon", "delta", "threshold", "user", "contribution", "max_contributions"),
+    *("mechanism", "remainder", "release_share", "confidence", "acknowledge", "counters"),
+}
+"""The arguments that a plan of ``hhh`` is made of."""
+
+OTHERS = {
+    "alpha",
+    "columns",
+    "deny",
+    "depth",
+    "devices",
+    "encoding",
+    "iterations",
+    "keys",
+    "largest",
+    "level_weights",
+    "max_weight",
+    "rounds",
+    "segments",
+    "weight",
+    "width",
+}
+"""Arguments of other questions alone."""
+
+SPELT_OUT = 8
+"""Of them in one place are a list that whoever adds an argument has to find."""
+
+HELD = re.compile(r"(?<!Warehouse)(Plan|Laws|Law|NoiseTable|UnboundedNoise|Asked)$")
+"""Names of plans and laws; that of a warehouse is an argument, and arguments are checked."""
+
+COUNTED = {"CountTree", "Sketched", "NoisyNodes", "NoisyTree", "NoisySketch", "Population"} | {
+    "Partition",
+    "HotPartition",
+    "UserSketches",
+}
+"""Names of what is counted, and of what is drawn from it."""
+
+GENERATED = re.compile(r"\A(--.*\n)*-- Written by `python")
+"""How SQL begins that nobody writes."""
+
+QUESTIONS = ("tree_counts", "prefix_tree", "synthesize")
+"""Those by which the cost of another one is measured."""
+
+ENTERED = """
+import os, sys
+import pandas as pd, dpframe
+home, seen = os.path.dirname(dpframe.__file__), set()
+trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)  # what is kept is there
+sys.setprofile(lambda frame, event, _: event == "call" and seen.add(frame.f_code.co_filename))
+trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
+sys.setprofile(None)
+print(len([file for file in seen if file.startswith(home + os.sep)]))
+"""
+
+
+@dataclass(frozen=True)
+class Spelt:
+    """One place that spells planning arguments out."""
+
+    file: str
+    line: int
+    kind: str
+    others: int = 0
+    """Arguments that only other questions have."""
+    declares: str | None = None
+    """The question whose public signature it is."""
+
+
+@dataclass(frozen=True)
+class House:
+    """A checkout of the package."""
+
+    root: Path
+
+    @cached_property
+    def trees(self) -> dict[str, ast.Module]:
+        """The modules, by their path in the package."""
+        package = self.root / "dpframe"
+        return {
+            path.relative_to(package).as_posix(): ast.parse(path.read_text("utf-8"))
+            for path in sorted(package.rglob("*.py"))
+        }
+
+    # -- lists of arguments ---------------------------------------------------------------------
+
+    @cached_property
+    def spelt(self) -> list[Spelt]:
+        """Signatures, calls, dicts, tuples and classes that name enough planning arguments."""
+        return [
+            Spelt(
+                file,
+                node.lineno,
+                type(node).__name__,
+                len(OTHERS & _named(node)),
+                _declares(node),
+            )
+            for file, tree in self.trees.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.stmt | ast.expr) and len(PLANNING & _named(node)) >= SPELT_OUT
+        ]
+
+    @property
+    def lists(self) -> list[Spelt]:
+        """Those of ``hhh``: a question's own signature and room say what is that question's, and
+        the table of short helps has those of all questions."""
+        return [
+            s
+            for s in self.spelt
+            if s.declares in (None, "hhh")
+            and s.others < SPELT_OUT
+            and (not s.file.startswith("questions/") or s.file.startswith("questions/hhh/"))
+        ]
+
+    @property
+    def sql_lists(self) -> int:
+        """The same in macros that people write: their parameters, and what they pass on."""
+        count = 0
+        for path in self._written_sql():
+            for macro in re.findall(r"^CREATE .*?;\n", path.read_text("utf-8"), re.M | re.S):
+                parts = re.sub("--.*", "", macro).split("AS TABLE")
+                count += sum(len(PLANNING & set(re.findall(r"\w+", p))) >= SPELT_OUT for p in parts)
+        return count
+
+    def _written_sql(self) -> list[Path]:
+        files = {p: p.read_text("utf-8") for p in sorted((self.root / "sql").glob("*.sql"))}
+        return [path for path, text in files.items() if not GENERATED.search(text)]
+
+    @property
+    def for_an_argument(self) -> list[str]:
+        """Files to touch for a new argument of ``hhh``: those that list its arguments."""
+        written = [
+            path.name
+            for path in self._written_sql()
+            if len(PLANNING & set(re.findall(r"\w+", path.read_text("utf-8")))) >= SPELT_OUT
+        ]
+        return sorted({s.file for s in self.lists}) + written
+
+    # -- what is found out by asking for the type ---------------------------------------------
+
+    @cached_property
+    def asked_for_types(self) -> dict[str, int]:
+        """``isinstance`` on plans, laws, counted and drawn values, by file."""
+        found: Counter[str] = Counter()
+        for file, tree in self.trees.items():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and _is_name(node.func, "isinstance"):
+                    names = _names(node.args[1])
+                    found[file] += any(HELD.search(n) or n in COUNTED for n in names)
+        return {file: count for file, count in found.most_common() if count}
+
+    @property
+    def places_of_types(self) -> dict[str, int]:
+        """In how many files of a room that is asked."""
+        return Counter(map(_narrow_room, self.asked_for_types))
+
+    @property
+    def untyped_methods(self) -> int:
+        """Methods of the accessor that take ``**arguments: Any``."""
+        return sum(
+            isinstance(node, ast.FunctionDef)
+            and node.args.kwarg is not None
+            and (kind := node.args.kwarg.annotation) is not None
+            and ast.unparse(kind) in ("Any", "object")
+            for file, tree in self.trees.items()
+            if file.endswith("accessor.py")
+            for node in ast.walk(tree)
+        )
+
+    @property
+    def unions(self) -> list[str]:
+        """Names for any of several types."""
+        return [
+            target.id
+            for tree in self.trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp)
+            for target in node.targets
+            if isinstance(target, ast.Name) and re.match(r"Any[A-Z]", target.id)
+        ]
+
+    # -- the drawing ----------------------------------------------------------------------------
+
+    @cached_property
+    def arrows(self) -> dict[str, set[str]]:
+        """From every room to those that it imports from."""
+        out: dict[str, set[str]] = {_room(file): set() for file in self.trees}
+        for file, tree in self.trees.items():
+            for node in ast.walk(tree):
+                out[_room(file)] |= _targets(node) & out.keys()
+        return {room: targets - {room} for room, targets in out.items()}
+
+    @cached_property
+    def reached(self) -> dict[str, set[str]]:
+        """Rooms that a room imports from, directly or not."""
+        out = {room: set(targets) for room, targets in self.arrows.items()}
+        for middle in out:
+            for targets in out.values():
+                if middle in targets:
+                    targets |= out[middle]
+        return out
+
+    @property
+    def arrows_up(self) -> list[tuple[str, str]]:
+        """Arrows between rooms that import from each other: one of them runs back up."""
+        return [
+            (a, b) for a, targets in self.arrows.items() for b in targets if a in self.reached[b]
+        ]
+
+    @property
+    def floors(self) -> int:
+        """The longest way down; rooms that import from each other share a floor."""
+        heights: dict[str, int] = {}
+        for room in sorted(self.arrows, key=lambda room: len(self.reached[room] - {room})):
+            circle = {r for r in self.reached[room] if room in self.reached[r]} | {room}
+            below = set().union(*(self.arrows[r] for r in circle)) - circle
+            heights[room] = 1 + max((heights.get(r, 0) for r in below), default=0)
+        return max(heights.values())
+
+    # -- a new question --------------------------------------------------------------------------
+
+    def for_a_question(self, name: str) -> list[str]:
+        """Files that name a question, its plan or its parts: other than its room and mechanism."""
+        own = re.compile(
+            {
+                "tree_counts": r"tree_?counts|tree_(plan|receipt|frame|lines)|TreePlan",
+                "prefix_tree": r"prefix_?tree|prefix_(plan|receipt|frame|lines)|PrefixPlan",
+                "synthesize": r"synthesize|synthetic_|SyntheticPlan",
+            }[name],
+            re.IGNORECASE,
+        )
+        inside = (f"questions/{name}/", "mechanisms/", "accounting/", "federated/", "evaluation/")
+        named = [
+            file
+            for file, tree in self.trees.items()
+            if not file.startswith(inside) and any(own.search(text) for text in _words(tree))
+        ]
+        return named + [p.name for p in self._written_sql() if own.search(p.read_text("utf-8"))]
+
+    @property
+    def entered(self) -> int:
+        """Files of the package that a call of ``df.dp.hhh`` enters."""
+        done = subprocess.run(
+            [sys.executable, "-c", ENTERED],
+            cwd=self.root,
+            env={"PYTHONPATH": str(self.root), "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(done.stdout)
+
+    def rows(self) -> list[tuple[str, object]]:
+        types = self.asked_for_types
+        return [
+            ("places that spell planning arguments of hhh out", len(self.spelt)),
+            ("  of them of hhh alone", len(self.lists)),
+            ("  in macros that people write", self.sql_lists),
+            ("files to touch for a new argument of hhh", len(self.for_an_argument)),
+            *(
+                (f"files elsewhere that name {name}", len(self.for_a_question(name)))
+                for name in QUESTIONS
+            ),
+            ("isinstance on plans, laws, counted values", sum(types.values())),
+            ("  most in one file", max(types.values(), default=0)),
+            ("  rooms with several such files", sum(n > 1 for n in self.places_of_types.values())),
+            ("methods of df.dp with **arguments", self.untyped_methods),
+            ("unions Any*", len(self.unions)),
+            ("rooms", len(self.arrows)),
+            ("arrows between rooms", sum(map(len, self.arrows.values()))),
+            ("arrows in circles, which run back up", len(self.arrows_up)),
+            ("floors", self.floors),
+            ("files that df.dp.hhh enters", self.entered),
+        ]
+
+
+def _named(node: ast.AST) -> set[str]:
+    """Parameters, arguments, keys, entries or fields that a node lists."""
+    match node:
+        case ast.FunctionDef(args=a) | ast.Lambda(args=a):
+            return {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+        case ast.Call():
+            return {k.arg or "" for k in node.keywords} | _entries(node.args)
+        case ast.Dict():
+            return _entries([key for key in node.keys if key is not None])
+        case ast.Tuple() | ast.List() | ast.Set():
+            return _entries(node.elts)
+        case ast.ClassDef():
+            return {s.target.id for s in node.body if isinstance(s, ast.AnnAssign)
+                    and isinstance(s.target, ast.Name)}  # fmt: skip
+    return set()
+
+
+def _entries(nodes: list[ast.expr]) -> set[str]:
+    values = [getattr(n, "id", getattr(n, "attr", getattr(n, "value", None))) for n in nodes]
+    return {value for value in values if isinstance(value, str)}
+
+
+def _declares(node: ast.AST) -> str | None:
+    if isinstance(node, ast.FunctionDef) and {"source", "ledger", "release"} <= _named(node):
+        return node.name
+    return None
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {n.id if isinstance(n, ast.Name) else n.attr
+            for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute)}  # fmt: skip
+
+
+def _words(tree: ast.Module) -> Iterator[str]:
+    """Names, imports and texts of a module; no docstrings."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.alias(name=word):
+                yield word
+            case ast.FunctionDef(name=word) | ast.ClassDef(name=word) | ast.keyword(arg=str(word)):
+                yield word
+            case ast.ImportFrom(module=str(word)):
+                yield word
+            case ast.Constant(value=str(word)) if "\n" not in word:
+                yield word
+
+
+def _room(file: str) -> str:
+    return file.split("/")[0].removesuffix(".py")
+
+
+def _narrow_room(file: str) -> str:
+    """A question's own, and a mechanism's file: each stands by itself."""
+    parts = file.split("/")
+    return "/".join(parts[:2]) if parts[0] in ("questions", "mechanisms") else parts[0]
+
+
+def _targets(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dpframe":
+        inside = (node.module or "").split(".")[1:2]
+        return set(inside) or {alias.name for alias in node.names}
+    if isinstance(node, ast.Import):
+        return {n.name.split(".")[1] for n in node.names if n.name.startswith("dpframe.")}
+    return set()
+
+
+def main() -> None:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1]
+    house = House(root.resolve())
+    for what, value in house.rows():
+        print(f"{what:52} {value!s:>6}")
+    for spelt in house.lists:
+        print(f"  {spelt.file}:{spelt.line}  {spelt.kind}")
+    for file, count in house.asked_for_types.items():
+        print(f"  isinstance {count:3}  {file}")
+
+
+if __name__ == "__main__":
+    main()

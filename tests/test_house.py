@@ -1,0 +1,73 @@
+"""What the house costs whoever adds to it, counted by ``python -m tests.house``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.house import QUESTIONS, House
+
+HERE = House(Path(__file__).resolve().parents[1])
+
+
+def test_an_argument_of_hhh_is_spelt_out_in_two_files() -> None:
+    """Its signature; its field and its check. Macros are generated."""
+    assert len(HERE.lists) <= 3, HERE.lists
+    assert HERE.for_an_argument == ["questions/hhh/ask.py", "questions/hhh/checks.py"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_is_known_where_it_is_listed_and_by_the_accessor(question: str) -> None:
+    """Others name some of them for what is special about those; none of them has to be touched."""
+    named = set(HERE.for_a_question(question))
+    assert {"questions/__init__.py", "doors/accessor.py"} <= named
+    assert named - {"questions/__init__.py", "doors/accessor.py"} <= SPECIAL.keys()
+
+
+SPECIAL = {
+    "__init__.py": "compare_prefix_trees, tree_rollup_sql, Generator",
+    "doors/warehouse.py": "tree_rollup_sql",
+    "doors/cli/options.py": "short helps, and options that are files",
+    "doors/cli/questions.py": "rows of a generator, the command prefix-tree without a report",
+    "doors/sql/binding.py": "rows of a generator",
+    "doors/sql/running.py": "rows of a generator",
+    "hierarchy/_types.py": "advice to whoever has numbers",
+    "sources/frames.py": "what a mistaken source is told",
+    "ledger/book.py": "what reserve() takes",
+    "ledger/reservations.py": "what reserve() takes",
+}
+"""Files that name a question beside those two, and what for."""
+
+
+def test_types_are_asked_for_in_one_place_a_room() -> None:
+    """Plans, laws and counted values answer for themselves."""
+    assert {room: n for room, n in HERE.places_of_types.items() if n > 1} == {}
+
+
+def test_methods_of_the_accessor_say_what_they_take_and_unions_have_no_name() -> None:
+    assert HERE.untyped_methods == 0
+    assert HERE.unions == []
+
+
+def test_rooms_stand_on_eleven_floors_and_no_arrow_runs_back_up() -> None:
+    assert HERE.floors <= 11
+    assert HERE.arrows_up == []
+
+
+def test_the_counts_see_what_they_are_to_see(tmp_path: Path) -> None:
+    """Negative control: a house with one of each fault."""
+    package = tmp_path / "dpframe"
+    (package / "doors").mkdir(parents=True)
+    (package / "plan.py").write_text("from dpframe.doors import accessor\nAnyLaws = A | B\n")
+    spelt = "epsilon delta threshold user contribution max_contributions mechanism remainder"
+    (package / "doors" / "accessor.py").write_text(
+        f"import dpframe.plan\ndef f(self, **arguments: Any): g({spelt.replace(' ', '=1, ')}=1)\n"
+        "isinstance(p, dpframe.plan.TreePlan)\n"
+    )
+    house = House(tmp_path)
+    assert [(s.file, s.line) for s in house.lists] == [("doors/accessor.py", 2)]
+    assert house.asked_for_types == {"doors/accessor.py": 1}
+    assert (house.untyped_methods, house.unions) == (1, ["AnyLaws"])
+    assert sorted(house.arrows_up) == [("doors", "plan"), ("plan", "doors")]
+    assert house.floors == 1
