@@ -264,13 +264,17 @@ def test_the_hierarchy_is_required(door: Callable[..., object]) -> None:
 
 
 def test_front_doors_have_the_same_arguments() -> None:
-    """``explain`` takes what ``hhh`` takes, but for the source and what is spent and shown."""
-    hhh = inspect.signature(dp.hhh).parameters
-    explain = inspect.signature(dp.explain).parameters
-    others = ("source", "ledger", "release", "data", "progress", "candidates", "plan")
-    assert [n for n in hhh if n not in others] == list(explain)
-    assert hhh["hierarchy"].default is None  # beside candidates= there is none
-    assert all(explain[n].default == hhh[n].default for n in list(explain)[1:])
+    """``explain`` takes the very call of ``hhh``, with its source or without."""
+    hhh = dict(inspect.signature(dp.hhh).parameters)
+    del hhh["candidates"], hhh["plan"]
+    assert inspect.signature(dp.explain).parameters == hhh
+    call: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "release": "r", "progress": True}
+    shown = str(dp.explain("path:place", epsilon=1.0, delta=1e-6))
+    assert str(dp.explain(FRAME, "path:place", **call)) == shown
+    assert str(dp.explain(FRAME, hierarchy="path:place", **call)) == shown
+    assert str(dp.explain(hierarchy="path:place", **call)) == shown
+    with pytest.raises(ColumnError, match="'nowhere'"):
+        dp.explain(FRAME, "path:nowhere", **call)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
