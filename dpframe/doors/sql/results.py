@@ -24,10 +24,9 @@ def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -
     value = _level_value(1, types)
     columns = ", ".join(map(_own_column, ("count", "lower", "upper")))
     most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
-    return (
-        f"SELECT {value} AS {identifier(hierarchy.label_columns[0])}, {columns} FROM {rows} "
-        f"ORDER BY r.count DESC NULLS LAST, {value} ASC NULLS LAST{most}"
-    )
+    order = f"ORDER BY r.count DESC NULLS LAST, {value} ASC NULLS LAST"
+    name = identifier(hierarchy.label_columns[0])
+    return f"SELECT {value} AS {name}, {columns} FROM {rows} {order}{most}"
 
 
 def rows_sql(types: Mapping[str, str], rows: str) -> str:
