@@ -106,6 +106,7 @@ confidence, ledger, release, data, progress
 def _plan(given: Given) -> HhhPlan[Any, Any]:
     """That of heavy hitters of one level, without the rest."""
     hierarchy = given.column
+    given.whole("k", 1, 2**53)
     given.chosen("mechanism", FLAT_MECHANISMS)
     given.whole("k", 1, 2**53)
     return hhh_plan(given.but(hierarchy=hierarchy, remainder=False, acknowledge=False))
