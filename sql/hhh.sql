@@ -1,29 +1,37 @@
--- Hierarchical heavy hitters. dpframe.register(con) runs this file on a connection.
+-- Hierarchical heavy hitters, differentially private.
+-- dpframe.register(con) runs this file on a connection.
+-- Written by `python -m dpframe.doors.sql.macros` from the declaration of dp.hhh.
 
 CREATE OR REPLACE TEMP MACRO dp_hhh(
-    tbl := NULL, hierarchy := NULL, epsilon := NULL, delta := NULL, threshold := NULL,
-    "user" := NULL, contribution := NULL, max_contributions := NULL, mechanism := NULL,
-    remainder := NULL, release_share := NULL, confidence := NULL, acknowledge := NULL,
-    counters := NULL, release := NULL, query := NULL, data := NULL
+    "tbl" := NULL, "hierarchy" := NULL, "epsilon" := NULL, "delta" := NULL, "threshold" := NULL,
+    "user" := NULL, "contribution" := NULL, "max_contributions" := NULL, "mechanism" := NULL,
+    "remainder" := NULL, "release_share" := NULL, "confidence" := NULL, "acknowledge" := NULL,
+    "counters" := NULL, "release" := NULL, "query" := NULL, "data" := NULL
 ) AS TABLE
-FROM query(system.main.__dpframe_hhh(
-    temp.__dpframe_here(), current_setting('search_path'), tbl, query, release, data, hierarchy,
-    epsilon, delta, threshold, "user", contribution, max_contributions, mechanism, remainder, release_share,
-    confidence, acknowledge, counters
-));
+FROM query(system.main.__dpframe_ask(
+    temp.__dpframe_here(), current_setting('search_path'), 'hhh', {
+    'tbl': "tbl", 'hierarchy': "hierarchy", 'epsilon': "epsilon", 'delta': "delta",
+    'threshold': "threshold", 'user': "user", 'contribution': "contribution",
+    'max_contributions': "max_contributions", 'mechanism': "mechanism", 'remainder': "remainder",
+    'release_share': "release_share", 'confidence': "confidence", 'acknowledge': "acknowledge",
+    'counters': "counters", 'release': "release", 'query': "query", 'data': "data"
+}));
 
-COMMENT ON MACRO TABLE dp_hhh IS 'Hierarchical heavy hitters of a table (or query), differentially private: level, prefix, residual, count, lower, upper. Draws and charges each time it runs, unless release names it; data names the state of the data. See SELECT * FROM dp_functions()';
+COMMENT ON MACRO TABLE dp_hhh IS 'Hierarchical heavy hitters, differentially private: level, prefix, residual, count, lower, upper. Of a table (tbl) or of a query. Draws and charges each time it runs, unless release names it; data names the state of the data. Arguments as for dp.hhh in Python';
 
 CREATE OR REPLACE TEMP MACRO dp_explain(
-    tbl := NULL, hierarchy := NULL, epsilon := NULL, delta := NULL, threshold := NULL,
-    "user" := NULL, contribution := NULL, max_contributions := NULL, mechanism := NULL,
-    remainder := NULL, release_share := NULL, confidence := NULL, acknowledge := NULL,
-    counters := NULL, query := NULL
+    "tbl" := NULL, "hierarchy" := NULL, "epsilon" := NULL, "delta" := NULL, "threshold" := NULL,
+    "user" := NULL, "contribution" := NULL, "max_contributions" := NULL, "mechanism" := NULL,
+    "remainder" := NULL, "release_share" := NULL, "confidence" := NULL, "acknowledge" := NULL,
+    "counters" := NULL, "query" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
-    temp.__dpframe_here(), current_setting('search_path'), tbl, query, NULL, hierarchy, epsilon,
-    delta, threshold, "user", contribution, max_contributions, mechanism, remainder, release_share,
-    confidence, acknowledge, counters
-));
+    temp.__dpframe_here(), current_setting('search_path'), 'hhh', {
+    'tbl': "tbl", 'hierarchy': "hierarchy", 'epsilon': "epsilon", 'delta': "delta",
+    'threshold': "threshold", 'user': "user", 'contribution': "contribution",
+    'max_contributions': "max_contributions", 'mechanism': "mechanism", 'remainder': "remainder",
+    'release_share': "release_share", 'confidence': "confidence", 'acknowledge': "acknowledge",
+    'counters': "counters", 'query': "query"
+}));
 
 COMMENT ON MACRO TABLE dp_explain IS 'What dp_hhh with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';

@@ -1,34 +1,45 @@
--- Frequent items of users' devices. dpframe.register(con) runs this file on a connection.
+-- Frequent items of users who each hold many, found without collecting them.
+-- dpframe.register(con) runs this file on a connection.
+-- Written by `python -m dpframe.doors.sql.macros` from the declaration of dp.prefix_tree.
 
 CREATE OR REPLACE TEMP MACRO dp_prefix_tree(
-    tbl := NULL, "column" := NULL, epsilon := NULL, delta := NULL, "user" := NULL,
-    devices := NULL, iterations := NULL, rounds := NULL, "length" := NULL, "limit" := NULL,
-    segments := NULL, false_positives := NULL, selection := NULL, conditioned := NULL,
-    "encoding" := NULL, alphabet := NULL, "public" := NULL, deny := NULL, participation := NULL,
-    mechanism := NULL, accountant := NULL, neighbours := NULL, confidence := NULL, release := NULL,
-    query := NULL, data := NULL
+    "tbl" := NULL, "column" := NULL, "epsilon" := NULL, "delta" := NULL, "user" := NULL,
+    "devices" := NULL, "iterations" := NULL, "rounds" := NULL, "length" := NULL, "limit" := NULL,
+    "segments" := NULL, "false_positives" := NULL, "selection" := NULL, "conditioned" := NULL,
+    "encoding" := NULL, "alphabet" := NULL, "public" := NULL, "deny" := NULL,
+    "participation" := NULL, "mechanism" := NULL, "accountant" := NULL, "neighbours" := NULL,
+    "confidence" := NULL, "release" := NULL, "query" := NULL, "data" := NULL
 ) AS TABLE
-FROM query(system.main.__dpframe_prefix_tree(
-    temp.__dpframe_here(), current_setting('search_path'), tbl, query, release, data, "column",
-    epsilon, delta, "user", devices, iterations, rounds, "length", "limit", segments, false_positives,
-    selection, conditioned, "encoding", alphabet, "public", deny, participation, mechanism,
-    accountant, neighbours, confidence
-));
+FROM query(system.main.__dpframe_ask(
+    temp.__dpframe_here(), current_setting('search_path'), 'prefix_tree', {
+    'tbl': "tbl", 'column': "column", 'epsilon': "epsilon", 'delta': "delta", 'user': "user",
+    'devices': "devices", 'iterations': "iterations", 'rounds': "rounds", 'length': "length",
+    'limit': "limit", 'segments': "segments", 'false_positives': "false_positives",
+    'selection': "selection", 'conditioned': "conditioned", 'encoding': "encoding",
+    'alphabet': "alphabet", 'public': "public", 'deny': "deny", 'participation': "participation",
+    'mechanism': "mechanism", 'accountant': "accountant", 'neighbours': "neighbours",
+    'confidence': "confidence", 'release': "release", 'query': "query", 'data': "data"
+}));
 
-COMMENT ON MACRO TABLE dp_prefix_tree IS 'Frequent items of the users of a table (or query), each a device that answers with randomised reports, differentially private: the column, count, lower, upper, largest first. Counts and charges each time it runs, unless release names it; data names the state of the data';
+COMMENT ON MACRO TABLE dp_prefix_tree IS 'Frequent items of users who each hold many, found without collecting them: the column, count, lower, upper, largest first. Of a table (tbl) or of a query. Draws and charges each time it runs, unless release names it; data names the state of the data. Arguments as for dp.prefix_tree in Python';
 
 CREATE OR REPLACE TEMP MACRO dp_explain_prefix_tree(
-    tbl := NULL, "column" := NULL, epsilon := NULL, delta := NULL, "user" := NULL,
-    devices := NULL, iterations := NULL, rounds := NULL, "length" := NULL, "limit" := NULL,
-    segments := NULL, false_positives := NULL, selection := NULL, conditioned := NULL,
-    "encoding" := NULL, alphabet := NULL, "public" := NULL, deny := NULL, participation := NULL,
-    mechanism := NULL, accountant := NULL, neighbours := NULL, confidence := NULL, query := NULL
+    "tbl" := NULL, "column" := NULL, "epsilon" := NULL, "delta" := NULL, "user" := NULL,
+    "devices" := NULL, "iterations" := NULL, "rounds" := NULL, "length" := NULL, "limit" := NULL,
+    "segments" := NULL, "false_positives" := NULL, "selection" := NULL, "conditioned" := NULL,
+    "encoding" := NULL, "alphabet" := NULL, "public" := NULL, "deny" := NULL,
+    "participation" := NULL, "mechanism" := NULL, "accountant" := NULL, "neighbours" := NULL,
+    "confidence" := NULL, "query" := NULL
 ) AS TABLE
-FROM query(system.main.__dpframe_explain_prefix_tree(
-    temp.__dpframe_here(), current_setting('search_path'), tbl, query, NULL, "column", epsilon,
-    delta, "user", devices, iterations, rounds, "length", "limit", segments, false_positives,
-    selection, conditioned, "encoding", alphabet, "public", deny, participation, mechanism,
-    accountant, neighbours, confidence
-));
+FROM query(system.main.__dpframe_explain(
+    temp.__dpframe_here(), current_setting('search_path'), 'prefix_tree', {
+    'tbl': "tbl", 'column': "column", 'epsilon': "epsilon", 'delta': "delta", 'user': "user",
+    'devices': "devices", 'iterations': "iterations", 'rounds': "rounds", 'length': "length",
+    'limit': "limit", 'segments': "segments", 'false_positives': "false_positives",
+    'selection': "selection", 'conditioned': "conditioned", 'encoding': "encoding",
+    'alphabet': "alphabet", 'public': "public", 'deny': "deny", 'participation': "participation",
+    'mechanism': "mechanism", 'accountant': "accountant", 'neighbours': "neighbours",
+    'confidence': "confidence", 'query': "query"
+}));
 
-COMMENT ON MACRO TABLE dp_explain_prefix_tree IS 'What dp_prefix_tree with these arguments would do for so many devices: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain_prefix_tree IS 'What dp_prefix_tree with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';

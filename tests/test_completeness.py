@@ -195,9 +195,8 @@ AWAITED: dict[Gap, str] = {
         if question.name != "heavy_hitters"
     },
     ("explaining accessor", "heavy_hitters", ""): "not there yet",
-    ("explaining SQL", "heavy_hitters", ""): "not there yet",
 }
-"""What is missing until accessor and SQL are made of the declaration."""
+"""What is missing until the accessor is made of the declaration."""
 
 REASONS: dict[Gap, str] = {
     **AWAITED,

@@ -66,10 +66,12 @@ def asked_of(
     name: str | None,
     data: str | None,
     progress: bool,
+    place: str | None = None,
 ) -> Answer[A]:
-    """The release of what is asked for, or its replay."""
+    """The release of what is asked for, or its replay; ``place`` is what the source is called, if
+    not what kind of object it is."""
     what: Any = question.fitted(asked, source)
-    place = describe(source)
+    place = describe(source) if place is None else place
     request, former = asked_for(what.request, place, data), question.former(what)
     before = None if former is None else asked_for(former, place, data)
     release = already(request, ledger, name, before)

@@ -73,6 +73,11 @@ class Question(Generic[A, P]):
     def name(self) -> str:
         return self.ask.__name__
 
+    @property
+    def about(self) -> str:
+        """What it is asked about: a hierarchy, one column, or what rows can be."""
+        return next(iter(self.planning))
+
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """Of the declaration, in its order."""

@@ -85,10 +85,7 @@ def already(
     name: str | None,
     former: dict[str, object] | None = None,
 ) -> Release | None:
-    """What a name already answered, None if it is new or there is no name. Nothing is read.
-
-    ``former`` is the request that an older version stored for the same call.
-    """
+    """What a name already answered, None if it is new or there is no name. Nothing is read."""
     if name is None:
         return None
     if ledger is None:
@@ -96,12 +93,25 @@ def already(
             f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
             "call dp.use_ledger first."
         )
+    stored = kept(request, ledger, name, former)
+    return None if stored is None else replayed(stored)
+
+
+def kept(
+    request: dict[str, object],
+    ledger: Ledger,
+    name: str,
+    former: dict[str, object] | None = None,
+) -> Stored | None:
+    """What a ledger keeps under a name, as it is stored.
+
+    ``former`` is the request that an older version stored for the same call.
+    """
     if former is not None:
         stored = ledger.find(name)
         if stored is not None and stored.request == former:
-            return replayed(stored)
-    stored = ledger.find(name, request)
-    return None if stored is None else replayed(stored)
+            return stored
+    return ledger.find(name, request)
 
 
 def _drawn(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.question import Question
@@ -23,24 +24,37 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _planned_by(
+    question: Question[Any, Any], *, without: Sequence[str] = ()
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A function's own parameters, and for its other keywords those by which a question is planned,
+    less what no statement does."""
+
+    def with_signature(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        there = {*without, *(p.name for p in own)}
+        planning = [question.parameters[name] for name in question.planning if name not in there]
+        full = signature.replace(parameters=[*own, *planning])
+        function.__signature__ = full  # type: ignore[attr-defined]
+        return function
+
+    return with_signature
+
+
 @known_arguments
+@_planned_by(HHH, without=("counters",))
 def rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    threshold: int | None = None,
-    user: str | None = None,
-    contribution: str | None = None,
-    max_contributions: int | None = None,
-    mechanism: str = "offline",
-    remainder: bool | None = None,
-    release_share: float | None = None,
-    confidence: float = 0.95,
-    acknowledge: bool = False,
+    **planning: Any,
 ) -> RollupSql:
     """The SQL statement that counts for :func:`hhh` in a warehouse, and the plan it belongs to.
 
@@ -79,36 +93,23 @@ def rollup_sql(
     >>> made.plan.columns
     ('level', 'n', 't1', 't2', 'plan', 'nodes')
     """
-    if mechanism == "streaming":
+    if planning.get("mechanism") == "streaming":
         raise ParameterError(
             "mechanism='streaming' keeps sketches, which no SQL statement makes: use "
             "mechanism='offline'."
         )
-    return statement(_belonging(HHH, locals()))
+    return _written(HHH, {"hierarchy": hierarchy, **planning}, table, dialect, types)
 
 
 @known_arguments
+@_planned_by(TREE_COUNTS)
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    keys: object = None,
-    user: str | None = None,
-    contribution: str | None = None,
-    max_contributions: int | None = None,
-    weight: str | None = None,
-    max_weight: int | None = None,
-    mechanism: str = "additive",
-    level_weights: Sequence[float] | None = None,
-    threshold: int | None = None,
-    consistent: bool = True,
-    confidence: float = 0.95,
-    alpha: float | None = None,
-    largest: int | None = None,
+    **planning: Any,
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.tree_counts(candidates=result, plan=statement.plan)``.
 
@@ -120,15 +121,22 @@ def tree_rollup_sql(
     >>> made.plan.band
     1
     """
-    return statement(_belonging(TREE_COUNTS, locals()))
+    return _written(TREE_COUNTS, {"hierarchy": hierarchy, **planning}, table, dialect, types)
 
 
-def _belonging(question: Question[Any, Any], arguments: Mapping[str, Any]) -> WarehousePlan:
-    plan, chosen = question.plan(arguments), dialect_from(arguments["dialect"])
-    return WarehousePlan(
+def _written(
+    question: Question[Any, Any],
+    arguments: Mapping[str, object],
+    table: object,
+    dialect: object,
+    types: object,
+) -> RollupSql:
+    plan, chosen = question.plan(arguments), dialect_from(dialect)
+    belonging = WarehousePlan(
         plan=plan,
-        table=source_from(arguments["table"]),
+        table=source_from(table),
         dialect=chosen,
-        types=column_types(plan, chosen, arguments["types"]),
+        types=column_types(plan, chosen, types),
         question=question.name,
     )
+    return statement(belonging)

@@ -11,7 +11,6 @@ from dpframe.domains import Domain
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sketches.hot_partition import HotPartition
-from dpframe.sources.columns import require
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.rollup_sql import exact
 from dpframe.sources.stream import shown
@@ -37,33 +36,15 @@ def counted_codes(
     unit allows, a uniform sample."""
     user = [unit.user] if unit.user is not None else []
     with opened(source, [*domain.columns, *user]) as relation:
-        return relation_codes(relation, domain, sketch, unit, progress=progress)
-
-
-def relation_codes(
-    relation: _duck.Relation,
-    domain: Domain,
-    sketch: HotPartition,
-    unit: PrivacyUnit = RECORD,
-    *,
-    progress: bool = False,
-) -> HotPartition:
-    """The same for a relation that is open."""
-    _schema(relation, domain)
-    statement = _statement(domain)
-    if unit.user is not None:
-        require([unit.user], relation.columns)
-        types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
-        check_writable(unit.user, types[unit.user])
-        statement = _bounded(domain, unit, types, random_seed())
-    for batch in shown(relation.batches(statement), progress):
-        sketch.update(domain.codes(batch))
+        _schema(relation, domain)
+        statement = _statement(domain)
+        if unit.user is not None:
+            types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+            check_writable(unit.user, types[unit.user])
+            statement = _bounded(domain, unit, types, random_seed())
+        for batch in shown(relation.batches(statement), progress):
+            sketch.update(domain.codes(batch))
     return sketch
-
-
-def relation_schema(relation: _duck.Relation, domain: Domain) -> pa.Schema:
-    """Types of the columns of a domain in a relation that is open, checked."""
-    return _schema(relation, domain)
 
 
 def _schema(relation: _duck.Relation, domain: Domain) -> pa.Schema:

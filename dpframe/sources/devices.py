@@ -10,7 +10,6 @@ from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
-from dpframe.sources.columns import require
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.rollup_sql import exact
 
@@ -18,14 +17,9 @@ from dpframe.sources.rollup_sql import exact
 def count_devices(source: object, hierarchy: Hierarchy, user: str) -> int:
     """Different users of a source; NULL is one of them. Public: neighbours have as many."""
     with opened(source, [*hierarchy.source_columns, user]) as relation:
-        return relation_devices(relation, hierarchy, user)
-
-
-def relation_devices(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> int:
-    """The same for a relation that is open."""
-    read = _types(relation, hierarchy, user)
-    distinct = f"(SELECT DISTINCT {exact(user, read[user])} AS u FROM {_duck.VIEW})"
-    counted = relation.query(f'SELECT count(*) AS "n" FROM {distinct}', False)
+        read = _types(relation, hierarchy, user)
+        distinct = f"(SELECT DISTINCT {exact(user, read[user])} AS u FROM {_duck.VIEW})"
+        counted = relation.query(f'SELECT count(*) AS "n" FROM {distinct}', False)
     return int(counted["n"][0].as_py())
 
 
@@ -40,20 +34,9 @@ def population(
 ) -> Population:
     """Devices of a source, with the items of a flat hierarchy as bits."""
     with opened(source, [*hierarchy.source_columns, user]) as relation:
-        return relation_population(relation, hierarchy, user, encoding, length, progress=progress)
-
-
-def relation_population(
-    relation: _duck.Relation,
-    hierarchy: Hierarchy,
-    user: str,
-    encoding: Encoding,
-    length: int,
-    *,
-    progress: bool = False,
-) -> Population:
-    """The same for a relation that is open."""
-    table = relation.query(_statement(relation, hierarchy, user), progress).combine_chunks()
+        found = relation.query(_statement(relation, hierarchy, user), progress)
+    table = found.combine_chunks()
+    del found
     text = table["text"].combine_chunks()
     listed = table.filter(text.is_valid())
     texts = [""] * len(listed)
@@ -106,7 +89,6 @@ def population_of(
 
 
 def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[str, str]:
-    require([*hierarchy.source_columns, user], relation.columns)
     types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
     check_writable(user, types[user])

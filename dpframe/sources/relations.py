@@ -7,6 +7,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +21,12 @@ from dpframe.sources.files import PARQUET, open_file
 from dpframe.sources.frames import arrow_table, pandas_types
 
 
-def opened(source: object, wanted: Sequence[str]) -> _duck.Relation:
-    """The source as a relation with the wanted columns; close after use."""
+def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duck.Relation]:
+    """The source as a relation with the wanted columns, closed after use; one that is open already
+    stays open."""
+    if isinstance(source, _duck.OwnRelation | _duck.GivenRelation):
+        require(wanted, source.columns)
+        return nullcontext(source)
     if isinstance(source, str | Path):
         return _file(str(source), wanted)
     if isinstance(source, _duck.DuckDBPyRelation):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpframe._duck import Relation
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries, SketchState
@@ -40,25 +39,19 @@ def sketch_states(source: object, plan: Sketching, *, progress: bool = False) ->
     if not user:
         check_eager(source)
     with opened(source, [*plan.hierarchy.source_columns, *user]) as relation:
-        return relation_states(relation, plan, progress=progress)
-
-
-def relation_states(relation: Relation, plan: Sketching, *, progress: bool = False) -> States:
-    """The same of a relation that is open already."""
-    seen = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-    types = tuple(seen[c] for c in plan.hierarchy.source_columns)
-    if plan.unit.user is not None:
-        return (
-            user_states(
+        seen = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+        types = tuple(seen[c] for c in plan.hierarchy.source_columns)
+        counters = plan.counters or 0
+        if plan.unit.user is not None:
+            states = user_states(
                 relation,
                 plan.hierarchy,
                 plan.unit,
-                plan.counters or 0,
+                counters,
                 by_sets=plan.by_user_sets,
                 progress=progress,
-            ),
-            types,
-        )
-    sketches = [MisraGries(plan.counters or 0) for _ in range(plan.hierarchy.height)]
-    feed(sketches, relation, plan.hierarchy, progress=progress)
+            )
+            return states, types
+        sketches = [MisraGries(counters) for _ in range(plan.hierarchy.height)]
+        feed(sketches, relation, plan.hierarchy, progress=progress)
     return tuple(sketch._state() for sketch in sketches), types

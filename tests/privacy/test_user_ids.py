@@ -128,7 +128,7 @@ def test_a_user_has_at_most_m_records_by_every_door(kind: str) -> None:
     visits, flat = con.table("visits"), dp.columns("b")
     plan = dp.explain(flat, **BUDGET, user="u", **MOST, mechanism="streaming").plan
     assert exact_counts(visits, flat, UNIT, 1).count[0] == 3 * len(users)
-    assert sketch_states(visits, plan).states[0].total == 3 * len(users)
+    assert sketch_states(visits, plan)[0][0].total == 3 * len(users)
     domain = asked({"n": (0, 8)}, depth=3, keys=None).domain
     sketch = HotPartition(3, 8, 8, seed=1)
     assert counted_codes(visits, domain, sketch, UNIT).records == 3 * len(users)

@@ -10,6 +10,8 @@ import duckdb
 import pytest
 
 import dpframe as dp
+from dpframe.doors.sql.macros import EXPLAINS
+from dpframe.questions import QUESTIONS
 from tests.sql.visits import (
     BUDGET,
     HHH,
@@ -88,6 +90,23 @@ def test_every_argument_reaches_the_plan(con: duckdb.DuckDBPyConnection) -> None
     shown = con.execute(f"FROM {hhh(**arguments).replace('dp_hhh', 'dp_explain')}").df()
     explained = dp.explain("columns:k", epsilon=1.0, delta=1e-6, **arguments).to_frame()
     assert shown.to_dict("list") == explained.to_dict("list")
+
+
+def test_a_plan_of_one_column_is_that_of_python(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: ``dp_explain_heavy_hitters`` takes the call of ``dp_heavy_hitters``, mistakes too."""
+    named = f"{BUDGET}, k := 2, threshold := 150"
+    shown = con.execute(f"FROM dp_explain_heavy_hitters('visits', 'k', {named})").df()
+    explained = dp.explain_heavy_hitters("k", epsilon=1.0, delta=1e-6, k=2, threshold=150)
+    assert shown.to_dict("list") == explained.to_frame().to_dict("list")
+    for wrong in ("k := 0", "mechanism := 'paper'"):
+        statement = f"dp_heavy_hitters('visits', 'k', {BUDGET}, {wrong})"
+        one, other = (
+            said(con, f"FROM {text}") for text in (statement, f"dp_explain{statement[2:]}")
+        )
+        assert one.split("UDF: ")[1].split("LINE")[0] == other.split("UDF: ")[1].split("LINE")[0]
+    assert "column 'kk' does not exist" in said(
+        con, f"FROM dp_explain_heavy_hitters('visits', 'kk', {BUDGET})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,13 +267,10 @@ def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
         few = name in ("dp_budget", "dp_functions", "dp_releases")
         assert (len(parameters) > 10) == (not few)
     known = {row[0]: row[1] for row in rows}
-    for release, explain in (
-        ("dp_hhh", "dp_explain"),
-        ("dp_tree_counts", "dp_explain_tree_counts"),
-        ("dp_synthesize", "dp_explain_synthesize"),
-        ("dp_prefix_tree", "dp_explain_prefix_tree"),
-    ):
-        assert [p for p in known[release] if p not in ("release", "n", "data")] == known[explain]
+    for question in QUESTIONS:
+        explain = EXPLAINS.get(question.name, f"dp_explain_{question.name}")
+        asked = known[f"dp_{question.name}"]
+        assert [p for p in asked if p not in ("release", "n", "data")] == known[explain]
 
 
 def test_explaining_charges_and_reads_nothing(

@@ -240,7 +240,9 @@ def test_functions_behind_the_macros_say_nothing_of_use(
     here = [
         f"SELECT __dpframe_draw(__dpframe_here(), '{{}}', {one}, '')",
         f"SELECT __dpframe_draw(__dpframe_here(), 'no JSON', {one}, '')",
-        "SELECT __dpframe_hhh(__dpframe_here())",
+        "SELECT __dpframe_ask(__dpframe_here())",
+        "SELECT __dpframe_ask(__dpframe_here(), '', 'hhh', 'visits')",
+        "SELECT __dpframe_ask(__dpframe_here(), '', 'no question', {'tbl': 'visits'})",
         "SELECT __dpframe_draw(__dpframe_here())",
         "SELECT __dpframe_explain(__dpframe_here(), 1)",
     ]
@@ -253,10 +255,12 @@ def test_candidates_made_by_hand_must_be_a_tree(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
     """Law: a list that no rollup wrote is refused, and its numbers are not in the message."""
-    arguments = (
-        "__dpframe_here(), '', 'visits', NULL, NULL, NULL, 'columns:k', 1.0, 1e-6" + ", NULL" * 10
+    given = (
+        "{'tbl': 'visits', 'query': NULL, 'release': NULL, 'data': NULL, "
+        "'hierarchy': 'columns:k', 'epsilon': 1.0, 'delta': 1e-6}"
     )
-    (text,) = con.execute(f"SELECT __dpframe_hhh({arguments})").fetchall()[0]
+    asked = f"SELECT __dpframe_ask(__dpframe_here(), '', 'hhh', {given})"
+    (text,) = con.execute(asked).fetchall()[0]
     call = re.search(r"'(\{.*?\})', list", text)
     assert call is not None
     for rows in (

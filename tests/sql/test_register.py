@@ -67,8 +67,9 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
         assert labels(con) == LABELS
         names = [row[0] for row in con.execute("SELECT name FROM dp_functions()").fetchall()]
         assert names == [
-            *("dp_budget", "dp_explain", "dp_explain_prefix_tree", "dp_explain_synthesize"),
-            *("dp_explain_tree_counts", "dp_functions", "dp_heavy_hitters", "dp_hhh"),
+            *("dp_budget", "dp_explain", "dp_explain_heavy_hitters", "dp_explain_prefix_tree"),
+            *("dp_explain_synthesize", "dp_explain_tree_counts"),
+            *("dp_functions", "dp_heavy_hitters", "dp_hhh"),
             *("dp_prefix_tree", "dp_releases", "dp_synthesize", "dp_tree_counts"),
         ]
 
@@ -160,7 +161,7 @@ def test_macros_of_the_database_do_not_come_in_between(tmp_path: Path, ledger: d
     """Law: a file that brings macros with our names cannot answer, or charge, in our place."""
     path = a_file(tmp_path)
     with duckdb.connect(str(path)) as con:
-        con.execute("CREATE MACRO __dpframe_hhh(a := 1) AS 'SELECT ''true counts'' AS prefix'")
+        con.execute("CREATE MACRO __dpframe_ask(a := 1) AS 'SELECT ''true counts'' AS prefix'")
         con.execute("CREATE MACRO __dpframe_draw(a, b, c, d) AS c")
         con.execute("CREATE MACRO __dpframe_here() AS '1'")
         con.execute("CREATE MACRO dp_hhh(a) AS TABLE SELECT 'true counts' AS prefix")

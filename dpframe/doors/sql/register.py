@@ -7,79 +7,34 @@ list of candidates, which charges and draws when the statement runs. Binding doe
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import weakref
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dpframe import _duck
-from dpframe._sql import identifier, literal
-from dpframe.asking.given import (
-    chosen,
-    chosen_ledger,
-    data_name,
-    flat_hierarchy,
-    release_name,
-    whole,
-)
-from dpframe.asking.release import asked_for
-from dpframe.doors.sql.prefix_tree import (
-    device_rows,
-    explain_prefix_tree_sql,
-    prefix_tree_sql,
-)
-from dpframe.doors.sql.running import budget, draw, releases, replay, sketch
-from dpframe.doors.sql.sessions import (
-    KINDS,
-    Session,
-    arguments_of,
-    described_by,
-    no_connection,
-    plan_of,
-    session_of,
-    sessions,
-    source_of,
-    tokens,
-)
-from dpframe.doors.sql.synthesize import (
-    TEXTS,
-    explain_synthesize_sql,
-    synthesize_sql,
-    synthetic_rows,
-)
-from dpframe.doors.sql.types import (
-    BUDGET,
-    RELEASES,
-    ROWS,
-    level_value,
-    own_column,
-    plan_sql,
-    stored_types,
-)
+from dpframe._sql import literal
+from dpframe.asking.given import chosen_ledger
+from dpframe.doors.sql.binding import ask_sql, explain_sql
+from dpframe.doors.sql.running import beside, budget, draw, releases, replay, rows
+from dpframe.doors.sql.sessions import Session, no_connection, sessions, tokens
+from dpframe.doors.sql.types import BUDGET, RELEASES, ROWS, TEXTS
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.ledger import Ledger, Stored
-from dpframe.noise import random_seed, replacement
-from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
-from dpframe.sources import sql_tables
-from dpframe.sources.sql_tables import SqlSource
-
-OURS = "system.main"
-"""Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
+from dpframe.ledger import Ledger
+from dpframe.questions import QUESTIONS
 
 
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
     ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_prefix_tree``, ``dp_heavy_hitters``,
-    their ``dp_explain``, ``dp_explain_tree_counts``, ``dp_explain_synthesize`` and
-    ``dp_explain_prefix_tree``, ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary
-    macros of this connection: nothing is written to its database, which may be read-only. Calling
-    it again, also with another ledger, replaces them. A cursor is a connection of its own.
+    ``dp_explain``, ``dp_explain_tree_counts`` and so on for each of them, ``dp_budget``,
+    ``dp_releases`` and ``dp_functions`` are temporary macros of this connection: nothing is written
+    to its database, which may be read-only. Calling it again, also with another ledger, replaces
+    them. A cursor is a connection of its own.
 
     Parameters
     ----------
@@ -139,145 +94,19 @@ _TEMPORARY = (lambda given: sys.getrefcount(given))(object())
 """References to an argument that the caller does not keep."""
 
 
-def macros() -> str:
-    """The files of ``sql/`` that define macros: beside the package, or in it when installed."""
+def folder() -> Path:
+    """Of the files that define macros: beside the package, or in it when installed."""
     package = Path(__file__).parent.parent.parent
-    folder = package / "sql" if (package / "sql").is_dir() else package.parent / "sql"
-    return "\n".join((folder / name).read_text("utf-8") for name in MACRO_FILES)
+    return package / "sql" if (package / "sql").is_dir() else package.parent / "sql"
 
 
-MACRO_FILES = (
-    "hhh.sql",
-    "tree_counts.sql",
-    "synthesize.sql",
-    "heavy_hitters.sql",
-    "prefix_tree.sql",
-    "ledger.sql",
-    "functions.sql",
-)
+def macros() -> str:
+    """All these files, as a script."""
+    return "\n".join((folder() / name).read_text("utf-8") for name in MACRO_FILES)
 
 
-# -- while a statement is bound: SQL text ---------------------------------------------------------
-
-
-def _release_sql(
-    kind: str,
-    token: str,
-    path: str,
-    tbl: object,
-    query: object,
-    release: object,
-    data: object,
-    *given: object,
-) -> str:
-    """The SQL of a release: the rollup, whose last step charges and draws."""
-    session = session_of(token)
-    arguments = arguments_of(kind, given, session, path)
-    plan = plan_of(kind, arguments, session)
-    source, name, about = source_of(tbl, query), release_name(release), data_name(data)
-    facts: dict[str, object] = {
-        "kind": kind,
-        "arguments": arguments,
-        "release": name,
-        "data": about,
-        "source": source.described,
-        "noise": replacement(),
-    }
-    stored = None if name is None else _stored(session, plan, source, name, about)
-    if stored is not None:
-        columns = _label_columns(plan, stored_types(stored, plan.hierarchy))
-        rows = f"{OURS}.__dpframe_replay({literal(token)}, {literal(_json(facts))})"
-        return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
-    described = described_by(session, path, source)
-    types = sql_tables.level_types(plan.hierarchy, described)
-    call, columns = _json({**facts, "types": types}), _label_columns(plan, types)
-    if getattr(plan, "counters", None) is not None:
-        if described is None:
-            return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
-        sql_tables.check_stored(plan.hierarchy, plan.unit, described)
-        where = f"{literal(source.relation)}, {literal(path)}"
-        rows = f"{OURS}.__dpframe_sketch({literal(token)}, {literal(call)}, {where})"
-        return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r)"
-    rollup = sql_tables.statement(
-        source,
-        plan.hierarchy,
-        plan.unit,
-        band=plan.band,
-        seed=random_seed(),
-        columns=described,
-        only=plan.listed,
-    )
-    keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
-    small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
-    packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
-    listed = f"(SELECT row_number() OVER () AS i, * FROM ({rollup}))"
-    rows = (
-        f"{OURS}.__dpframe_draw({literal(token)}, {literal(call)}, list(struct_pack({packed})), "
-        "current_setting('default_collation'))"
-    )
-    return f"SELECT {columns} FROM (SELECT unnest({rows}) AS r FROM {listed})"
-
-
-def _explain_sql(
-    kind: str, token: str, path: str, tbl: object, query: object, _: object, *given: object
-) -> str:
-    session = session_of(token)
-    plan = plan_of(kind, arguments_of(kind, given, session, path), session)
-    if tbl is not None or query is not None:
-        source = source_of(tbl, query)
-        described = described_by(session, path, source)
-        sql_tables.statement(
-            source,
-            plan.hierarchy,
-            plan.unit,
-            band=plan.band,
-            seed=0,
-            columns=described,
-            only=plan.listed,
-        )
-    return plan_sql(plan)
-
-
-def _heavy_sql(
-    token: str,
-    path: str,
-    tbl: object,
-    query: object,
-    release: object,
-    data: object,
-    k: object,
-    column: object,
-    *given: object,
-) -> str:
-    """The frequent values of one column; ``given`` are the arguments but for the hierarchy."""
-    most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
-    hierarchy = flat_hierarchy(column)
-    arguments = dict(zip(KINDS["hhh"].planning, (hierarchy.spec, *given), strict=True))
-    arguments["remainder"] = False
-    if arguments["mechanism"] is not None:
-        chosen("mechanism", arguments["mechanism"], FLAT_MECHANISMS)
-    rows = _release_sql("hhh", token, path, tbl, query, release, data, *arguments.values())
-    name = identifier(hierarchy.label_columns[0])
-    order = f"ORDER BY count DESC NULLS LAST, {name} ASC NULLS LAST"
-    return f'SELECT {name}, "count", "lower", "upper" FROM ({rows}) {order}{most}'
-
-
-def _json(facts: dict[str, object]) -> str:
-    return json.dumps(facts, ensure_ascii=False)
-
-
-def _stored(
-    session: Session, plan: Any, source: SqlSource, name: str, data: str | None
-) -> Stored | None:
-    request = asked_for(plan.request, source.described, data)
-    return session.ledger_for(name).find(name, request)
-
-
-def _label_columns(plan: Any, types: Sequence[str]) -> str:
-    names = plan.hierarchy.label_columns
-    keys = [f"{level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
-    before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")
-    return ", ".join([*map(own_column, before), *keys, *map(own_column, after)])
+MACRO_FILES = (*(f"{question.name}.sql" for question in QUESTIONS), "ledger.sql", "functions.sql")
+"""The last two have no arguments, and are written by hand."""
 
 
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -298,22 +127,14 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 FUNCTIONS = {
-    "__dpframe_hhh": _answered(partial(_release_sql, "hhh")),
-    "__dpframe_heavy": _answered(_heavy_sql),
-    "__dpframe_explain": _answered(partial(_explain_sql, "hhh")),
-    "__dpframe_tree_counts": _answered(partial(_release_sql, "tree_counts")),
-    "__dpframe_explain_tree": _answered(partial(_explain_sql, "tree_counts")),
-    "__dpframe_synthesize": _answered(synthesize_sql),
-    "__dpframe_explain_synthesize": _answered(explain_synthesize_sql),
-    "__dpframe_prefix_tree": _answered(prefix_tree_sql),
-    "__dpframe_explain_prefix_tree": _answered(explain_prefix_tree_sql),
+    "__dpframe_ask": _answered(ask_sql),
+    "__dpframe_explain": _answered(explain_sql),
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
-    "__dpframe_sketch": (_answered(sketch), ROWS),
+    "__dpframe_beside": (_answered(beside), ROWS),
+    "__dpframe_rows": (_answered(rows), TEXTS),
     "__dpframe_replay": (_answered(replay), ROWS),
-    "__dpframe_rows": (_answered(synthetic_rows), TEXTS),
-    "__dpframe_devices": (_answered(device_rows), ROWS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

@@ -10,20 +10,26 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe.asking.plan import Counted, Plan
+from dpframe.asking.answer import Answer, asked_of
+from dpframe.asking.plan import Counted
 from dpframe.asking.release import Release, released, replayed
-from dpframe.doors.sql.sessions import KINDS, Session, plan_of, session_of
+from dpframe.doors.sql.calls import NAMED, asked_by
+from dpframe.doors.sql.sessions import Session, session_of
 from dpframe.doors.sql.types import (
     budget_rows,
     candidates,
     release_rows,
     result_rows,
+    text_rows,
 )
 from dpframe.errors import ParameterError, SourceError
 from dpframe.noise import replaced_by
+from dpframe.questions.synthesize.generator import Generator
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.sketch_states import relation_states
 from dpframe.tree import CountTree
+
+Facts = Mapping[str, Any]
+"""What a statement says of its call."""
 
 
 def draw(
@@ -32,16 +38,27 @@ def draw(
     lists: pa.ChunkedArray,
     collations: pa.ChunkedArray,
 ) -> pa.Array:
+    """A release of what the statement counted."""
     for collation in collations:
         _duck.check_collation(collation.as_py())
     _check_one(calls)
     rows = zip(tokens.to_pylist(), calls.to_pylist(), lists, strict=True)
-    return pa.concat_arrays(
-        [
-            _released(token, call, partial(_listed, listed, tuple(json.loads(call)["types"])))
-            for token, call, listed in rows
-        ]
-    )
+    return pa.concat_arrays([_drawn(*row) for row in rows])
+
+
+def _drawn(token: str, call: str, listed: pa.ListScalar) -> pa.Array:
+    session, facts = session_of(token), json.loads(call)
+    plan = asked_by(NAMED[facts["question"]], facts["arguments"], session)
+    with replaced_by(facts["noise"]):  # that of who asked: this may be a thread of DuckDB
+        result = released(
+            partial(_listed, listed, tuple(facts["types"]), plan),
+            plan,
+            source=facts["source"],
+            ledger=session.ledger,
+            name=facts["release"],
+            data=facts["data"],
+        )
+    return result_rows(_remembered(session, facts, result))
 
 
 def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted[CountTree]:
@@ -51,68 +68,83 @@ def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted
     return Counted(tree, tree.types)
 
 
-def sketch(
+def beside(
     tokens: pa.ChunkedArray,
     calls: pa.ChunkedArray,
     relations: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    return once(_sketched, tokens, calls, relations, paths)
+    """A release of what a second connection counts."""
+    return _once(_beside, tokens, calls, relations, paths)
 
 
-def _sketched(token: str, call: str, relation: str, path: str) -> pa.Array:
-    con = session_of(token).opened()
-
-    def counted(plan: Any) -> Counted[Any]:
-        with _duck.beside(con, relation, path, "the source") as rows:
-            return Counted(*relation_states(rows, plan))
-
-    return _released(token, call, counted)
+def _beside(token: str, call: str, relation: str, path: str) -> pa.Array:
+    session, facts = session_of(token), json.loads(call)
+    with replaced_by(facts["noise"]):
+        return result_rows(_answer(session, facts, relation, path).release)
 
 
-def once(run: Callable[..., pa.Array], tokens: pa.ChunkedArray, *more: pa.ChunkedArray) -> pa.Array:
+def rows(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    relations: pa.ChunkedArray,
+    paths: pa.ChunkedArray,
+) -> pa.Array:
+    """Synthetic rows of such a release."""
+    return _once(_rows, tokens, calls, relations, paths)
+
+
+def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
+    session, facts = session_of(token), json.loads(call)
+    with replaced_by(facts["noise"]):
+        answer = _answer(session, facts, relation, path)
+        asked = answer.asked
+        generator = Generator(answer.release, asked.wanted, asked.schema, dict(asked.dtypes))
+        return text_rows(generator.sample_arrow(facts["n"]))
+
+
+def _answer(session: Session, facts: Facts, relation: str, path: str) -> Answer[Any]:
+    """As from Python: the relation is the source, open already."""
+    question = NAMED[facts["question"]]
+    with _duck.beside(session.opened(), relation, path, "the source") as source:
+        answer = asked_of(
+            question,
+            asked_by(question, facts["arguments"], session),
+            source,
+            ledger=session.ledger,
+            name=facts["release"],
+            data=facts["data"],
+            progress=False,
+            place=facts["source"],
+        )
+    _remembered(session, facts, answer.release)
+    return answer
+
+
+def _remembered(session: Session, facts: Facts, result: Release) -> Release:
+    """A release, which ``dp_releases`` lists."""
+    if session.ledger is None:
+        session.receipts.append((result.receipt, facts["source"]))
+    return result
+
+
+def _once(
+    run: Callable[..., pa.Array], tokens: pa.ChunkedArray, *more: pa.ChunkedArray
+) -> pa.Array:
     """``run`` of the arguments of one call; ``more`` starts with what the call is."""
     _check_one(more[0])
-    rows = zip(*(c.to_pylist() for c in (tokens, *more)), strict=True)
-    return pa.concat_arrays([run(*row) for row in rows])
+    calls = zip(*(c.to_pylist() for c in (tokens, *more)), strict=True)
+    return pa.concat_arrays([run(*call) for call in calls])
 
 
 def _check_one(calls: pa.ChunkedArray) -> None:
     """Refuse what DuckDB would run once for each of several rows."""
     if len(calls) > 1:
-        kind = json.loads(calls[0].as_py()).get("kind", "hhh")
+        name = json.loads(calls[0].as_py()).get("question", "hhh")
         raise ParameterError(
-            f"dp_{kind} would be drawn and charged once for each of several rows, as in a subquery "
+            f"dp_{name} would be drawn and charged once for each of several rows, as in a subquery "
             "that uses columns from outside: join its result, or put it in a CTE."
         )
-
-
-def _released(token: str, call: str, counted: Callable[[Any], Counted[Any]]) -> pa.Array:
-    session, facts = session_of(token), json.loads(call)
-    asked = plan_of(facts["kind"], facts["arguments"], session)
-    plan = KINDS[facts["kind"]].fitted(asked, facts["source"])
-    return result_rows(charged_release(session, facts, plan, partial(counted, plan)))
-
-
-def charged_release(
-    session: Session,
-    facts: Mapping[str, Any],
-    plan: Plan[Any, Any],
-    counted: Callable[[], Counted[Any]],
-) -> Release:
-    """One release for what a statement says of its call, remembered for ``dp_releases``."""
-    with replaced_by(facts["noise"]):  # that of who asked: this may be a thread of DuckDB
-        result = released(
-            counted,
-            plan,
-            source=facts["source"],
-            ledger=session.ledger,
-            name=facts["release"],
-            data=facts["data"],
-        )
-    if session.ledger is None:
-        session.receipts.append((result.receipt, facts["source"]))
-    return result
 
 
 def replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe._duck import without_views
-from dpframe._sql import identifier, literal
+from dpframe._sql import literal
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.plan import Plan
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._base import KEPT
 from dpframe.ledger import Ledger, Stored
 from dpframe.sources.tables import tree_of
 from dpframe.tree import CountTree
@@ -40,6 +39,10 @@ RELEASES = (
 )
 
 
+TEXTS = "VARCHAR[][]"
+"""Rows as they cross into DuckDB: a text a column, cast by the statement."""
+
+
 def plan_sql(plan: Plan[Any, Any]) -> str:
     """SQL of a plan, as rows."""
     rows = ", ".join(
@@ -47,18 +50,6 @@ def plan_sql(plan: Plan[Any, Any]) -> str:
         for q in Explanation(plan).lines
     )
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
-
-
-def own_column(name: str) -> str:
-    """A column of every result; quoted, as connections can write other names in another case."""
-    return f"r.{name} AS {identifier(name)}"
-
-
-def level_value(number: int, types: Sequence[str]) -> str:
-    """SQL of the column of a level in a result, in the type of the source if that is kept."""
-    kind = types[number - 1] if types else ""
-    text = f"r.keys[{number}]"
-    return f"TRY_CAST({text} AS {kind})" if kind in KEPT else text
 
 
 def stored_types(stored: Stored, hierarchy: Hierarchy) -> tuple[str, ...]:
@@ -112,6 +103,12 @@ def result_rows(result: Release) -> pa.Array:
     return _one_list(pa.StructArray.from_arrays(list(columns.values()), names=list(columns)))
 
 
+def text_rows(table: pa.Table) -> pa.Array:
+    """A table as one list of rows, which are lists of texts."""
+    texts = [_array(column.cast(pa.string())) for column in table.columns]
+    return _one_list(_side_by_side(texts, table.num_rows))
+
+
 def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
@@ -162,5 +159,5 @@ def _no_rows() -> pa.Array:
     return pa.array([None])
 
 
-def _one_list(rows: pa.StructArray) -> pa.ListArray:
+def _one_list(rows: pa.Array) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)

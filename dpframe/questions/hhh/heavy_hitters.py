@@ -107,6 +107,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     hierarchy = given.column
     given.whole("k", 1, 2**53)
     given.chosen("mechanism", FLAT_MECHANISMS)
+    given.whole("k", 1, 2**53)
     return hhh_plan(given.but(hierarchy=hierarchy, remainder=False, acknowledge=False))
 
 

@@ -1,0 +1,185 @@
+"""While a statement of SQL is bound: the text that it becomes. Nothing is charged or drawn.
+
+Every question goes one way. What differs is who counts: the statement itself, where counts are
+those of a rollup, or a second connection while it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dpframe._sql import literal
+from dpframe.asking.given import data_name, release_name
+from dpframe.asking.question import Question
+from dpframe.asking.release import asked_for, kept
+from dpframe.doors.sql.calls import NAMED, arguments_of, asked_by, plain
+from dpframe.doors.sql.results import flat_sql, nodes_sql, rows_sql
+from dpframe.doors.sql.sessions import Session, described_by, session_of, source_of
+from dpframe.doors.sql.types import plan_sql, stored_types
+from dpframe.errors import ParameterError
+from dpframe.ledger import Stored
+from dpframe.noise import random_seed, replacement
+from dpframe.questions.synthesize.checks import check_sample
+from dpframe.sources import sql_tables
+from dpframe.sources.columns import require
+from dpframe.sources.sql_tables import SqlSource
+
+OURS = "system.main"
+"""Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
+
+MOST = 10_000_000
+"""Rows of a statement: they are one value of DuckDB on the way, and made after the charge."""
+
+Given = Mapping[str, object]
+"""What a macro passes: its parameters by name."""
+
+
+def ask_sql(token: str, path: str, name: str, given: Given) -> str:
+    """SQL of a release, whose last step charges and draws."""
+    session, question = session_of(token), NAMED[name]
+    arguments = arguments_of(question, given, session, path)
+    asked = asked_by(question, arguments, session)
+    sampled = {"n": _rows_wanted(given["n"])} if "n" in given else {}
+    source, release = source_of(given["tbl"], given["query"]), release_name(given["release"])
+    facts = {
+        "question": name,
+        "arguments": arguments,
+        "release": release,
+        "data": data_name(given["data"]),
+        "source": source.described,
+        "noise": replacement(),
+        **sampled,
+    }
+    stored = _stored(session, question, asked, facts)
+    if stored is not None:
+        types = stored_types(stored, asked.hierarchy)
+        return _result(question, asked, types, given, _once("replay", token, facts))
+    described = described_by(session, path, source)
+    if _is_rollup(asked):
+        types = sql_tables.level_types(asked.hierarchy, described)
+        rows = _drawn(token, {**facts, "types": types}, source, asked, described)
+        return _result(question, asked, types, given, rows)
+    if described is None:
+        return _not_seen(source, asked, name)
+    found = _checked(asked, described)
+    function = "rows" if sampled else "beside"
+    rows = _once(function, token, facts, source.relation, path)
+    return _result(question, asked, found, given, rows)
+
+
+def explain_sql(token: str, path: str, name: str, given: Given) -> str:
+    """SQL of the plan, as rows."""
+    session, question = session_of(token), NAMED[name]
+    asked = asked_by(question, arguments_of(question, given, session, path), session)
+    if given["tbl"] is not None or given["query"] is not None:
+        source = source_of(given["tbl"], given["query"])
+        described = described_by(session, path, source)
+        if _is_rollup(asked):
+            _rollup(source, asked, described, seed=0)  # for its checks
+        elif described is not None:
+            _checked(asked, described)
+    return plan_sql(question.declared(asked))
+
+
+def _is_rollup(asked: Any) -> bool:
+    """Whether a statement counts; if not, it is sketches, devices or codes that are made."""
+    return hasattr(asked, "band") and getattr(asked, "counters", None) is None
+
+
+def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:
+    """The columns of a result; which, is what the question is about."""
+    if question.about == "columns":
+        return rows_sql(types, rows)
+    if question.about == "column":
+        return flat_sql(asked.hierarchy, types, rows, given.get("k"))
+    return nodes_sql(asked.hierarchy, types, rows)
+
+
+def _rows_wanted(n: object) -> int:
+    count = check_sample(plain(n))
+    if count > MOST:
+        raise ParameterError(
+            f"n ({count}) is more than a statement can hold: at most {MOST}; from Python, "
+            "dp.synthesize draws any number, in pieces."
+        )
+    return count
+
+
+def _stored(
+    session: Session, question: Question[Any, Any], asked: Any, facts: Given
+) -> Stored | None:
+    """What a name already answered."""
+    name = facts["release"]
+    if name is None:
+        return None
+    ledger = session.ledger_for(str(name))
+    if question.about == "columns":  # whose types are asked for, too, when the source is open
+        return None
+    about: Any = (facts["source"], facts["data"])
+    request, former = asked_for(asked.request, *about), question.former(asked)
+    before = None if former is None else asked_for(former, *about)
+    return kept(request, ledger, str(name), before)
+
+
+def _once(function: str, token: str, facts: Given, *where: str) -> str:
+    """Rows that a function of ours gives when the statement runs."""
+    given = ", ".join(map(literal, (token, _json(facts), *where)))
+    return f"(SELECT unnest({OURS}.__dpframe_{function}({given})) AS r)"
+
+
+def _drawn(
+    token: str,
+    facts: Given,
+    source: SqlSource,
+    plan: Any,
+    described: list[tuple[str, str]] | None,
+) -> str:
+    """Rows that are drawn from the rollup of a source, all its candidates as one list."""
+    keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
+    small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
+    packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
+    rollup = _rollup(source, plan, described, random_seed())
+    return (
+        f"(SELECT unnest({OURS}.__dpframe_draw({literal(token)}, {literal(_json(facts))}, "
+        f"list(struct_pack({packed})), current_setting('default_collation'))) AS r "
+        f"FROM (SELECT row_number() OVER () AS i, * FROM ({rollup})))"
+    )
+
+
+def _rollup(
+    source: SqlSource, plan: Any, described: list[tuple[str, str]] | None, seed: int
+) -> str:
+    return sql_tables.statement(
+        source,
+        plan.hierarchy,
+        plan.unit,
+        band=plan.band,
+        seed=seed,
+        columns=described,
+        only=plan.listed,
+    )
+
+
+def _checked(asked: Any, described: list[tuple[str, str]]) -> Any:
+    """Types of the columns of a result that a second connection counts, after a check that it can:
+    those of the levels, of rows by their names; what devices send are texts."""
+    if hasattr(asked, "hierarchy"):
+        sql_tables.check_stored(asked.hierarchy, asked.unit, described)
+        return sql_tables.level_types(asked.hierarchy, described) if hasattr(asked, "band") else ()
+    domain, found = asked.wanted.domain, dict(described)
+    require(domain.columns, list(found))
+    types = {name: found[name] for name in domain.columns}
+    domain.check_types(types)
+    return types
+
+
+def _not_seen(source: SqlSource, asked: Any, name: str) -> str:
+    if hasattr(asked, "band"):
+        return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
+    return sql_tables.not_seen(source, f"dp_{name}", f"from Python by dp.{name}")
+
+
+def _json(facts: Given) -> str:
+    return json.dumps(facts, ensure_ascii=False)

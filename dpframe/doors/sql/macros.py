@@ -1,0 +1,107 @@
+"""The files of ``sql/``: macros, written from the declarations of questions.
+
+``python -m dpframe.doors.sql.macros`` writes them anew. Positional order is public: parameters keep
+the places that they have in the file, and new ones come last.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dpframe._sql import identifier, literal
+from dpframe.asking.question import Question
+from dpframe.doors.sql.register import folder
+from dpframe.questions import QUESTIONS
+
+EXPLAINS = {"hhh": "dp_explain"}
+"""Macros that explain a question; others are ``dp_explain_`` and its name."""
+
+ROWS = {
+    "hierarchy": "level, prefix, residual, count, lower, upper",
+    "column": "the column, count, lower, upper, largest first",
+    "columns": "n rows with the names and types of the columns, more of them free if release names "
+    "it",
+}
+"""What a macro returns, by what its question is about."""
+
+SAMPLED = {"columns": ("n",)}
+"""What a macro takes beside its question, whose result is drawn from: how much."""
+
+PYTHON_ONLY = ("seed",)
+"""Of hash functions: no generator outlives the statement, whose cells others could be added to."""
+
+
+def written(question: Question[Any, Any], before: str = "") -> str:
+    """The file of a question; ``before`` is what it says now."""
+    name, about = question.name, question.about
+    planning = [name for name in question.planning if name not in PYTHON_ONLY]
+    beside, (first, *rest) = SAMPLED.get(about, ()), planning
+    macro, explain = f"dp_{name}", EXPLAINS.get(name, f"dp_explain_{name}")
+    sentence = " ".join((inspect.getdoc(question.ask) or "").split("\n\n")[0].split())
+    answer = (
+        f"{sentence.removesuffix('.')}: {ROWS[about]}. Of a table (tbl) or of a query. Draws and "
+        "charges each time it runs, unless release names it; data names the state of the data. "
+        f"Arguments as for dp.{name} in Python"
+    )
+    plan = (
+        f"What {macro} with these arguments would do: quantity, value, meaning. Spends nothing and "
+        "reads no data"
+    )
+    asked = _in_place(macro, ["tbl", first, *beside, *rest, "release", "query", "data"], before)
+    explained = _in_place(
+        explain, [name for name in asked if name in ("tbl", *planning, "query")], before
+    )
+    return (
+        f"-- {sentence}\n"
+        "-- dpframe.register(con) runs this file on a connection.\n"
+        f"-- Written by `python -m dpframe.doors.sql.macros` from the declaration of dp.{name}.\n\n"
+        f"{_macro(macro, 'ask', name, answer, asked)}\n"
+        f"{_macro(explain, 'explain', name, plan, explained)}"
+    )
+
+
+def _macro(macro: str, function: str, question: str, comment: str, ordered: Sequence[str]) -> str:
+    fields = (f"{literal(name)}: {identifier(name)}" for name in ordered)
+    return (
+        f"CREATE OR REPLACE TEMP MACRO {macro}(\n"
+        f"{_lines(f'{identifier(name)} := NULL' for name in ordered)}\n"
+        ") AS TABLE\n"
+        f"FROM query(system.main.__dpframe_{function}(\n"
+        f"    temp.__dpframe_here(), current_setting('search_path'), {literal(question)}, {{\n"
+        f"{_lines(fields)}\n"
+        "}));\n\n"
+        f"COMMENT ON MACRO TABLE {macro} IS {literal(comment)};\n"
+    )
+
+
+def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
+    """Parameters in the order of a file, and behind them those that it does not have."""
+    found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", before, re.DOTALL)
+    named = re.findall(r'(\w+)"? := NULL', found[1]) if found is not None else []
+    there = [name for name in named if name in parameters]
+    return [*there, *(name for name in parameters if name not in there)]
+
+
+def _lines(parts: Iterable[str]) -> str:
+    """Parts with commas between, none divided, in lines of at most a hundred characters."""
+    joined = ", ".join(part.replace(" ", "\0") for part in parts)
+    wrapped = textwrap.fill(
+        joined, 100, initial_indent=" " * 4, subsequent_indent=" " * 4, break_long_words=False
+    )
+    return wrapped.replace("\0", " ")
+
+
+def write() -> None:
+    """Write the file of every question."""
+    for question in QUESTIONS:
+        file = folder() / f"{question.name}.sql"
+        before = file.read_text("utf-8") if file.exists() else ""
+        file.write_text(written(question, before), "utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,56 @@
+"""The columns of a result, as SQL over the rows ``r`` that Python gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpframe._sql import identifier
+from dpframe.asking.given import whole
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import KEPT
+
+
+def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str) -> str:
+    """Nodes of a hierarchy, in their order."""
+    names = hierarchy.label_columns
+    keys = [f"{_level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
+    before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")
+    columns = ", ".join([*map(_own_column, before), *keys, *map(_own_column, after)])
+    return f"SELECT {columns} FROM {rows}"
+
+
+def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -> str:
+    """Values of one column, largest count first."""
+    value = _level_value(1, types)
+    columns = ", ".join(map(_own_column, ("count", "lower", "upper")))
+    most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
+    order = f"ORDER BY r.count DESC NULLS LAST, {value} ASC NULLS LAST"
+    name = identifier(hierarchy.label_columns[0])
+    return f"SELECT {value} AS {name}, {columns} FROM {rows} {order}{most}"
+
+
+def rows_sql(types: Mapping[str, str], rows: str) -> str:
+    """Rows of columns, which come as texts."""
+    columns = ", ".join(
+        f"TRY_CAST(r[{i}] AS {_type(kind)}) AS {identifier(name)}"  # <other> is no UUID
+        for i, (name, kind) in enumerate(types.items(), 1)
+    )
+    return f"SELECT {columns} FROM {rows}"
+
+
+def _own_column(name: str) -> str:
+    """A column of every result; quoted, as connections can write other names in another case."""
+    return f"r.{name} AS {identifier(name)}"
+
+
+def _level_value(number: int, types: Sequence[str]) -> str:
+    """The column of a level, in the type of the source if that is kept."""
+    kind = types[number - 1] if types else ""
+    text = f"r.keys[{number}]"
+    return f"TRY_CAST({text} AS {kind})" if kind in KEPT else text
+
+
+def _type(name: str) -> str:
+    """The type of a column; that of an ENUM lists values of the data's owner, and text will do, as
+    it does for a column that holds nothing and has no type."""
+    return "VARCHAR" if name.startswith("ENUM") or name == '"NULL"' else name
