@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.asking.warehouse_plan import (
     RollupSql,

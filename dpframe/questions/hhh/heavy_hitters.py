@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.given import Given, whole
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.questions.hhh.base import HhhPlan

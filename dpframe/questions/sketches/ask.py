@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpframe import sketches as raw
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.given import chosen_ledger
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.release import charged, stays_charged
 from dpframe.digest import seal
 from dpframe.errors import ParameterError
@@ -41,7 +41,6 @@ class _Releasable(Sketch):
 
     __slots__ = ()
 
-    @known_arguments
     def release(
         self,
         *,

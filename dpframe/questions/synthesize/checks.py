@@ -148,7 +148,7 @@ class Fitting:
 def fitting(given: Given) -> Fitting:
     """What is asked for, from unchecked arguments; with a plan to be explained only."""
     if given["columns"] is None:
-        raise ParameterError(
+        raise ParameterTypeError(
             "columns is missing: say what rows can be, for example "
             "'number:distance?lower=0&upper=5000'."
         )
