@@ -63,8 +63,9 @@ def explaining(
         if not first:
             given.setdefault(source, None)
         arguments = bound(explain, signature, first, given)
-        plan = question.declared(question.plan(arguments))
+        asked = question.plan(arguments)
         _check_release(arguments)
+        plan = question.declared(asked)
         if arguments.get(source) is not None:
             check_source(plan, arguments[source])
         return Explanation(plan)
