@@ -217,15 +217,12 @@ def _pieces(r: random.Random, folder: Path, book: dp.Ledger) -> None:
 
 def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     verb, first, arguments = _call(r)
-    named = {"hhh": "hhh", "tree_counts": "tree-counts", "synthesize": "synthesize"}.get(
-        verb, "prefix-tree"
-    )
     spec = first if isinstance(first, str) else NUMBERS if verb == "synthesize" else "columns:c"
     left = {k: v for k, v in arguments.items() if k not in ("keys", "consistent", "k")}
     flags = [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
     if verb == "synthesize":
         flags += ["-n", "3"]
-    call = [named, str(file(r, folder)), spec, *flags, f"--ledger={book.path}"]
+    call = [verb.replace("_", "-"), str(file(r, folder)), spec, *flags, f"--ledger={book.path}"]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,10 @@ import pytest
 import dpframe
 from dpframe.asking.release import receipt_of
 from dpframe.doors.cli import main as cli
+from dpframe.doors.cli import questions
+from dpframe.questions import QUESTIONS
+from dpframe.questions.hhh.ask import HHH
+from dpframe.testing import seeded_noise
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -136,6 +141,9 @@ MISTAKES = {
     "hhh t.parquet columns:x --epsilon 1 --delta 1e-6 --mechanism paper": "--mechanism paper is "
     "the algorithm as printed, kept for comparison: pass --acknowledge to run it, or use "
     "--mechanism offline,",
+    "explain columns:x --epsilon 1 --delta 1e-6 --mechanism paper --acknowledge": "pass "
+    "--no-remainder.",
+    "explain-heavy-hitters x --epsilon 1 --delta 1e-6 -k 0": "k (0) must be a whole number",
     "tree-counts t.parquet columns:x --epsilon 1": "list the keys: --keys, a frame, or "
     "--keys domain; then --delta 0",
     "synthesize t.parquet number:x --epsilon 1": "for example -n 1000",
@@ -156,6 +164,65 @@ def test_a_hierarchy_in_a_mistake_stays_as_it_is(capsys: pytest.CaptureFixture[s
     """Law: what has to be written in a specification is no option."""
     assert cli.main(["explain-synthesize", "number:x", "--epsilon", "1"]) == 2
     assert "'number:COLUMN?lower=0&upper=100" in capsys.readouterr().err
+
+
+def test_heavy_hitters_are_those_of_the_function(
+    visits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: the command prints and writes the frame of ``dp.heavy_hitters``, at most k rows of it,
+    and explains the same plan."""
+    out, page = visits.with_name("out.parquet"), visits.with_name("page.html")
+    spends = {"epsilon": 1.0, "delta": 1e-6, "k": 1}
+    with seeded_noise(4):
+        expected = dpframe.heavy_hitters(visits, "src", **spends)
+    command = ["heavy-hitters", str(visits), "src", *BUDGET, "-k", "1", "-o", str(out)]
+    with seeded_noise(4):
+        assert cli.main([*command, "--report", str(page)]) == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(out), expected)
+    assert list(expected.columns) == ["src", "count", "lower", "upper"]
+    assert "10.1.2.3" in page.read_text("utf-8")
+    assert capsys.readouterr().out.startswith(expected.to_string(index=False))
+    assert cli.main(["explain-heavy-hitters", "src", *BUDGET, "-k", "1"]) == 0
+    plan = dpframe.explain_heavy_hitters("src", **spends)
+    assert capsys.readouterr().out.strip() == str(plan)
+
+
+def test_a_new_question_has_its_commands_by_itself(
+    visits: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: names, types and defaults of options are those of the declaration."""
+
+    def medians(
+        source: object,
+        column: str,
+        *,
+        epsilon: float | None = None,
+        bins: int = 7,
+        exact: bool = False,
+        clipped: bool = True,
+        ledger: object = None,
+        release: str | None = None,
+        data: str | None = None,
+        progress: bool = False,
+    ) -> pd.DataFrame:
+        """Medians of a column."""
+        given = {"epsilon": epsilon, "bins": bins, "exact": exact, "clipped": clipped}
+        out = pd.DataFrame({"column": [column], **{k: [v] for k, v in given.items()}})
+        out.attrs["dp"] = dict(receipt)
+        return out
+
+    receipt = dpframe.hhh(visits, "ip:src", epsilon=1.0, delta=1e-6).attrs["dp"]
+    toy = replace(HHH, ask=medians, planned=lambda given: dict(given), rollup=None)
+    monkeypatch.setattr(questions.add_question_commands, "__defaults__", ((*QUESTIONS, toy),))
+    out = visits.with_name("out.csv")
+    command = ["medians", str(visits), "src", "--epsilon=2", "--exact", "--no-clipped"]
+    assert cli.main([*command, "-o", str(out)]) == 0
+    ((column, *values),) = pd.read_csv(out).to_numpy().tolist()
+    assert (column, *values) == ("src", 2.0, 7, True, False)
+    monkeypatch.setattr(questions, "Explanation", lambda plan: plan)
+    assert cli.main(["explain-medians", "src", "--bins=9"]) == 0
+    asked = {"column": "src", "epsilon": None, "bins": 9, "exact": False, "clipped": True}
+    assert capsys.readouterr().out.strip().endswith(str(asked))
 
 
 def test_quiet_prints_nothing(visits: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from dpframe.asking.plan import Counted
 from dpframe.asking.release import Release, released
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
@@ -40,7 +41,7 @@ PLAN = make_plan(
     budget=Budget(epsilon=EPSILON, delta=DELTA),
     remainder=True,
 )
-TREE = tree_of({"a": 10_000, "b": 20_000})
+TREE = Counted(tree_of({"a": 10_000, "b": 20_000}))
 LAW = SimpleNamespace(
     budget=PLAN.budget, profile=((EPSILON, DELTA),), request=PLAN.request, unit=PLAN.unit
 )

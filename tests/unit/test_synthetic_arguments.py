@@ -64,7 +64,7 @@ BUDGETS: list[Wrong] = [
 ]
 
 COLUMNS: list[Wrong] = [
-    ({"columns": None}, ParameterTypeError, ("columns",)),
+    ({"columns": None}, ParameterTypeError, ("columns is missing", "number:distance")),
     ({"columns": 3}, ParameterTypeError, ("columns", "int")),
     ({"columns": b"x"}, ParameterTypeError, ("columns", "bytes")),
     ({"columns": []}, ParameterError, ("columns is empty",)),

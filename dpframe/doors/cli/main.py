@@ -1,4 +1,4 @@
-"""The command line: ``dpframe hhh``, ``tree-counts``, ``explain``, ``ledger``, ``publish``, ..."""
+"""The command line: its parser and mistakes, and ``dpframe ledger``, ``publish`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -18,22 +18,16 @@ from dpframe.asking.answer import asked_of
 from dpframe.doors.cli.output import (
     NotPrintedError,
     add_output_arguments,
-    add_release_arguments,
     check_files,
     deliver,
     document,
-    run_explain,
-    run_release,
     say,
     write,
 )
-from dpframe.doors.cli.prefix_tree import add_prefix_commands
-from dpframe.doors.cli.synthesize import add_synthetic_commands
-from dpframe.doors.cli.tree_counts import add_tree_commands
+from dpframe.doors.cli.questions import add_question_commands
 from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.ledger import Ledger
 from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.hhh.plan import MECHANISMS
 
 DEMO_HIERARCHY = "columns:origin,dest,carrier"
 DEMO_FILE = "flights.parquet"
@@ -48,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C, 1 if a result was
         paid for and could not be written where it was to go: then it is printed as a whole.
     """
-    parser = _parser()
+    parser = command_parser()
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse(options.parser, unknown)
@@ -75,6 +69,9 @@ def _as_options(message: str, command: argparse.ArgumentParser) -> str:
     options = {
         option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
     }
+    for option, action in command._option_string_actions.items():
+        if action.const is False:
+            message = message.replace(f"{action.dest}=False", option)
     named = re.compile(
         rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
     )
@@ -106,28 +103,15 @@ class _Parser(argparse.ArgumentParser):
         super().error(visible(message))
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of every command."""
     parser = _Parser(
         prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
     )
     parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    run = commands.add_parser("hhh", help="hierarchical heavy hitters of a file")
-    run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
-    _budget_arguments(run)
-    add_release_arguments(run)
-    run.set_defaults(run=_hhh)
-
-    explain = commands.add_parser(
-        "explain", help="what hhh would do; reads nothing, spends nothing"
-    )
-    _budget_arguments(explain)
-    explain.set_defaults(run=_explain)
-
-    add_tree_commands(commands)
-    add_synthetic_commands(commands)
-    add_prefix_commands(commands)
+    add_question_commands(commands)
 
     ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
     ledger.add_argument("path", help="the ledger's file")
@@ -153,35 +137,6 @@ def _parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
-
-
-def _budget_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("hierarchy", help="for example ip:src or columns:country,city")
-    parser.add_argument("--epsilon", type=float, help="privacy budget; no default")
-    parser.add_argument("--delta", type=float, help="privacy budget; no default")
-    parser.add_argument("--threshold", type=int, help="default: the smallest private one")
-    parser.add_argument("--user", help="column that identifies a person")
-    parser.add_argument("--contribution", help="share (default), records or items; with --user")
-    parser.add_argument("--max-contributions", type=int, help="with records or items")
-    parser.add_argument("--mechanism", default="offline", help=", ".join(MECHANISMS))
-    parser.add_argument("--counters", type=int, help="size of a sketch; --mechanism streaming")
-    parser.add_argument("--no-remainder", action="store_true", help="no row for level 0")
-    parser.add_argument("--release-share", type=float, help="part of epsilon for the counts")
-    parser.add_argument("--confidence", type=float, default=0.95, help="default: %(default)s")
-    parser.add_argument("--acknowledge", action="store_true", help="needed for --mechanism paper")
-
-
-def _arguments(options: argparse.Namespace) -> dict[str, object]:
-    given = {name: getattr(options, name) for name in HHH.planning if name != "remainder"}
-    return {**given, "remainder": False if options.no_remainder else None}
-
-
-def _hhh(options: argparse.Namespace) -> int:
-    return run_release(options, HHH, _arguments)
-
-
-def _explain(options: argparse.Namespace) -> int:
-    return run_explain(HHH, _arguments, options)
 
 
 def _ledger(options: argparse.Namespace) -> int:

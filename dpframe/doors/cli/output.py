@@ -15,10 +15,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dpframe._paths import check_target, matching, named, replacing
 from dpframe._terminal import visible
-from dpframe.asking.answer import asked_of
-from dpframe.asking.explanation import Explanation
-from dpframe.asking.given import chosen_ledger, data_name, release_name
-from dpframe.asking.question import Question
 from dpframe.asking.receipt import replay_words
 from dpframe.asking.release import Release
 from dpframe.errors import DpframeError, ParameterError, SourceError
@@ -43,18 +39,6 @@ class NotPrintedError(DpframeError):
     """Standard output takes nothing, for instance because the disk is full."""
 
 
-def add_release_arguments(command: argparse.ArgumentParser) -> None:
-    """What every command that releases takes."""
-    command.add_argument("--ledger", help="charge the release to this ledger before drawing")
-    command.add_argument(
-        "--release", help="store the result in the ledger under this name, or replay"
-    )
-    command.add_argument("--data", help="your name for the state of the data, such as a date")
-    command.add_argument("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
-    command.add_argument("--report", help="write a page for people: hierarchy, table, privacy card")
-    add_output_arguments(command)
-
-
 def add_output_arguments(command: argparse.ArgumentParser) -> None:
     """What every command that writes a result takes."""
     command.add_argument(
@@ -63,48 +47,6 @@ def add_output_arguments(command: argparse.ArgumentParser) -> None:
         help="in .csv leave texts as they are that a spreadsheet would run as formulas",
     )
     command.add_argument("--quiet", action="store_true", help="print nothing but errors")
-
-
-def run_release(
-    options: argparse.Namespace,
-    question: Question[Any, Any],
-    arguments: Callable[[argparse.Namespace], Mapping[str, object]],
-    printed: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame,
-) -> int:
-    """What every command that releases does: check, draw, write, print.
-
-    ``printed`` makes what is printed of the rows that are written.
-    """
-    check_files(options)
-    result = asked_of(
-        question,
-        question.plan(arguments(options)),
-        options.file,
-        ledger=chosen_ledger(options.ledger),
-        name=release_name(options.release),
-        data=data_name(options.data),
-        progress=not options.quiet,
-    ).release
-    return deliver(
-        {
-            options.output: lambda path: write(result, path, escaped=not options.unescaped),
-            options.report: partial(_write_report, result),
-        },
-        lambda: Release(printed(result.frame), result.receipt),
-        lambda: document(result),
-        "It follows on standard output, as JSON",
-        quiet=options.quiet,
-    )
-
-
-def run_explain(
-    question: Question[Any, Any],
-    arguments: Callable[[argparse.Namespace], Mapping[str, object]],
-    options: argparse.Namespace,
-) -> int:
-    """Print what a command would do."""
-    say(Explanation(question.declared(question.plan(arguments(options)))))
-    return 0
 
 
 # -- before anything is spent --------------------------------------------------------------------
@@ -248,7 +190,7 @@ def write(result: Release, path: str, *, escaped: bool = True) -> None:
     """Write a result in the format that the ending of a path says."""
     ending = path.lower().rsplit(".", 1)[-1]
     if ending == "html":
-        _write_report(result, path)
+        write_report(result, path)
         return
     with replacing(path, "the result") as file:
         if ending == "parquet":
@@ -262,10 +204,11 @@ def write(result: Release, path: str, *, escaped: bool = True) -> None:
             file.write(document(result, ascii_only=False).encode())
 
 
-def _write_report(result: Release, path: str) -> None:
-    from dpframe.pages.report import write_report
+def write_report(result: Release, path: str) -> None:
+    """Write a result as a page for people."""
+    from dpframe.pages import report
 
-    write_report(result.frame, result.receipt, path)
+    report.write_report(result.frame, result.receipt, path)
 
 
 def document(result: Release, *, ascii_only: bool = True) -> str:

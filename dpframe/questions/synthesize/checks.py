@@ -62,6 +62,11 @@ def _rows(table: pa.Table) -> list[list[str | None]]:
 
 def asked(columns: object, *, depth: object, keys: object) -> Asked:
     """What rows can be, from unchecked arguments."""
+    if columns is None:
+        raise ParameterTypeError(
+            "columns is missing: say what rows can be, for example "
+            "'number:distance?lower=0&upper=5000'."
+        )
     levels = None if depth is None else whole("depth", depth, 1, 60)
     hierarchies = {",".join(h.source_columns): h for h in _hierarchies(columns)}
     if keys is None or not hierarchies:
@@ -147,11 +152,6 @@ class Fitting:
 
 def fitting(given: Given) -> Fitting:
     """What is asked for, from unchecked arguments; with a plan to be explained only."""
-    if given["columns"] is None:
-        raise ParameterTypeError(
-            "columns is missing: say what rows can be, for example "
-            "'number:distance?lower=0&upper=5000'."
-        )
     wanted = asked(given["columns"], depth=given["depth"], keys=given["keys"])
     seed = given.whole("seed", 0, 2**63 - 1)
     sizes = {name: given[name] for name in ("k", "width", "rows")}

@@ -1,0 +1,230 @@
+"""Options of the command line: those of a question, from its declaration, with their helps."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dpframe._paths import named
+from dpframe.asking.question import Question
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import as_hierarchy
+from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
+from dpframe.questions.hhh.plan import MECHANISMS
+from dpframe.questions.prefix_tree.asked import PREFIX_MECHANISMS
+from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
+from dpframe.sources.relations import rows_of
+
+T = TypeVar("T")
+
+HELP = {
+    "accountant": "aggregate or shuffle",
+    "acknowledge": "needed for --mechanism paper",
+    "alpha": "relative error; --mechanism relative",
+    "alphabet": "characters that are told apart",
+    "column": "the column, for example word",
+    "columns": "for example 'number:distance?lower=0&upper=5000'",
+    "conditioned": "report any item, also one that is not below the prefixes found",
+    "confidence": "of the intervals",
+    "consistent": "counts as drawn, which do not add up",
+    "contribution": "share (default), records or items; with --user",
+    "tree_counts.contribution": "share (default) or records; with --user",
+    "counters": "size of a sketch; --mechanism streaming",
+    "delta": "privacy budget; no default",
+    "tree_counts.delta": "privacy budget; needed without --keys",
+    "deny": "a file of items that nobody shall report, one a line",
+    "depth": "halvings of the domain",
+    "devices": "number of users, or fewer, which is public; explain needs it",
+    "encoding": "binary or huffman",
+    "epsilon": "privacy budget; no default",
+    "false_positives": "expected items that nobody has, in parts of what is kept",
+    "hierarchy": "for example ip:src or columns:country,city",
+    "iterations": "questions of a round",
+    "k": "at most so many values",
+    "synthesize.k": "cells of a level that are refined",
+    "keys": "a parquet or CSV file that lists all keys, or 'domain'",
+    "synthesize.keys": "a file with the values of the categories; repeatable",
+    "largest": "most records there can be; with relative",
+    "length": "bits of an item",
+    "level_weights": "parts of the budget, level 0 first: 1,2,2",
+    "limit": "cells of a question",
+    "max_contributions": "with records or items",
+    "tree_counts.max_contributions": "with records",
+    "synthesize.max_contributions": "rows counted of each user",
+    "max_weight": "protect rows of at most so many records",
+    "mechanism": ", ".join(MECHANISMS),
+    "heavy_hitters.mechanism": ", ".join(FLAT_MECHANISMS),
+    "tree_counts.mechanism": ", ".join(TREE_MECHANISMS),
+    "prefix_tree.mechanism": ", ".join(PREFIX_MECHANISMS),
+    "neighbours": "replace or remove",
+    "participation": "chance with which a device takes part in a question",
+    "public": "with huffman: a file of public items, one a line",
+    "release_share": "part of epsilon for the counts",
+    "remainder": "no row for level 0",
+    "rounds": "searches one after the other",
+    "rows": "rows of a sketch",
+    "segments": "adaptive, even, or bits of every question: 15,15,15,15",
+    "selection": "unweighted or weighted: which item of a user is reported",
+    "split": "optimal or uniform",
+    "threshold": "count from which a node is shown; by default the smallest private one",
+    "user": "column that identifies a person",
+    "prefix_tree.user": "column that identifies a person, who is a device",
+    "weight": "column that says for how many records a row stands",
+    "width": "cells of a row of a sketch",
+}
+"""What an argument of a question is, in a few words: of every question, or of one."""
+
+LEFT_OUT = ("synthesize.seed",)
+"""No options. This one is of hash functions, which are chosen at random: ``--seed`` is that of the
+rows that are drawn."""
+
+
+def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) -> None:
+    """What a question is about, as positional arguments, and an option for every other argument
+    that its plan is made of."""
+    about = next(iter(question.planning))
+    command.add_argument(about, help=_of(question, about, HELP), **_taken(question, about).by)
+    for name in _options(question):
+        if name != about:
+            _add_option(command, question, name)
+
+
+def _add_option(command: argparse.ArgumentParser, question: Question[Any, Any], name: str) -> None:
+    words, default = _of(question, name, HELP), question.planning[name]
+    taken, kind, dashed = _taken(question, name), type_of(question, name), name.replace("_", "-")
+    option, by = f"{'-' if len(name) == 1 else '--'}{dashed}", dict(taken.by)
+    if kind == "bool":  # turned on by its name, or off where it is on or left to dpframe
+        option = option if default is False else f"--no-{dashed}"
+        by |= {"action": "store_const", "const": default is False}
+    else:
+        by |= {"type": {"int": int, "float": float}.get(kind, str)}
+        words = words if default is None else "; ".join([*filter(None, [words]), DEFAULT])
+    command.add_argument(taken.option or option, dest=name, default=default, help=words, **by)
+
+
+DEFAULT = "default: %(default)s"
+
+
+def type_of(question: Question[Any, Any], name: str) -> str:
+    """The type of an argument, or the first of several."""
+    kind = question.parameters[name].annotation
+    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    return text.partition(" | ")[0]
+
+
+def arguments_of(question: Question[Any, Any], options: argparse.Namespace) -> dict[str, object]:
+    """The arguments of a question that a command was given, unchecked."""
+    given = {name: getattr(options, name) for name in _options(question)}
+    return {
+        name: None if value is None else _taken(question, name).value(name, value, options)
+        for name, value in given.items()
+    }
+
+
+def _options(question: Question[Any, Any]) -> list[str]:
+    return [name for name in question.planning if f"{question.name}.{name}" not in LEFT_OUT]
+
+
+def _of(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:
+    """What a table has for an argument of a question, or else for every argument of that name."""
+    return table.get(f"{question.name}.{name}", table.get(name))
+
+
+# -- how an option is read -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How an argument is taken that is not one number or text.
+
+    ``value`` makes it of its name, what was written, and the other options; ``option`` is how it is
+    spelled, ``by`` how argparse takes it.
+    """
+
+    value: Callable[[str, Any, argparse.Namespace], object] = lambda name, given, options: given
+    option: str | None = None
+    by: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _taken(question: Question[Any, Any], name: str) -> Taken:
+    return _of(question, name, TAKEN) or Taken()
+
+
+def _numbers(name: str, text: str, options: argparse.Namespace) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"{name.replace('_', '-')} ({text!r}) must be numbers with commas between, as 1,2,2."
+        ) from None
+
+
+def _segments(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
+    """Names as they are, numbers with commas between as a list."""
+    if not any(c.isdigit() for c in text):
+        return text
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"{name} ({text!r}) must be adaptive, even, or whole numbers with commas between, as "
+            "15,15,15,15."
+        ) from None
+
+
+def _lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
+    """Lines of a text file that are not empty."""
+    try:
+        text = named(path).read_text("utf-8-sig")
+    except FileNotFoundError:
+        wrong = "does not exist"
+    except IsADirectoryError:
+        wrong = "is a folder"
+    except UnicodeDecodeError:
+        wrong = "is not UTF-8"
+    except OSError as error:
+        wrong = f"cannot be read ({error.strerror})"
+    else:
+        return [line for line in text.split("\n") if line]
+    raise ParameterError(
+        f"{name} ({path!r}) {wrong}: name a text file with one item a line, in UTF-8."
+    )
+
+
+def _keys(name: str, given: str, options: argparse.Namespace) -> object:
+    """The keys in a file, as values of the hierarchy's columns; a name of keys as it is."""
+    if given == "domain":
+        return given
+    return rows_of(given, as_hierarchy(options.hierarchy).source_columns)
+
+
+def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
+    """Files of keys, in the order of the columns that are categories."""
+    specs = [
+        as_hierarchy(c)
+        for c in options.columns
+        if c.partition(":")[0] not in ("number", "time", "ip")
+    ]
+    if len(specs) != len(files):
+        raise ParameterError(
+            f"{name} has {len(files)} files for {len(specs)} columns of categories: one each, in "
+            "their order."
+        )
+    pairs = zip(specs, files, strict=True)
+    return {",".join(s.source_columns): rows_of(file, s.source_columns) for s, file in pairs}
+
+
+TAKEN = {
+    "columns": Taken(by={"nargs": "+"}),
+    "consistent": Taken(option="--raw"),
+    "deny": Taken(_lines),
+    "keys": Taken(_keys),
+    "synthesize.keys": Taken(_keys_of_columns, by={"action": "append"}),
+    "level_weights": Taken(_numbers),
+    "public": Taken(_lines),
+    "segments": Taken(_segments),
+}
+"""Arguments that are not one number, text or flag: of every question, or of one."""

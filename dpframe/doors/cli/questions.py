@@ -1,0 +1,184 @@
+"""The commands of every question, from its declaration: what releases, and what explains it."""
+
+from __future__ import annotations
+
+import argparse
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from dpframe.asking.answer import asked_of
+from dpframe.asking.explanation import Explanation
+from dpframe.asking.given import chosen_ledger, data_name, release_name
+from dpframe.asking.question import Question
+from dpframe.asking.receipt import Receipt
+from dpframe.asking.release import Release
+from dpframe.digest import RECEIPT
+from dpframe.doors.cli.options import add_options, arguments_of
+from dpframe.doors.cli.output import (
+    add_output_arguments,
+    check_files,
+    deliver,
+    document,
+    say,
+    write,
+    write_report,
+)
+from dpframe.postprocess.flat import flat
+from dpframe.questions import QUESTIONS
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.prefix_tree.ask import PREFIX_TREE
+from dpframe.questions.synthesize.ask import SYNTHESIZE
+from dpframe.questions.synthesize.checks import check_sample
+
+
+def add_question_commands(
+    commands: Any, questions: Iterable[Question[Any, Any]] = QUESTIONS
+) -> None:
+    """Add both commands of every question to the subcommands of a parser."""
+    for question in questions:
+        name = question.name.replace("_", "-")
+        summary = (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%")
+        run = commands.add_parser(name, help=summary, description=summary)
+        run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
+        add_options(run, question)
+        answer = ANSWERS.get(question.name, ROWS)
+        answer.add_options(run)
+        run.set_defaults(run=partial(answer.run, question))
+        does = f"what {name} would do; reads no data, spends nothing"
+        explain = commands.add_parser(explained(question), help=does, description=does)
+        add_options(explain, question)
+        explain.set_defaults(run=partial(_explain, question))
+
+
+def explained(question: Question[Any, Any]) -> str:
+    """The command that explains a question: plainly ``explain`` for the first there was."""
+    return "explain" if question.name == HHH.name else f"explain-{question.name.replace('_', '-')}"
+
+
+def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
+    say(Explanation(question.declared(question.plan(arguments_of(question, options)))))
+    return 0
+
+
+def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
+    """What the function of a question answers."""
+    return question.ask(
+        options.file,
+        **arguments_of(question, options),
+        ledger=options.ledger,
+        release=options.release,
+        data=options.data,
+        progress=not options.quiet,
+    )
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _add_row_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--ledger", help="charge the release to this ledger before drawing")
+    add("--release", help="store the result in the ledger under this name, or replay")
+    add("--data", help="your name for the state of the data, such as a date")
+    add("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
+    add("--report", help="write a page for people: hierarchy, table, privacy card")
+    add_output_arguments(command)
+
+
+def _rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
+    """Write and print the frame that the function returns."""
+    check_files(options)
+    frame = _asked(question, options)
+    receipt, frame.attrs = Receipt(frame.attrs[RECEIPT]), {}
+    result = Release(frame, receipt)
+    return _deliver(options, result, result)
+
+
+def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
+    """Print items, and write them as nodes of one level, as this command has always done."""
+    check_files(options)
+    nodes = asked_of(
+        question,
+        question.plan(arguments_of(question, options)),
+        options.file,
+        ledger=chosen_ledger(options.ledger),
+        name=release_name(options.release),
+        data=data_name(options.data),
+        progress=not options.quiet,
+    ).release
+    items = flat(nodes.frame, str(nodes.frame.columns[2]), None)
+    return _deliver(options, nodes, Release(items, nodes.receipt))
+
+
+def _deliver(options: argparse.Namespace, result: Release, printed: Release) -> int:
+    return deliver(
+        {
+            options.output: lambda path: write(result, path, escaped=not options.unescaped),
+            options.report: partial(write_report, result),
+        },
+        lambda: printed,
+        lambda: document(result),
+        "It follows on standard output, as JSON",
+        quiet=options.quiet,
+    )
+
+
+# -- a generator of rows ---------------------------------------------------------------------------
+
+GENERATED = {"output": (".parquet", ".csv"), "save": (".parquet",)}
+"""Arguments that name a file to write, and how it may end."""
+
+
+def _add_generator_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("-n", type=int, help="rows to draw")
+    add("--seed", type=int, help="of the drawn rows, to draw the same again")
+    add("--ledger", help="charge the generator to this ledger before drawing noise")
+    add("--release", help="store it in the ledger under this name, or take it there")
+    add("--data", help="your name for the state of the data, such as a date")
+    add("-o", "--output", help="write the rows: .parquet or .csv")
+    add("--save", help="write the generator: .parquet")
+    add_output_arguments(command)
+
+
+def _generator(question: Question[Any, Any], options: argparse.Namespace) -> int:
+    """Write the generator that the function returns, and rows drawn from it."""
+    check_sample(options.n)
+    check_files(options, GENERATED)
+    generator = _asked(question, options)
+
+    @cache
+    def drawn() -> Release:
+        rows = generator.sample(options.n, seed=options.seed)
+        rows.attrs = {}  # the receipt is not part of the rows
+        return Release(rows, generator.receipt)
+
+    return deliver(
+        {
+            options.save: generator.save,  # first: rows can be drawn again
+            options.output: lambda path: write(drawn(), path, escaped=not options.unescaped),
+        },
+        drawn,
+        lambda: b64encode(generator.to_bytes()).decode("ascii"),
+        "Its generator follows on standard output, a Parquet file in base64",
+        quiet=options.quiet,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command does with an answer, and its options for that."""
+
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[Question[Any, Any], argparse.Namespace], int]
+
+
+ROWS = Answer(_add_row_options, _rows)
+ANSWERS = {
+    PREFIX_TREE.name: Answer(_add_row_options, _items),
+    SYNTHESIZE.name: Answer(_add_generator_options, _generator),
+}
+"""Questions with another answer than rows."""
