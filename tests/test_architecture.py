@@ -194,6 +194,32 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
     assert random == {"noise"}
 
 
+TOLD_APART = re.compile(r"(Plan|Laws)$|^(Noisy|Counted)")
+"""Types whose values answer for themselves."""
+
+
+def _told_apart(text: str) -> int:
+    """Calls of ``isinstance`` that ask which plan, law or outcome something is."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+    ]
+    names = [{n.id for n in ast.walk(c.args[1]) if isinstance(n, ast.Name)} for c in calls]
+    return sum(any(TOLD_APART.search(name) for name in each) for each in names)
+
+
+def test_plans_and_laws_are_not_told_apart() -> None:
+    """What differs between mechanisms stands in their plans: a room tells types apart once at most,
+    where the accountant chose between two laws or a caller may pass anything."""
+    found: dict[str, int] = {}
+    for name, path in _modules().items():
+        room = ".".join(name.split(".")[: 2 if _room(name) == "questions" else 1])
+        found[room] = found.get(room, 0) + _told_apart(path.read_text("utf-8"))
+    assert {room: n for room, n in found.items() if n > 1} == {}
+    assert _told_apart("isinstance(plan.laws, GshmLaws | TreeLaws)") == 1
+
+
 def test_the_package_says_that_it_is_typed() -> None:
     """The marker of PEP 561 ships, as ``Typing :: Typed`` claims."""
     assert (PACKAGE / "py.typed").exists()

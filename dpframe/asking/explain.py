@@ -9,8 +9,6 @@ from dpframe._known_arguments import bound
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
-from dpframe.sources.relations import check_columns
-from dpframe.sources.tables import check_readable
 
 P = ParamSpec("P")
 
@@ -67,7 +65,7 @@ def explaining(
         _check_release(arguments)
         plan = question.declared(asked)
         if arguments.get(source) is not None:
-            check_source(plan, arguments[source])
+            question.checked(plan, arguments[source])
         return Explanation(plan)
 
     explain.__name__ = explain.__qualname__ = name
@@ -85,13 +83,3 @@ def _check_release(arguments: dict[str, object]) -> None:
             check(arguments[argument])
     if "progress" in arguments:
         flag("progress", arguments["progress"])
-
-
-def check_source(plan: Any, source: object) -> None:
-    """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
-    unit = plan.unit
-    if hasattr(plan, "hierarchy"):
-        check_readable(source, plan.hierarchy, unit)
-        return
-    beside = [name for name in (unit.user, unit.weight) if name is not None]
-    check_columns(source, [*plan.columns, *beside])

@@ -39,25 +39,11 @@ class Spends(Protocol):
         """What it keeps at smaller epsilons too, for composing it with others."""
 
 
-class Plan(Spends, Protocol[C, N]):
-    """Everything about a release except the data and the draw: C is private, N public."""
-
-    @property
-    def request(self) -> Mapping[str, object]:
-        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
-
-    @property
-    def unit(self) -> PrivacyUnit:
-        """Who is protected."""
+class Draws(Spends, Protocol[C, N]):
+    """What can be drawn: C is private, N public."""
 
     def run(self, counted: C, /) -> N:
         """The only noisy step."""
-
-    def lines(self) -> list[Quantity]:
-        """What is known before the data are read; the card of the receipt."""
-
-    def advice(self) -> list[Quantity]:
-        """What else could be asked for, for an explanation."""
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release of this plan; holds nothing that depends on the data."""
@@ -67,3 +53,21 @@ class Plan(Spends, Protocol[C, N]):
 
     def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with what the released numbers themselves say."""
+
+
+class Plan(Draws[C, N], Protocol[C, N]):
+    """Everything about a release except the data and the draw."""
+
+    @property
+    def request(self) -> Mapping[str, object]:
+        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Who is protected."""
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read; the card of the receipt."""
+
+    def advice(self) -> list[Quantity]:
+        """What else could be asked for, for an explanation."""

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from dpframe.asking.given import Given
 from dpframe.asking.plan import Counted, Plan
+from dpframe.sources.tables import check_readable
 
 A = TypeVar("A")
 """What is asked for: a plan, or what becomes one with the size of the data."""
@@ -20,6 +21,10 @@ OF_RELEASE = ("ledger", "release", "data", "progress")
 
 OF_WAREHOUSE = ("candidates", "plan")
 """Arguments of questions that another engine can count for."""
+
+
+def _readable(plan: Any, source: object) -> None:
+    check_readable(source, plan.hierarchy, plan.unit)
 
 
 def _as_it_is(asked: Any, *_: object) -> Any:
@@ -45,6 +50,9 @@ class Question(Generic[A, P]):
         The plan of that for a source, where it depends on the public size of the data.
     declared
         The plan of what is asked for without any source, to be explained.
+    checked
+        Raises ColumnError for a column that a source lacks or whose type a plan cannot read; by
+        default for the columns of its hierarchy.
     former
         The request that an older version stored for the same call, if there is one.
     rollup
@@ -57,6 +65,7 @@ class Question(Generic[A, P]):
     fitted: Callable[[A, object], A] = _as_it_is
     sized: Callable[[A, object, bool], P] = _as_it_is
     declared: Callable[[A], P] = _as_it_is
+    checked: Callable[[P, object], None] = _readable
     former: Callable[[A], Mapping[str, object] | None] = lambda _: None
     rollup: str | None = None
 

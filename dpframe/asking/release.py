@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpframe.asking.plan import Counted, Plan, Spends
+from dpframe.asking.plan import Counted, Draws, Plan, Spends
 from dpframe.asking.receipt import Receipt
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, SourceError
@@ -112,11 +112,26 @@ def _drawn(
     name: str | None,
     data: str | None,
 ) -> Release:
+    facts = plan.receipt(name).about(data)  # what is spent is fixed before the data are read
+    return drawn(counted, plan, facts, source=source, ledger=ledger, name=name)
+
+
+def drawn(
+    counted: Callable[[], Counted[C]],
+    plan: Draws[C, N],
+    facts: Receipt,
+    *,
+    source: str,
+    ledger: Ledger | None,
+    name: str | None = None,
+    begun: Callable[[], None] = lambda: None,
+) -> Release:
+    """Count, charge, perturb, tidy. ``begun`` is called when it is charged and nothing drawn."""
     import pandas  # noqa: F401  # before anything is charged; `import dpframe` does not load it
 
-    facts = plan.receipt(name).about(data)  # what is spent is fixed before the data are read
     counts, facts = charged(counted, plan, facts, source, ledger, name)
     with stays_charged(facts, ledger):
+        begun()
         noisy = plan.run(counts.private)  # the only noisy step
         frame = plan.frame(noisy, counts.types)  # public from here on
         return Release(frame, plan.answered(facts, noisy, frame))

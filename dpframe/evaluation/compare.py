@@ -16,7 +16,8 @@ from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.relative_error import alpha_rmse
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.plan import TREE_MECHANISMS, TreePlan
+from dpframe.questions.tree_counts.base import TreePlan
+from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
 from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree
 
@@ -135,7 +136,7 @@ def _records(public: object, given: dict[str, object]) -> int:
 
 
 def _errors(
-    name: str, plan: TreePlan, truth: CountTree, times: int, least: int, alpha: float | None
+    name: str, plan: TreePlan[Any], truth: CountTree, times: int, least: int, alpha: float | None
 ) -> pd.DataFrame:
     import pandas as pd
 
@@ -187,7 +188,7 @@ def _above(tree: CountTree, band: int) -> CountTree:
 
 
 def _estimate(
-    plan: TreePlan, private: CountTree, nodes: int
+    plan: TreePlan[Any], private: CountTree, nodes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Of one release: the estimate for every true node, and which are shown."""
     noisy = plan.run(private)

@@ -33,8 +33,8 @@ from dpframe.budget import Budget
 from dpframe.mechanisms import sketch_release
 from dpframe.mechanisms.sketch_release import NoisySketch, on_universe
 from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace, replaced_bits
-from dpframe.questions.sketches.frame import intervals, sketch_frame, unpublished_at_most
-from dpframe.questions.sketches.plan import SketchPlan, make_sketch_plan
+from dpframe.questions.sketches.base import SketchPlan
+from dpframe.questions.sketches.plan import make_sketch_plan
 from dpframe.sketches._state import SketchState
 from dpframe.testing import seeded_noise
 
@@ -106,7 +106,7 @@ def law_of(release: Callable[[], Any], noise: NoiseTable, seen: Callable[[Any], 
     return law
 
 
-def plan_with(structure: Any, laws: Any, **more: Any) -> SketchPlan:
+def plan_with(structure: Any, laws: Any, **more: Any) -> SketchPlan[Any, Any]:
     unit = "user" if structure == "users" else "record"
     budget = Budget(epsilon=1.0, delta=0.01)
     plan = make_sketch_plan(structure=structure, unit=unit, counters=K, budget=budget, **more)
@@ -204,7 +204,7 @@ def test_the_front_door_publishes_what_the_plan_draws() -> None:
         frame = sketch.release(**budget)
     with seeded_noise(5):
         noisy = plan.run(sketch._state())
-    pd.testing.assert_frame_equal(frame, sketch_frame(noisy, plan))
+    pd.testing.assert_frame_equal(frame, plan.frame(noisy))
     assert frame.dp.receipt["sketch_error"] == noisy.decrements  # type: ignore[union-attr]
 
 
@@ -427,13 +427,13 @@ def test_the_largest_of_a_universe_are_released_purely(monkeypatch: pytest.Monke
 
 
 def misses(
-    plan: SketchPlan, sketch: Any, stream: Sequence[int], noise: NoiseTable
+    plan: SketchPlan[Any, Any], sketch: Any, stream: Sequence[int], noise: NoiseTable
 ) -> dict[int, float]:
     """P(published, and the true count is not in the interval), by key."""
     state = sketch._state()
 
     def wrong(noisy: Any) -> tuple[int, ...]:
-        _, lower, upper = intervals(noisy, plan)
+        _, lower, upper = plan.intervals(noisy)
         assert upper is not None
         rows = zip(noisy.keys.to_pylist(), lower.tolist(), upper.tolist(), strict=True)
         return tuple(key for key, low, high in rows if not low <= stream.count(key) <= high)
@@ -496,7 +496,7 @@ def test_a_key_that_is_not_published_is_at_most_what_the_receipt_says(standard: 
         state = sketch_of(stream, standard=standard)._state()
 
         def wrong(noisy: Any, stream: tuple[int, ...] = stream) -> tuple[int, ...]:
-            bound = unpublished_at_most(noisy, plan)
+            bound = plan.unpublished_at_most(noisy)
             assert bound is not None
             hidden = set(range(3)) - set(noisy.keys.to_pylist())
             return tuple(key for key in hidden if stream.count(key) > bound)

@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.gshm import GshmLaws
-from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.asking.notices import mostly_invalid
 from dpframe.asking.quantities import Quantity, hierarchy_line
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import merged_streaming
-from dpframe.questions.sketches.plan import SketchPlan, make_sketch_plan
-from dpframe.questions.sketches.receipt import (
-    NAMES,
-    PAPERS,
-    noise_facts,
-    sketch_lines,
-    sketch_receipt,
-)
+from dpframe.questions.sketches.lossy import SparsePlan, SumPlan
+from dpframe.questions.sketches.plan import make_level_plan
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -40,7 +32,7 @@ class MergedStreamPlan:
     """
 
     hierarchy: Hierarchy
-    sketch: SketchPlan
+    sketch: SumPlan | SparsePlan
     threshold: int
 
     @property
@@ -51,13 +43,13 @@ class MergedStreamPlan:
         """Of the interval for the noise in a count, which has one draw, in units."""
         return self.sketch.above
 
-    def run(self, states: Sequence[SketchState]) -> NoisyNodes:
+    def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
         """The only noisy step."""
-        laws = self.sketch.laws
-        assert isinstance(laws, LatticeLaws | GshmLaws)
-        threshold = self.threshold * self.grid
         return merged_streaming.run(
-            states, laws=laws, threshold=threshold, hierarchy=self.hierarchy
+            counted,
+            laws=self.sketch.laws,
+            threshold=self.threshold * self.grid,
+            hierarchy=self.hierarchy,
         )
 
     @property
@@ -77,9 +69,9 @@ class MergedStreamPlan:
         """What is known before sketches are released."""
         return merged_stream_lines(self)
 
-    def receipt(self) -> Receipt:
+    def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release; holds nothing of the sketches."""
-        return merged_stream_receipt(self)
+        return merged_stream_receipt(self, name)
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """As ``tidy``; what merged sketches lose is added to ``upper`` where declared."""
@@ -108,7 +100,7 @@ def make_merged_stream_plan(
     confidence: float = 0.95,
 ) -> MergedStreamPlan:
     """A plan for ``sketches`` streams; the default threshold is the smallest private one."""
-    sketch = make_sketch_plan(
+    sketch = make_level_plan(
         structure=method,
         unit="record",
         counters=counters,
@@ -119,17 +111,16 @@ def make_merged_stream_plan(
         levels=hierarchy.height,
     )
     if threshold is None:
-        assert sketch.threshold is not None
         threshold = -(-sketch.threshold // sketch.grid)
     return MergedStreamPlan(hierarchy=hierarchy, sketch=sketch, threshold=threshold)
 
 
-def merged_stream_receipt(plan: MergedStreamPlan) -> Receipt:
+def merged_stream_receipt(plan: MergedStreamPlan, name: str | None) -> Receipt:
     """The receipt of merged streams; holds nothing of the sketches."""
     sketch, hierarchy = plan.sketch, plan.hierarchy
-    name, source = _stream_names(plan)
+    mechanism, source = _stream_names(plan)
     own = {
-        "mechanism": name,
+        "mechanism": mechanism,
         "paper": source,
         "hierarchy": hierarchy.spec,
         "height": hierarchy.height,
@@ -137,25 +128,23 @@ def merged_stream_receipt(plan: MergedStreamPlan) -> Receipt:
         "method": sketch.structure,
         "threshold": plan.threshold,
         "remainder": False,
-        "noise": {"release": noise_facts(sketch)["count"]},
+        "noise": {"release": sketch.noise["count"]},
         "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
     }
-    return Receipt({**sketch_receipt(sketch, number=1), **own})
+    return Receipt({**sketch.receipt(name), **own})
 
 
 def _stream_names(plan: MergedStreamPlan) -> tuple[str, str]:
     """The mechanism, and its source."""
-    structure = plan.sketch.structure
-    source = f"{PAPERS[structure]}, a sketch a level; selection of {SELECTION}"
-    return f"streaming-{NAMES[structure]}", source
+    source = f"{plan.sketch.paper}, a sketch a level; selection of {SELECTION}"
+    return f"streaming-{plan.sketch.mechanism}", source
 
 
 def merged_stream_lines(plan: MergedStreamPlan) -> list[Quantity]:
     """The lines of the plan and of the card."""
     sketch, hierarchy = plan.sketch, plan.hierarchy
     name, source = _stream_names(plan)
-    assert sketch.threshold is not None
-    lines = {q.name: q for q in sketch_lines(sketch, 1)}
+    lines = {q.name: q for q in sketch.lines()}
     lost = f"at most records / {sketch.counters + 1}"
     return [
         lines["guarantee"],

@@ -24,7 +24,8 @@ from dpframe.errors import BudgetError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.merged import MergedStreamPlan
 from dpframe.questions.hhh.streaming import StreamingPlan, UserSetsPlan
-from dpframe.questions.sketches.plan import SketchPlan, make_sketch_plan
+from dpframe.questions.sketches.lossy import SparsePlan, SumPlan
+from dpframe.questions.sketches.plan import make_level_plan
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -83,10 +84,9 @@ class PartitionPlan:
     def band(self) -> int:
         """Units of a merged counter below which no noise lifts it over the threshold: the one under
         which nothing is published, and the one that was asked for, below which nothing is shown."""
-        laws, shown = self.merged.sketch.laws, self.merged.sketch.threshold
-        assert shown is not None
-        least = max(shown, self.merged.threshold * self.merged.grid)
-        return max(1, least - laws.noise.highest)  # type: ignore[union-attr]
+        sketch = self.merged.sketch
+        least = max(sketch.threshold, self.merged.threshold * self.merged.grid)
+        return max(1, least - sketch.laws.noise.highest)
 
     def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
         """The only noisy step."""
@@ -141,13 +141,12 @@ def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
     sketch = _sketch(asked, partitions)
     threshold = asked.asked.threshold
     if threshold is None:
-        assert sketch.threshold is not None
         threshold = -(-sketch.threshold // sketch.grid)
     merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=threshold)
     return PartitionPlan(asked=asked, merged=merged)
 
 
-def _sketch(asked: StreamPlan, partitions: int) -> SketchPlan:
+def _sketch(asked: StreamPlan, partitions: int) -> SumPlan | SparsePlan:
     """The sum, or for items of users the merge of sets where it has less noise."""
     if asked.unit.contribution != "items" or asked.unit.user is None:
         return _made(asked, partitions, "sum")
@@ -159,13 +158,14 @@ def _sketch(asked: StreamPlan, partitions: int) -> SketchPlan:
     return min(sets, groups, key=_noise)
 
 
-def _noise(sketch: SketchPlan) -> tuple[float, float]:
-    assert sketch.threshold is not None
+def _noise(sketch: SumPlan | SparsePlan) -> tuple[float, float]:
     return sketch.threshold / sketch.grid, sketch.noise_sd
 
 
-def _made(asked: StreamPlan, partitions: int, structure: Literal["sum", "users"]) -> SketchPlan:
-    return make_sketch_plan(
+def _made(
+    asked: StreamPlan, partitions: int, structure: Literal["sum", "users"]
+) -> SumPlan | SparsePlan:
+    return make_level_plan(
         structure=structure,
         unit="user" if structure == "users" else "record",
         counters=asked.counters or 0,

@@ -8,15 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.given import Given, chosen_ledger
-from dpframe.asking.release import charged, stays_charged
+from dpframe.asking.given import Given
 from dpframe.budget import PrivacyUnit
-from dpframe.digest import seal
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.merged import MergedStreamPlan, make_merged_stream_plan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.questions.sketches.checks import known_records
-from dpframe.questions.sketches.receipt import numbered
+from dpframe.questions.sketches.released import next_release
 from dpframe.sources import streaming as raw
 
 if TYPE_CHECKING:
@@ -160,14 +158,7 @@ class StreamingHHH(raw.StreamingHHH):
         """
         named = {"epsilon": epsilon, "delta": delta, "threshold": threshold}
         plan = stream_plan(self, Given({**named, "confidence": confidence}), records)
-        facts = numbered(plan.receipt(), self._released + 1)
-        book = chosen_ledger(ledger)
-        states, facts = charged(self._states, plan, facts, "sketch", book)
-        with stays_charged(facts, book):
-            self._released += 1
-            noisy = plan.run(states)  # the only noisy step
-            frame = plan.frame(noisy)  # public from here on
-        return seal(frame, plan.answered(facts, noisy, frame).to_dict())
+        return next_release(self, self._states, plan, ledger)
 
 
 def stream_plan(

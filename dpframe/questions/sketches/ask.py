@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpframe import sketches as raw
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.given import chosen_ledger
-from dpframe.asking.release import charged, stays_charged
-from dpframe.digest import seal
 from dpframe.errors import ParameterError
-from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.questions.sketches.checks import hint, sketch_plan_from
-from dpframe.questions.sketches.frame import sketch_frame, unpublished_at_most
-from dpframe.questions.sketches.receipt import measured, sketch_receipt
+from dpframe.questions.sketches.released import next_release
 from dpframe.sketches._sketch import Sketch
 from dpframe.sketches.merging import combined
 from dpframe.sources.stream import in_order
@@ -136,20 +131,7 @@ class _Releasable(Sketch):
             max_contributions=max_contributions,
             confidence=confidence,
         )
-        facts = sketch_receipt(plan, number=self._released + 1)
-        book = chosen_ledger(ledger)
-        state, facts = charged(self._state, plan, facts, "sketch", book)
-        with stays_charged(facts, book):
-            self._released += 1
-            noisy = plan.run(state)  # the only noisy step
-        error = noisy.decrements if isinstance(noisy, NoisySketch) else None
-        receipt = measured(  # public from here on
-            facts,
-            sketch_error=error,
-            unpublished=unpublished_at_most(noisy, plan),
-        )
-        frame = sketch_frame(noisy, plan)
-        return seal(frame, receipt.to_dict())
+        return next_release(self, self._state, plan, ledger)
 
     @property
     def releases(self) -> int:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from dpframe.asking.given import DELTA, EPSILON, amount, number, whole
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.sketches.plan import (
-    SketchPlan,
-    Structure,
-    make_sketch_plan,
-)
+from dpframe.questions.sketches.base import SketchPlan, Structure
+from dpframe.questions.sketches.plan import make_sketch_plan
 from dpframe.sketches._batches import whole as as_column
 from dpframe.sketches._sketch import LARGEST, Sketch
 from dpframe.sketches._state import in_order
@@ -29,7 +28,7 @@ def sketch_plan_from(
     records: object,
     max_contributions: object,
     confidence: object,
-) -> SketchPlan:
+) -> SketchPlan[Any, Any]:
     """A plan from unchecked arguments and the public parameters of a sketch."""
     structure = _structure(sketch)
     checked_epsilon = amount("epsilon", epsilon, *EPSILON, "for example 1.0")

@@ -18,28 +18,34 @@ For a key that is fixed beforehand, ``P(published, and its interval misses) <= 1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
-from dpframe.questions.sketches.plan import SketchPlan
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpframe.questions.sketches.base import SketchPlan
 
-def sketch_frame(noisy: NoisySketch | NoisyCounts, plan: SketchPlan) -> pd.DataFrame:
+
+Numbers = NDArray[np.int64]
+Intervals = tuple[Numbers, Numbers, Numbers | None]
+"""Counts, what the true ones are at least and, where it is known, at most; whole numbers."""
+
+
+def sketch_frame(keys: pa.Array, found: Intervals) -> pd.DataFrame:
     """Columns key, count, lower, upper; sorted by key."""
     import pandas as pd
 
-    count, lower, upper = intervals(noisy, plan)
+    count, lower, upper = found
     bound = pd.array([pd.NA] * len(count), dtype="Int64") if upper is None else upper
     return pd.DataFrame(
         {
-            "key": _column(noisy.keys),
+            "key": _column(keys),
             "count": count,
             "lower": lower,
             "upper": pd.Series(bound, dtype="Int64"),
@@ -47,36 +53,30 @@ def sketch_frame(noisy: NoisySketch | NoisyCounts, plan: SketchPlan) -> pd.DataF
     )
 
 
-def intervals(
-    noisy: NoisySketch | NoisyCounts, plan: SketchPlan
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Counts, what the true ones are at least and, where it is known, at most; whole numbers."""
-    upper: NDArray[np.int64] | None = None
-    if isinstance(noisy, NoisySketch):
-        count = noisy.upper
-        lower = count - max(noisy.decrements + plan.below, plan.above)
-        upper = count + plan.above
-    else:
-        g, values = noisy.unit, noisy.values
-        count = (2 * values + g) // (2 * g)  # rounded after the noise
-        lower = np.minimum(-((plan.below - values) // g), count)
-        if plan.records is not None:
-            lost = plan.records if g > 1 else plan.records // (plan.counters + 1)
-            upper = np.maximum((values + plan.above + lost) // g, count)
-    return count, np.maximum(lower, 0), None if upper is None else np.maximum(upper, 0)
+def of_one_stream(noisy: NoisySketch, *, above: int, below: int) -> Intervals:
+    """Intervals of one stream."""
+    count = noisy.upper
+    lower = count - max(noisy.decrements + below, above)
+    return count, np.maximum(lower, 0), np.maximum(count + above, 0)
 
 
-def unpublished_at_most(noisy: NoisySketch | NoisyCounts, plan: SketchPlan) -> int | None:
-    """What the true count of a key that is not published is at most, at the plan's confidence."""
-    if plan.unpublished is None or plan.threshold is None:
-        return None
-    hidden = plan.threshold - 1 + plan.unpublished
-    if isinstance(noisy, NoisySketch):
-        return max(0, hidden + noisy.decrements)
+def of_counts(noisy: NoisyCounts, plan: SketchPlan[Any, NoisyCounts]) -> Intervals:
+    """Intervals of the rest."""
+    g, values, most = noisy.unit, noisy.values, lost(noisy, plan)
+    count = (2 * values + g) // (2 * g)  # rounded after the noise
+    lower = np.maximum(np.minimum(-((plan.below - values) // g), count), 0)
+    if most is None:
+        return count, lower, None
+    upper = np.maximum((values + plan.above + most) // g, count)
+    return count, lower, np.maximum(upper, 0)
+
+
+def lost(noisy: NoisyCounts, plan: SketchPlan[Any, NoisyCounts]) -> int | None:
+    """What a released value is at most below the truth before noise, in its units, if the caller
+    said how many records there are."""
     if plan.records is None:
         return None
-    lost = plan.records if noisy.unit > 1 else plan.records // (plan.counters + 1)
-    return (hidden + lost) // noisy.unit
+    return plan.records if noisy.unit > 1 else plan.records // (plan.counters + 1)
 
 
 def _column(keys: pa.Array) -> pd.Series:

@@ -10,7 +10,7 @@ from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.synthesize.checks import Fitting, fitting
-from dpframe.questions.synthesize.count import count, declared, fitted, sized
+from dpframe.questions.synthesize.count import checked, count, declared, fitted, sized
 from dpframe.questions.synthesize.generator import Generator
 
 if TYPE_CHECKING:
@@ -114,7 +114,13 @@ def synthesize(
 
 
 SYNTHESIZE = Question(
-    ask=synthesize, planned=fitting, fitted=fitted, sized=sized, count=count, declared=declared
+    ask=synthesize,
+    planned=fitting,
+    fitted=fitted,
+    sized=sized,
+    count=count,
+    declared=declared,
+    checked=checked,
 )
 
 explain_synthesize = explaining(

@@ -13,6 +13,7 @@ from dpframe.questions.synthesize.generator import check_dtypes
 from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes, schema_of
+from dpframe.sources.relations import check_columns
 
 
 def fitted(asked: Fitting, source: object) -> Fitting:
@@ -37,6 +38,12 @@ def sized(asked: Fitting, source: object, progress: bool) -> SyntheticPlan:
 
 def declared(asked: Fitting) -> SyntheticPlan:
     return asked.plan
+
+
+def checked(plan: SyntheticPlan, source: object) -> None:
+    """The columns are there; their types may be of many kinds."""
+    beside = () if plan.unit.user is None else (plan.unit.user,)
+    check_columns(source, [*plan.columns, *beside])
 
 
 def count(source: object, plan: SyntheticPlan, progress: bool) -> Counted[HotPartition]:

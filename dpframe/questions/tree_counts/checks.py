@@ -11,18 +11,13 @@ from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.questions.tree_counts.plan import (
-    GOES_WITH,
-    TREE_MECHANISMS,
-    TreeMechanism,
-    TreePlan,
-    make_tree_plan,
-)
+from dpframe.questions.tree_counts.base import TreeMechanism, TreePlan
+from dpframe.questions.tree_counts.plan import GOES_WITH, TREE_MECHANISMS, make_tree_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
 
-def tree_plan(given: Given) -> TreePlan:
+def tree_plan(given: Given) -> TreePlan[Any]:
     """A plan from unchecked arguments."""
     levels = given.hierarchy
     kind = cast(TreeMechanism, given.chosen("mechanism", TREE_MECHANISMS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,10 @@ from dpframe.postprocess.nesting import joint
 from dpframe.tree import NoisyTree
 
 if TYPE_CHECKING:
-    from dpframe.questions.tree_counts.plan import TreePlan
+    from dpframe.questions.tree_counts.base import TreePlan
 
 
-def tree_frame(noisy: NoisyTree, plan: TreePlan, types: Sequence[str] = ()) -> pd.DataFrame:
+def tree_frame(noisy: NoisyTree, plan: TreePlan[Any], types: Sequence[str] = ()) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
     ``residual`` is what no row below covers: a count minus those of its children in the frame.
@@ -46,7 +46,7 @@ def tree_frame(noisy: NoisyTree, plan: TreePlan, types: Sequence[str] = ()) -> p
     return pd.DataFrame(columns)
 
 
-def _labels(tree: NoisyTree, plan: TreePlan, keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
+def _labels(tree: NoisyTree, plan: TreePlan[Any], keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
     """Labels of nodes; of ``<other>`` nodes that of the parent and ``<other>``."""
     own: NDArray[np.int64] = tree.level - tree.other
     labels = plan.hierarchy.labels(own, keys)

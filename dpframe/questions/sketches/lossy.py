@@ -1,0 +1,134 @@
+"""Merged sketches, and sketches of users: nothing that is released tells what they lost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dpframe.accounting.gshm import GshmLaws, gshm_delta, gshm_laws
+from dpframe.accounting.sketch_lattice import (
+    LARGEST_TABLE,
+    LatticeLaws,
+    lattice_delta,
+    lattice_laws,
+)
+from dpframe.errors import BudgetError
+from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
+from dpframe.questions.sketches.base import Asked
+from dpframe.questions.sketches.frame import Intervals, lost, of_counts
+from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
+from dpframe.questions.sketches.tables import TablePlan
+from dpframe.sketches import SketchState
+
+M = TypeVar("M", LatticeLaws, GshmLaws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossyPlan(TablePlan[M, NoisyCounts]):
+    """Counts that are too low by what sketches dropped, which is private."""
+
+    @property
+    def meaning(self) -> str:
+        return counts_meaning(self)
+
+    def intervals(self, noisy: NoisyCounts) -> Intervals:
+        return of_counts(noisy, self)
+
+    def unpublished_at_most(self, noisy: NoisyCounts) -> int | None:
+        most = lost(noisy, self)
+        if most is None:
+            return None
+        return (self.threshold - 1 + self.unpublished + most) // noisy.unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumPlan(LossyPlan[LatticeLaws]):
+    """Sketches of records, post-processed and added; counts are multiples of 1/(k + 1)."""
+
+    @property
+    def grid(self) -> int:
+        return self.laws.unit
+
+    @property
+    def threshold(self) -> int:
+        return self.laws.theta
+
+    @property
+    def sensitivity(self) -> str:
+        return lattice_moves(self)
+
+    def delta_at(self, epsilon: float) -> float:
+        laws = self.laws
+        return lattice_delta(
+            laws.noise,
+            family=laws.family,
+            scale=laws.scale,
+            theta=laws.theta,
+            counters=self.counters,
+            sketches=self.levels,
+            epsilon=epsilon,
+            merged=laws.merged,
+        )
+
+    def run(self, counted: SketchState, /) -> NoisyCounts:
+        return summed(counted, self.laws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparsePlan(LossyPlan[GshmLaws]):
+    """Whole counts of which a record or user moves at most k by 1: bounded merges, users' sets."""
+
+    grid = 1
+
+    @property
+    def threshold(self) -> int:
+        return 1 + self.laws.t
+
+    @property
+    def sensitivity(self) -> str:
+        return counts_move(self)
+
+    def delta_at(self, epsilon: float) -> float:
+        laws = self.laws
+        return gshm_delta(
+            laws.noise,
+            scale=laws.scale,
+            t=laws.t,
+            changed=laws.changed,
+            sketches=self.levels,
+            epsilon=epsilon,
+        )
+
+    def run(self, counted: SketchState, /) -> NoisyCounts:
+        return sparse(counted, self.laws)
+
+
+def sum_plan(asked: Asked) -> SumPlan:
+    """Choose the noise for a sum."""
+    record = asked.record
+    laws = lattice_laws(
+        counters=asked.counters,
+        sketches=asked.levels,
+        merged=True,
+        epsilon=record.epsilon,
+        delta=record.delta,
+    )
+    return SumPlan(asked=asked, laws=laws)
+
+
+def sparse_plan(asked: Asked) -> SparsePlan:
+    """Choose the noise for a bounded merge, or for a sketch of users."""
+    record, moved = asked.record, asked.counters * asked.levels
+    # noise for counters that move together: about this many entries on each side
+    entries = 2 * math.sqrt(moved) * -math.log(record.delta) / record.epsilon
+    if 2 * entries > LARGEST_TABLE:
+        raise BudgetError(
+            f"epsilon ({record.epsilon:g}) is too small for {moved} counters: the noise would "
+            f"need tables of {2 * entries:.0e} entries. Raise epsilon, or lower the number of "
+            "counters."
+        )
+    laws = gshm_laws(
+        changed=asked.counters, sketches=asked.levels, epsilon=record.epsilon, delta=record.delta
+    )
+    return SparsePlan(asked=asked, laws=laws)

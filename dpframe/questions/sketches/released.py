@@ -1,0 +1,39 @@
+"""The next release of a sketch, which counts its releases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from dpframe.asking.given import chosen_ledger
+from dpframe.asking.plan import Counted, Draws
+from dpframe.asking.release import drawn
+from dpframe.questions.sketches.receipt import numbered
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+C = TypeVar("C")
+N = TypeVar("N")
+
+
+class Counting(Protocol):
+    """What remembers how often it was released."""
+
+    _released: int
+
+
+def next_release(
+    sketch: Counting, state: Callable[[], C], plan: Draws[C, N], ledger: object
+) -> pd.DataFrame:
+    """The next release; it counts once it is charged, before anything is drawn."""
+
+    def begun() -> None:
+        sketch._released += 1
+
+    facts = numbered(plan.receipt(), sketch._released + 1)
+    book = chosen_ledger(ledger)
+    release = drawn(
+        lambda: Counted(state()), plan, facts, source="sketch", ledger=book, begun=begun
+    )
+    return release.to_frame()

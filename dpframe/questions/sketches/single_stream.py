@@ -1,0 +1,96 @@
+"""The sketch of one stream, whose error is released with the counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.accounting.sketches import SketchLaws, sketch_delta, sketch_laws
+from dpframe.asking.receipt import law_facts
+from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
+from dpframe.noise import NoiseTable
+from dpframe.questions.sketches.base import Asked
+from dpframe.questions.sketches.frame import Intervals, of_one_stream
+from dpframe.questions.sketches.lines import CHANCE
+from dpframe.questions.sketches.tables import TablePlan
+from dpframe.sketches import SketchState
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
+    """Counters with the error of the sketch, alpha_hat, beside them."""
+
+    compared = "noisy count less the sketch error"
+    grid = 1
+    sensitivity = "one record moves one of k counters C + alpha, or alpha, by 1"
+    meaning = f"{CHANCE}. lower allows for the sketch error and the noise, upper for the noise"
+
+    @property
+    def threshold(self) -> int:
+        return self.laws.theta
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return {**super().noise, "sketch_error": law_facts(self.laws.shared, 1)}
+
+    def delta_at(self, epsilon: float) -> float:
+        laws = self.laws
+        return sketch_delta(
+            laws.noise,
+            family=laws.family,
+            scale=laws.scale,
+            theta=laws.theta,
+            sketches=self.levels,
+            epsilon=epsilon,
+            unshared=laws.unshared,
+        )
+
+    @cached_property
+    def below(self) -> int:
+        """As ``above`` for Z - eta, with what is left."""
+        noise, shared = self.laws.noise, self.laws.shared
+        missed = float(noise.at_least()[self.above + 1 - noise.lowest])
+        tails = _tails(_difference(noise, shared))
+        lowest = noise.lowest - shared.highest
+        return max(0, int(np.argmax(tails <= self._miss - missed)) + lowest - 1)
+
+    def run(self, counted: SketchState, /) -> NoisySketch:
+        return single_stream(counted, self.laws)
+
+    def intervals(self, noisy: NoisySketch) -> Intervals:
+        return of_one_stream(noisy, above=self.above, below=self.below)
+
+    def sketch_error(self, noisy: NoisySketch) -> int:
+        return noisy.decrements
+
+    def unpublished_at_most(self, noisy: NoisySketch) -> int:
+        return max(0, self.threshold - 1 + self.unpublished + noisy.decrements)
+
+
+def single_stream_plan(asked: Asked) -> SingleStreamPlan:
+    """Choose the noise for the sketch of one stream."""
+    record = asked.record
+    laws = sketch_laws(
+        sketches=1,
+        standard=asked.structure == "standard",
+        counters=asked.counters,
+        epsilon=record.epsilon,
+        delta=record.delta,
+    )
+    return SingleStreamPlan(asked=asked, laws=laws)
+
+
+def _difference(noise: NoiseTable, shared: NoiseTable) -> NDArray[np.float64]:
+    """The law of Z - eta; by Fourier transforms, whose rounding ``ROUNDING`` covers."""
+    size = len(noise.weights) + len(shared.weights) - 1
+    product = np.fft.rfft(noise.pmf, size) * np.fft.rfft(shared.pmf[::-1], size)
+    return np.maximum(np.fft.irfft(product, size), 0.0)
+
+
+def _tails(pmf: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(value >= lowest + i), 0 at the end."""
+    return np.append(np.cumsum(pmf[::-1])[::-1], 0.0)

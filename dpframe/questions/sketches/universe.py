@@ -1,0 +1,82 @@
+"""Noise on every key of a public universe: pure, whatever the sketch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dpframe.accounting.sketch_pure import PureLaws, pure_laws
+from dpframe.asking.quantities import Quantity
+from dpframe.mechanisms.sketch_release import NoisyCounts, top_of_universe
+from dpframe.questions.sketches.base import SOURCE, Asked, SketchPlan
+from dpframe.questions.sketches.frame import Intervals, of_counts
+from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
+from dpframe.sketches import SketchState
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
+    """The k largest noisy counts of listed keys."""
+
+    keys: pa.Array
+
+    threshold = None
+    delta_spent = 0.0
+
+    @property
+    def mechanism(self) -> str:
+        return f"{super().mechanism}-universe"
+
+    @property
+    def paper(self) -> str:
+        where = "Algorithm 3" if self.grid > 1 else "section 7"
+        return f"{SOURCE}, {where}, Laplace noise on every key of the universe"
+
+    @property
+    def grid(self) -> int:
+        return self.laws.unit
+
+    @property
+    def noise_sd(self) -> float:
+        return self.laws.sd
+
+    @property
+    def sensitivity(self) -> str:
+        return lattice_moves(self) if self.grid > 1 else counts_move(self)
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        law = {"family": "discrete Laplace", "sd": self.laws.sd, "lowest": None, "highest": None}
+        return {"count": {**law, "grid": self.grid}}
+
+    @property
+    def meaning(self) -> str:
+        return counts_meaning(self)
+
+    def delta_at(self, epsilon: float) -> float:
+        return self.laws.delta(epsilon)
+
+    def reach(self, mass: float) -> int:
+        return self.laws.reach(mass)
+
+    def published(self) -> list[Quantity]:
+        largest = f"largest {self.counters} of {len(self.keys)} keys"
+        return [Quantity("published", largest, "keys that are not listed are never published")]
+
+    def run(self, counted: SketchState, /) -> NoisyCounts:
+        return top_of_universe(counted, self.keys, self.laws)
+
+    def intervals(self, noisy: NoisyCounts) -> Intervals:
+        return of_counts(noisy, self)
+
+
+def universe_plan(asked: Asked, universe: pa.Array) -> UniversePlan:
+    """Choose the noise for every key of a universe."""
+    laws = pure_laws(
+        counters=asked.counters,
+        epsilon=asked.record.epsilon,
+        post_processed=asked.structure in ("variant", "standard", "sum"),
+    )
+    return UniversePlan(asked=asked, laws=laws, keys=universe)

@@ -1,0 +1,233 @@
+"""What the plans of all mechanisms of tree counts have in common. Sees no data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from dpframe.accounting.compose import Profile
+from dpframe.asking.notices import mostly_invalid, no_weights
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit, group_delta
+from dpframe.hierarchy import Hierarchy
+from dpframe.postprocess.level_weights import deepest_level
+from dpframe.questions.tree_counts.lines import ending, heading
+from dpframe.questions.tree_counts.receipt import tree_receipt
+from dpframe.tree import CountTree, ListedNodes, NoisyTree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
+
+SOURCE = "Ghazi, Kamath, Kumar, Manurangsi, Wu (2023)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a plan is asked for; None is left to dpframe.
+
+    ``budget.delta`` is 0 for a pure release of listed keys. ``threshold`` is in records.
+    """
+
+    hierarchy: Hierarchy
+    unit: PrivacyUnit
+    budget: Budget
+    mechanism: TreeMechanism = "additive"
+    listed: ListedNodes | None = None
+    level_weights: tuple[float, ...] | None = None
+    threshold: int | None = None
+    consistent: bool = True
+    confidence: float = 0.95
+    alpha: float | None = None
+    largest: int | None = None
+
+    @property
+    def deepest(self) -> int:
+        """No level below is released."""
+        return self.hierarchy.height if self.listed is None else deepest_level(self.listed)
+
+
+class Costs(Protocol):
+    """What every law says."""
+
+    @property
+    def delta(self) -> float:
+        """That the accountant computed for one record."""
+
+
+L = TypeVar("L", bound=Costs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreePlan(ABC, Generic[L]):
+    """Everything about a release of tree counts except the data and the draw."""
+
+    asked: Asked
+    laws: L
+    text_weights: bool = True
+    """Whether weights are read from texts, as far as is known; a public fact of the source."""
+
+    # -- what was asked for -------------------------------------------------------------------
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return self.asked.hierarchy
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.asked.unit
+
+    @property
+    def budget(self) -> Budget:
+        return self.asked.budget
+
+    @property
+    def mechanism(self) -> TreeMechanism:
+        return self.asked.mechanism
+
+    @property
+    def listed(self) -> ListedNodes | None:
+        return self.asked.listed
+
+    @property
+    def consistent(self) -> bool:
+        return self.asked.consistent
+
+    @property
+    def confidence(self) -> float:
+        return self.asked.confidence
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that this plan answers, as plain JSON types."""
+        asked = self.asked
+        return {
+            "counts": "tree",
+            "hierarchy": self.hierarchy.spec,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "user": self.unit.user,
+            "contribution": self.unit.contribution if self.unit.user is not None else None,
+            "max_contributions": self.unit.max_contributions,
+            "weight": self.unit.weight,
+            "max_weight": self.unit.max_weight,
+            "mechanism": self.mechanism,
+            "keys": None if self.listed is None else self.listed.name,
+            "consistent": self.consistent,
+            "confidence": self.confidence,
+            "level_weights": None if asked.level_weights is None else list(asked.level_weights),
+            "threshold": asked.threshold,
+            "alpha": asked.alpha,
+            "largest": asked.largest,
+        }
+
+    @property
+    def height(self) -> int:
+        return self.hierarchy.height
+
+    @property
+    def grid(self) -> int:
+        return self.unit.grid
+
+    # -- what a mechanism says ----------------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        """The mechanism that was chosen: laplace, gaussian, laplace-gaussian, hhh or relative."""
+        return self.mechanism
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """How the budget is divided over the levels."""
+        return (1.0,) * (self.asked.deepest + 1)
+
+    @property
+    def threshold(self) -> int | None:
+        """Of unknown keys the one that was asked for, in records."""
+        return self.asked.threshold
+
+    @property
+    @abstractmethod
+    def paper(self) -> str:
+        """The source of the mechanism."""
+
+    @property
+    @abstractmethod
+    def least_shown(self) -> int | None:
+        """From which count a node is shown, in records, of several levels the largest; None where
+        all are."""
+
+    @property
+    @abstractmethod
+    def band(self) -> int:
+        """Units below which a count can never be shown, so that it need not be fetched."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> dict[str, Any]:
+        """The draws, as the receipt tells them."""
+
+    @abstractmethod
+    def own_lines(self) -> list[Quantity]:
+        """What is known of this mechanism before the data are read."""
+
+    @abstractmethod
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        """The only noisy step."""
+
+    # -- what follows -------------------------------------------------------------------------
+
+    @property
+    def held(self) -> str:
+        """What the intervals of counts hold."""
+        held = "lower and upper hold the true count with the stated confidence"
+        if self.listed is None:
+            held += ", given what is shown"
+        if self.consistent:
+            held += "; they are those of the noise, widened where needed to hold the adjusted count"
+        return held
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals of the release mean."""
+        weighed = "; of the weights as they are counted, not as they were cut or left out"
+        return self.held if self.unit.weight is None else self.held + weighed
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        return group_delta(self.budget, self.unit.moves, self.laws.delta)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What the release keeps at smaller epsilons too, where it is computed; here one point."""
+        return ((self.budget.epsilon, self.budget.delta),)
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read."""
+        return [*heading(self), *self.own_lines(), *ending(self)]
+
+    def advice(self) -> list[Quantity]:
+        """Nothing else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan."""
+        return tree_receipt(self, name)
+
+    def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Released counts, in natural order."""
+        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+
+        return tree_frame(noisy, self, types)
+
+    def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        notices = mostly_invalid(frame, self.hierarchy)
+        if self.text_weights and self.unit.weight is not None:
+            notices += no_weights(frame, self.unit.weight)
+        return facts.with_notices(notices)

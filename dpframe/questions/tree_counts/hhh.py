@@ -1,0 +1,90 @@
+"""Heavy hitters, added up: counts of what they report, and of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dpframe.accounting.laws import Laws
+from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.asking.receipt import law_facts
+from dpframe.mechanisms import hhh_counts
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import Asked as HeavyHittersAsked
+from dpframe.questions.hhh.offline import offline_laws
+from dpframe.questions.tree_counts.base import Asked, TreePlan
+from dpframe.questions.tree_counts.lines import what_counts
+from dpframe.tree import CountTree, NoisyTree
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyHittersPlan(TreePlan[Laws]):
+    """Two draws for a node: one decides, the other is in the count."""
+
+    smallest: int
+    """Residual from which a node is reported, in records."""
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; added up"
+
+    @property
+    def threshold(self) -> int:
+        return self.smallest
+
+    @property
+    def least_shown(self) -> int:
+        return self.smallest
+
+    @cached_property
+    def test(self) -> NoiseTable:
+        """The noise that decides, centred for the threshold."""
+        return self.laws.centred(self.threshold)
+
+    @property
+    def band(self) -> int:
+        return max(1, self.threshold * self.grid - self.test.highest)
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return {
+            "test": law_facts(self.test, self.grid),
+            "release": law_facts(self.laws.release, self.grid),
+        }
+
+    def own_lines(self) -> list[Quantity]:
+        grid, what, release = self.grid, what_counts(self), self.laws.release
+        most = self.threshold + -(self.test.lowest // grid) - 1
+        return [
+            Quantity("threshold", self.threshold, f"residual {what} from which a node is reported"),
+            Quantity(
+                "hidden at most", most, f"{what} of a node that is not reported, beyond others"
+            ),
+            Quantity("test noise", noise_text(self.test, grid), "decides what is shown"),
+            Quantity("release noise", noise_text(release, grid), "added to reported residuals"),
+            Quantity(
+                "standard error", f"{release.sd / grid:.4g}", f"of a reported residual, in {what}"
+            ),
+        ]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return hhh_counts.run(
+            counted,
+            test=self.test,
+            release=self.laws.release,
+            threshold=self.threshold * self.grid,
+            confidence=self.confidence,
+            height=self.height,
+        )
+
+
+def heavy_hitters_plan(asked: Asked) -> HeavyHittersPlan:
+    """Choose the noise of heavy hitters with the rest."""
+    laws, threshold = offline_laws(
+        HeavyHittersAsked(
+            hierarchy=asked.hierarchy,
+            unit=asked.unit,
+            budget=asked.budget,
+            threshold=asked.threshold,
+        )
+    )
+    return HeavyHittersPlan(asked=asked, laws=laws, smallest=threshold)

@@ -1,0 +1,200 @@
+"""A noisy histogram a level: of keys that are listed, or of those that the data show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, tree_laws
+from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.asking.receipt import law_facts
+from dpframe.budget import per_record
+from dpframe.errors import ParameterError, ThresholdError, advising
+from dpframe.mechanisms import level_counts
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.level_weights import best_weights
+from dpframe.questions.tree_counts.base import SOURCE, Asked, TreePlan
+from dpframe.questions.tree_counts.lines import what_counts
+from dpframe.tree import CountTree, ListedNodes, NoisyTree
+
+LONGEST_PROFILE = 5_000
+"""Entries of a table beyond which no whole privacy profile is computed, only its one point."""
+
+PAPERS = {
+    "laplace": f"{SOURCE}, Corollary 15, with integer noise and exact composition",
+    "gaussian": f"{SOURCE}, Corollary 15, with integer noise and exact composition",
+    "laplace-gaussian": f"{SOURCE}, Corollary 15, with exact composition of noise between both",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramsPlan(TreePlan[TreeLaws]):
+    """One draw for a node of a level, from the law of that level."""
+
+    shares: tuple[float, ...]
+    """How the budget is divided over the levels."""
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return self.shares
+
+    @property
+    def method(self) -> str:
+        return self.laws.family
+
+    @property
+    def paper(self) -> str:
+        return PAPERS[self.laws.family]
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return {"levels": [law_facts(noise, self.grid) for noise in self.laws.noises]}
+
+    @property
+    def tables(self) -> list[NoiseTable]:
+        """The laws that have bounds: all, or none of a pure release."""
+        return [noise for noise in self.laws.noises if isinstance(noise, NoiseTable)]
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact curve of bounded noise for whole records, if tables are not too long."""
+        tables = self.tables
+        if not tables or self.laws.grid > 1 or max(map(_length, tables)) > LONGEST_PROFILE:
+            return super().profile
+        step = per_record(self.budget, self.unit.moves).epsilon * FINE_STEP
+        return whole_profile(
+            self.budget,
+            self.unit.moves,
+            lambda epsilons: composed_profile(tables, epsilons=epsilons, step=step),
+        )
+
+    def own_lines(self) -> list[Quantity]:
+        grid, what = self.grid, what_counts(self)
+        noises = [
+            Quantity(f"noise {name}", noise_text(noise, grid), "added to every count there")
+            for name, noise in _alike(self.laws)
+        ]
+        sd = max(noise.sd / grid for noise in self.laws.noises)
+        error = Quantity(
+            "standard error",
+            f"{sd:.4g}",
+            f"of the noisiest count before counts are made to add up, in {what}",
+        )
+        if not self.tables or self.consistent:
+            return [*noises, error]
+        most = -(-(max(n.highest for n in self.tables) + grid // 2) // grid)
+        bound = Quantity("largest error", most, f"no count is further off, in {what}")
+        return [*noises, error, bound]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedPlan(HistogramsPlan):
+    """Every listed key is released."""
+
+    keys: ListedNodes
+
+    band = 1
+    least_shown = None
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return level_counts.run_listed(
+            counted, laws=self.laws, listed=self.keys, confidence=self.confidence
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownPlan(HistogramsPlan):
+    """A node is shown if its noisy count reaches the threshold of its level."""
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Of every level, in units."""
+        if self.threshold is None:
+            return self.laws.thresholds
+        return (self.threshold * self.grid,) * (self.height + 1)
+
+    @property
+    def least_shown(self) -> int:
+        return -(-max(self.thresholds) // self.grid)
+
+    @cached_property
+    def band(self) -> int:
+        pairs = zip(self.thresholds, self.tables, strict=True)
+        return min(threshold - noise.highest for threshold, noise in pairs)
+
+    def own_lines(self) -> list[Quantity]:
+        shown = [str(-(-t // self.grid)) for t in self.thresholds]
+        text = shown[0] if len(set(shown)) == 1 else ", ".join(shown)
+        meaning = f"noisy {what_counts(self)} from which a node is shown, a level"
+        return [Quantity("threshold", text, meaning), *super().own_lines()]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return level_counts.run_unknown(
+            counted, laws=self.laws, thresholds=self.thresholds, confidence=self.confidence
+        )
+
+
+def histogram_plan(asked: Asked) -> ListedPlan | UnknownPlan:
+    """Choose the noise of every level; of a named family, or whichever has less."""
+    listed, family = asked.listed, asked.mechanism
+    if listed is not None and asked.threshold is not None:
+        raise ParameterError(
+            f"threshold ({asked.threshold!r}) must be left out: listed keys are all shown."
+        )
+    shares = level_shares(asked)
+    record = per_record(asked.budget, asked.unit.moves)
+    with advising("even out level_weights", given=asked.level_weights is not None):
+        laws = tree_laws(
+            weights=shares,
+            epsilon=record.epsilon,
+            delta=record.delta,
+            grid=asked.unit.grid,
+            listed=listed is not None,
+            family=family if family == "laplace" or family == "gaussian" else None,
+        )
+    if listed is not None:
+        return ListedPlan(asked=asked, laws=laws, shares=shares, keys=listed)
+    _at_least(asked, laws)
+    return UnknownPlan(asked=asked, laws=laws, shares=shares)
+
+
+def level_shares(asked: Asked) -> tuple[float, ...]:
+    """As asked for; of listed keys that are to add up those that leave the least error."""
+    listed, deepest = asked.listed, asked.deepest
+    if asked.level_weights is not None:
+        return asked.level_weights[: deepest + 1]
+    if listed is not None and asked.consistent:
+        return best_weights(listed, deepest, squared=asked.mechanism == "gaussian")
+    return (1.0,) * (deepest + 1)
+
+
+def _at_least(asked: Asked, laws: TreeLaws) -> None:
+    threshold, budget = asked.threshold, asked.budget
+    smallest = -(-max(laws.thresholds) // laws.grid)
+    if threshold is not None and threshold < smallest:
+        raise ThresholdError(
+            f"threshold ({threshold}) is below the smallest private threshold {smallest} for "
+            f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels: "
+            "raise threshold, epsilon or delta."
+        )
+
+
+def _length(table: NoiseTable) -> int:
+    return len(table.weights)
+
+
+def _alike(laws: TreeLaws) -> list[tuple[str, NoiseTable | UnboundedNoise]]:
+    """The different laws, with the names of their levels."""
+    groups: dict[object, list[int]] = {}
+    for level, noise in enumerate(laws.noises):
+        key = noise.scale if isinstance(noise, UnboundedNoise) else noise.weights.tobytes()
+        groups.setdefault(key, []).append(level)
+    if len(groups) == 1:
+        return [("a level", laws.noises[0])]
+    return [
+        (f"of level {', '.join(map(str, levels))}", laws.noises[levels[0]])
+        for levels in groups.values()
+    ]

@@ -1,0 +1,87 @@
+"""Counts whose error is relative: thresholds that classify the nodes which are left over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dpframe.accounting.relative import RelativeLaws, relative_laws
+from dpframe.asking.quantities import Quantity
+from dpframe.budget import per_record
+from dpframe.errors import ParameterError
+from dpframe.mechanisms import relative_counts
+from dpframe.questions.tree_counts.base import SOURCE, Asked, TreePlan
+from dpframe.tree import CountTree, NoisyTree
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativePlan(TreePlan[RelativeLaws]):
+    """A step for every size that a node can have, the largest first."""
+
+    paper = f"{SOURCE}, Algorithms 1 and 2, with integer noise"
+
+    @property
+    def least_shown(self) -> int:
+        return self.laws.smallest_threshold
+
+    @property
+    def band(self) -> int:
+        return self.laws.band
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return {"steps": len(self.laws.steps)}
+
+    @property
+    def held(self) -> str:
+        return (
+            "lower and upper hold the true count of a node with the stated confidence if the data "
+            f"have no more than {self.laws.largest} records"
+        )
+
+    def own_lines(self) -> list[Quantity]:
+        laws = self.laws
+        failing = f"{laws.eta:.4g}"
+        return [
+            Quantity(
+                "relative error", laws.alpha, "that counts are within, from the least count on"
+            ),
+            Quantity(
+                "least count", laws.smallest_threshold, "smaller nodes are not told from empty"
+            ),
+            Quantity("largest", laws.largest, "records that the caller says the data have at most"),
+            Quantity("steps", len(laws.steps), "thresholds, each classifies the nodes left over"),
+            Quantity("chance of failure", failing, "that a count is not within its interval"),
+        ]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return relative_counts.run(counted, laws=self.laws)
+
+
+def relative_plan(asked: Asked) -> RelativePlan:
+    """Choose the steps; ParameterError where what they need is missing."""
+    if asked.threshold is not None:
+        raise ParameterError(
+            f"threshold ({asked.threshold!r}) must be left out: it has thresholds of its own."
+        )
+    alpha = _needed("alpha", asked.alpha, "the relative error that is accepted, for example 0.5")
+    most = "the largest number of records that the data could have, known publicly"
+    largest = _needed("largest", asked.largest, most)
+    record = per_record(asked.budget, asked.unit.moves)
+    laws = relative_laws(
+        height=asked.hierarchy.height,
+        alpha=alpha,
+        epsilon=record.epsilon,
+        delta=record.delta,
+        largest=largest,
+        eta=1 - asked.confidence,
+    )
+    return RelativePlan(asked=asked, laws=laws)
+
+
+def _needed(name: str, value: T | None, meaning: str) -> T:
+    if value is None:
+        raise ParameterError(f"mechanism='relative' needs {name}=, {meaning}.")
+    return value
