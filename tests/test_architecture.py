@@ -11,7 +11,7 @@ ROOT = len(PACKAGE.parts) + 1
 
 FLOORS = [
     {"errors", "_version", "_sql", "_terminal", "_forking", "_nested", "budget", "digest"},
-    {"_paths", "_unicode", "_duck", "noise", "tree", "dialects"},
+    {"_paths", "_known_arguments", "_unicode", "_duck", "noise", "tree", "dialects"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess"},
     {"federated", "ledger"},

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
+from dpframe._known_arguments import bound
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
-from dpframe.asking.known_arguments import check_known
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
-from dpframe.errors import ParameterTypeError
 
 P = ParamSpec("P")
 
 
 DOC = """What :func:`{asked}` with these arguments would do: noise, thresholds, error.
 
-Takes the call of :func:`{asked}`, with its source or without: of a source, names and types of the
-columns are checked. Spends nothing and reads no data.
+Takes the call of :func:`{asked}`. Where that has a source, names and types of the columns are
+checked; it may be left out. Spends nothing and reads no data.
 
 Returns
 -------
@@ -38,35 +37,33 @@ class Explains(Protocol[P]):
 
     @overload
     def __call__(
-        self, source: object, about: Any, /, *args: P.args, **keywords: P.kwargs
+        self, source: object, /, *args: P.args, **arguments: P.kwargs
     ) -> Explanation[Any]: ...
 
     @overload
-    def __call__(self, about: Any, /, *args: P.args, **keywords: P.kwargs) -> Explanation[Any]: ...
+    def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
 
 
 def explaining(
     name: str,
     question: Question[Any, Any],
-    ask: Callable[Concatenate[Any, Any, P], object],
+    ask: Callable[Concatenate[Any, P], object],
     example: str,
 ) -> Explains[P]:
     """``dp.explain`` and its like, from the declaration of a question."""
     source, about, *_ = question.parameters
+    signature = question.signature_without(OF_WAREHOUSE)
 
-    def explain(*given: object, **arguments: object) -> Explanation[Any]:
-        known = tuple(n for n in question.parameters if n not in OF_WAREHOUSE)
-        check_known(name, arguments, known)
-        if len(given) > 2:
-            raise ParameterTypeError(
-                f"{name} takes what it is about, or a source and that; the rest by name."
-            )
-        if len(given) == 1 and about not in arguments:
-            arguments[about] = given[0]
-        else:
-            arguments.update(zip((source, about), given, strict=False))
-        plan = question.declared(question.plan(arguments))
+    def explain(*args: object, **given: object) -> Explanation[Any]:
+        first = list(args)
+        if len(first) == 1 and about not in given:  # it may be what it is about
+            given[about] = first.pop()
+        if not first:
+            given.setdefault(source, None)
+        arguments = bound(explain, signature, first, given)
+        asked = question.plan(arguments)
         _check_release(arguments)
+        plan = question.declared(asked)
         if arguments.get(source) is not None:
             question.checked(plan, arguments[source])
         return Explanation(plan)
@@ -74,7 +71,7 @@ def explaining(
     explain.__name__ = explain.__qualname__ = name
     explain.__module__ = question.ask.__module__
     explain.__doc__ = DOC.format(asked=question.name, example=example)
-    explain.__signature__ = question.signature_without(OF_WAREHOUSE)  # type: ignore[attr-defined]
+    explain.__signature__ = signature  # type: ignore[attr-defined]
     return explain
 
 

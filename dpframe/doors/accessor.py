@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import inspect
+import re
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import pandas as pd
 
-from dpframe.asking.known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments
+from dpframe.asking.question import OF_WAREHOUSE
 from dpframe.errors import ParameterError
+from dpframe.questions.hhh import ask as hhh_ask
+from dpframe.questions.hhh import heavy_hitters as flat_ask
+from dpframe.questions.prefix_tree import ask as prefix_ask
+from dpframe.questions.synthesize import ask as synthetic_ask
+from dpframe.questions.tree_counts import ask as tree_ask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from dpframe.asking.explanation import Explanation
     from dpframe.asking.receipt import Receipt
-    from dpframe.hierarchy import Hierarchy
-    from dpframe.questions.synthesize.generator import Generator
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ENTRY = re.compile(r"^(\w+(?:, \w+)*)\n(?: .*\n)+", re.MULTILINE)
+"""Arguments in a docstring, and what is said of them."""
+
+
+def of_frame(
+    asked: Callable[Concatenate[Any, P], T], example: str
+) -> Callable[Concatenate[DpAccessor, P], T]:
+    """A function as a method that asks the frame: the same call without a source, and what it is
+    about must be said, since nobody else has counted it."""
+    source, about, *rest = inspect.signature(asked).parameters.values()
+    unknown = (source.name, *OF_WAREHOUSE)
+    reached = weakref.ref(asked)  # what pandas holds would outlive the interpreter
+
+    def method(self: DpAccessor, /, *args: P.args, **arguments: P.kwargs) -> T:
+        function = reached()
+        assert function is not None
+        return function(self._frame, *args, **arguments)
+
+    def kept(entry: re.Match[str]) -> str:
+        names = entry[1].split(", ")
+        left = [name for name in names if name not in unknown]
+        return entry[0].replace(entry[1], ", ".join(left), 1) if left else ""
+
+    head, _, _ = inspect.cleandoc(asked.__doc__ or "").partition("Examples\n--------\n")
+    method.__doc__ = f"{ENTRY.sub(kept, head)}Examples\n--------\n{inspect.cleandoc(example)}\n"
+    method.__name__ = asked.__name__
+    method.__qualname__ = f"DpAccessor.{asked.__name__}"
+    method.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            about.replace(default=inspect.Parameter.empty),
+            *(p for p in rest if p.name not in unknown),
+        ],
+        return_annotation=inspect.signature(asked).return_annotation,
+    )
+    return method
 
 
 @pd.api.extensions.register_dataframe_accessor("dp")
+@known_arguments
 class DpAccessor:
     """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
 
@@ -27,123 +74,121 @@ class DpAccessor:
         self._frame = frame
 
     def __repr__(self) -> str:
-        names = "hhh, tree_counts, heavy_hitters, prefix_tree, synthesize, explain, receipt, report"
-        return f"<dpframe accessor: {names}>"
+        names = [name for name in vars(DpAccessor) if not name.startswith("_")]
+        return f"<dpframe accessor: {', '.join(names)}>"
 
-    def hhh(self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any) -> pd.DataFrame:
-        """Hierarchical heavy hitters of this frame; arguments as in :func:`dpframe.hhh`.
-
-        Examples
-        --------
+    hhh = of_frame(
+        hhh_ask.hhh,
+        """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
         >>> result = trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
         >>> result.dp.receipt["epsilon"]
         1.0
+        """,
+    )
+    tree_counts = of_frame(
+        tree_ask.tree_counts,
         """
-        from dpframe.questions.hhh.ask import hhh
-
-        return hhh(self._frame, hierarchy, **arguments)
-
-    def heavy_hitters(self, column: str, **arguments: Any) -> pd.DataFrame:
-        """Frequent values of one column; arguments as in :func:`dpframe.heavy_hitters`.
-
-        Examples
-        --------
-        >>> import pandas as pd, dpframe
-        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300 + ["LGA"] * 200})
-        >>> trips.dp.heavy_hitters("origin", k=1, epsilon=1.0, delta=1e-6)["origin"].tolist()
-        ['JFK']
-        """
-        from dpframe.questions.hhh.heavy_hitters import heavy_hitters
-
-        return heavy_hitters(self._frame, column, **arguments)
-
-    def tree_counts(
-        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
-    ) -> pd.DataFrame:
-        """Counts of all nodes that add up; arguments as in :func:`dpframe.tree_counts`.
-
-        Examples
-        --------
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
         >>> trips.dp.tree_counts(["origin"], epsilon=1.0, keys=["JFK"])["prefix"].tolist()
         ['*', 'JFK', '<other>']
+        """,
+    )
+    heavy_hitters = of_frame(
+        flat_ask.heavy_hitters,
         """
-        from dpframe.questions.tree_counts.ask import tree_counts
-
-        return tree_counts(self._frame, hierarchy, **arguments)
-
-    def explain_tree_counts(
-        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
-    ) -> Explanation[Any]:
-        """What :meth:`tree_counts` with these arguments would do; reads column names and types."""
-        from dpframe.questions.tree_counts.ask import explain_tree_counts
-
-        return explain_tree_counts(self._frame, hierarchy, **arguments)
-
-    def synthesize(self, columns: object, **arguments: Any) -> Generator:
-        """A private generator of synthetic rows; arguments as in :func:`dpframe.synthesize`.
-
-        Examples
-        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300 + ["LGA"] * 200})
+        >>> trips.dp.heavy_hitters("origin", k=1, epsilon=1.0, delta=1e-6)["origin"].tolist()
+        ['JFK']
+        """,
+    )
+    synthesize = of_frame(
+        synthetic_ask.synthesize,
+        """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"distance": [200, 1000, 2500] * 300})
         >>> len(trips.dp.synthesize({"distance": (0, 5000)}, epsilon=1.0).sample(10))
         10
+        """,
+    )
+    prefix_tree = of_frame(
+        prefix_ask.prefix_tree,
         """
-        from dpframe.questions.synthesize.ask import synthesize
-
-        return synthesize(self._frame, columns, **arguments)
-
-    def explain_synthesize(self, columns: object, **arguments: Any) -> Explanation[Any]:
-        """What :meth:`synthesize` with these arguments would do; reads column names, no data."""
-        from dpframe.questions.synthesize.ask import explain_synthesize
-
-        return explain_synthesize(self._frame, columns, **arguments)
-
-    def prefix_tree(self, column: str, **arguments: Any) -> pd.DataFrame:
-        """Frequent items of users' devices; arguments as in :func:`dpframe.prefix_tree`.
-
-        Examples
-        --------
         >>> import pandas as pd, dpframe
         >>> typed = pd.DataFrame({"who": range(3000), "word": ["selfie"] * 3000})
         >>> typed.dp.prefix_tree("word", user="who", epsilon=4.0, delta=1e-6)["word"][0]
         'selfie'
+        """,
+    )
+    explain = of_frame(
+        hhh_ask.explain,
         """
-        from dpframe.questions.prefix_tree.ask import prefix_tree
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+        >>> trips.dp.explain(["origin", "dest"], epsilon=1.0, delta=1e-6).plan.height
+        2
+        """,
+    )
+    explain_tree_counts = of_frame(
+        tree_ask.explain_tree_counts,
+        """
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300})
+        >>> trips.dp.explain_tree_counts(["origin"], epsilon=1.0, keys=["JFK"]).plan.budget.delta
+        0.0
+        """,
+    )
+    explain_heavy_hitters = of_frame(
+        flat_ask.explain_heavy_hitters,
+        """
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300})
+        >>> trips.dp.explain_heavy_hitters("origin", epsilon=1.0, delta=1e-6).plan.height
+        1
+        """,
+    )
+    explain_synthesize = of_frame(
+        synthetic_ask.explain_synthesize,
+        """
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"distance": [200, 1000, 2500]})
+        >>> trips.dp.explain_synthesize({"distance": (0, 5000)}, epsilon=1.0).plan.shape.depth
+        20
+        """,
+    )
+    explain_prefix_tree = of_frame(
+        prefix_ask.explain_prefix_tree,
+        """
+        >>> import pandas as pd, dpframe
+        >>> typed = pd.DataFrame({"who": range(3000), "word": ["selfie"] * 3000})
+        >>> typed.dp.explain_prefix_tree(
+        ...     "word", user="who", devices=3000, epsilon=4.0, delta=1e-6).plan.asked.reports
+        4
+        """,
+    )
 
-        return prefix_tree(self._frame, column, **arguments)
-
-    def explain_prefix_tree(self, column: str, **arguments: Any) -> Explanation[Any]:
-        """What :meth:`prefix_tree` with these arguments would do; ``devices`` is needed."""
-        from dpframe.questions.prefix_tree.ask import explain_prefix_tree
-
-        return explain_prefix_tree(self._frame, column, **arguments)
-
-    def explain(
-        self, hierarchy: str | Sequence[str] | Hierarchy, **arguments: Any
-    ) -> Explanation[Any]:
-        """What :meth:`hhh` with these arguments would do; reads column names and types."""
-        from dpframe.questions.hhh.ask import explain
-
-        return explain(self._frame, hierarchy, **arguments)
-
-    @known_arguments
     def report(self, path: str | Path, *, title: str | None = None) -> None:
         """Write a result as one HTML page that works offline: hierarchy, table, privacy card.
 
         For a frame that dpframe returned. Rows may have been filtered, which the page says, or
         sorted; of other numbers than the released ones no page is made. Free: everything on the
         page is released already.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+        >>> result = trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
+        >>> page = pathlib.Path(tempfile.mkdtemp(), "trips.html")
+        >>> result.dp.report(page)
         """
         from dpframe.pages.report import write_report
 
         write_report(self._frame, self.receipt, path, title=title)
 
-    @known_arguments
     def plot(self, *, kind: Literal["icicle", "treemap"] = "icicle") -> Any:
         """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
         from dpframe.pages.plot import plot

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dpframe.asking.known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.asking.warehouse_plan import (
     RollupSql,

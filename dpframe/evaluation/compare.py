@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._known_arguments import check_known, known_arguments
 from dpframe.asking.given import chosen, number, whole
-from dpframe.asking.known_arguments import check_known
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.relative_error import alpha_rmse
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
 
 
+@known_arguments
 def compare(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._known_arguments import check_known, known_arguments
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
 from dpframe.asking.given import chosen, whole
-from dpframe.asking.known_arguments import check_known
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.channels import SampledVotes
 from dpframe.federated.encoding import Encoding
@@ -88,6 +88,7 @@ class PrefixComparison:
         return figure
 
 
+@known_arguments
 def compare_prefix_trees(
     column: str,
     *,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.given import whole
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.postprocess.as_numbers import Reals, kind_of, real_bound, reals
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from dpframe._known_arguments import known_arguments
 from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, OnInvalid
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 
+@known_arguments
 def ip(
     column: str,
     *,
@@ -80,6 +82,7 @@ def ip(
     return Ip(column, _tuple(prefixes), _tuple(prefixes6), version, invalid)
 
 
+@known_arguments
 def path(
     column: str, *, separator: str = "/", depth: int = 8, invalid: OnInvalid = "count"
 ) -> Path:
@@ -93,6 +96,7 @@ def path(
     return Path(column, separator, depth, invalid)
 
 
+@known_arguments
 def columns(*names: str, invalid: OnInvalid = "count") -> Columns:
     """Columns as levels, coarse to fine.
 
@@ -104,11 +108,19 @@ def columns(*names: str, invalid: OnInvalid = "count") -> Columns:
     return Columns(tuple(names), invalid)
 
 
+@known_arguments
 def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> Domain:
-    """Host names from the right: at most ``depth`` (1 to 128) labels, the left ones are cut."""
+    """Host names from the right: at most ``depth`` (1 to 128) labels, the left ones are cut.
+
+    Examples
+    --------
+    >>> domain("host", depth=2).spec
+    'domain:host?depth=2'
+    """
     return Domain(column, depth, invalid)
 
 
+@known_arguments
 def date(
     column: str,
     *,
@@ -138,6 +150,7 @@ def date(
     return Date(column, _tuple(levels), invalid, zone)
 
 
+@known_arguments
 def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count") -> Code:
     """Prefixes of a code, of these increasing lengths in characters.
 
@@ -149,10 +162,17 @@ def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count")
     return Code(column, _tuple(lengths), invalid)
 
 
+@known_arguments
 def number(
     column: str, *, lower: float, upper: float, depth: int = 10, invalid: OnInvalid = "count"
 ) -> Number:
-    """Binary splits of [lower, upper], ``depth`` (1 to 48) levels; the bounds are public."""
+    """Binary splits of [lower, upper], ``depth`` (1 to 48) levels; the bounds are public.
+
+    Examples
+    --------
+    >>> number("age", lower=0, upper=128, depth=7).height
+    7
+    """
     return Number(column, lower, upper, depth, invalid)
 
 

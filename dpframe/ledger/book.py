@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import known_arguments
 from dpframe._paths import named
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
@@ -55,6 +56,7 @@ def _differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
     )
 
 
+@known_arguments
 class Ledger(OpenedFile):
     """A privacy budget in a file, shared by every process that opens it.
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from dpframe._known_arguments import known_arguments
 from dpframe.errors import LedgerError, ParameterTypeError
 from dpframe.ledger.book import Ledger
 
@@ -90,6 +91,7 @@ class use_ledger:
     3.0
     """
 
+    @known_arguments
     def __init__(self, ledger: Ledger | str | Path | None) -> None:
         self._ledger = as_ledger(ledger)
         self._blocks: list[_Choice] = []
@@ -243,7 +245,10 @@ def _all() -> list[_Choice]:
 
 def _stack() -> list[FrameType]:
     """The frames of this thread below this module, the last call first."""
-    frame: FrameType | None = sys._getframe(2)
+    ours = (__name__, known_arguments.__module__)
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") in ours:
+        frame = frame.f_back
     frames = []
     while frame is not None:
         frames.append(frame)

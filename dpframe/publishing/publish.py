@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpframe import _duck
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.given import chosen_ledger
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, history, store
 from dpframe.ledger.opened import BUSY

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.sketches import files, streams
 from dpframe.sketches._batches import Kind, whole
@@ -24,6 +25,7 @@ LARGEST = 10_000_000
 """Counters of one sketch: a table of 2 GiB, far beyond what is of use."""
 
 
+@known_arguments
 class Sketch:
     """Counters of keys. What its methods return is raw data and must not be published."""
 
@@ -39,6 +41,9 @@ class Sketch:
     """Releases after which the caller has asked to go on counting."""
     _streams: streams.Streams
     """Of which records are in the sketch."""
+
+    def __init_subclass__(cls) -> None:
+        known_arguments(cls)
 
     def _new(self, counters: int, unit: str) -> None:
         self._counters, self._unit = counters, unit

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
+from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy.stream_keys import texts_of
@@ -26,6 +27,7 @@ NAME = "streaming-hhh"
 """Of the class, in files."""
 
 
+@known_arguments
 class StreamingHHH:
     """One Misra-Gries sketch a level of a hierarchy, of one stream or merged. Raw data."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -39,10 +38,6 @@ def by_function(**arguments: Any) -> object:
     return dp.synthesize(FRAME, **arguments)
 
 
-def by_accessor(**arguments: Any) -> object:
-    return FRAME.dp.synthesize(**arguments)
-
-
 def by_explain(**arguments: Any) -> object:
     return dp.explain_synthesize(**arguments)
 
@@ -54,7 +49,7 @@ def by_stream(**arguments: Any) -> object:
     return stream.finish(**of_finish)
 
 
-DOORS = [by_function, by_accessor, by_explain, by_stream]
+DOORS = [by_function, by_explain, by_stream]
 every_door = pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 
 Wrong = tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]
@@ -66,8 +61,6 @@ BUDGETS: list[Wrong] = [
     ({"epsilon": 51}, BudgetError, ("epsilon (51)",)),
     ({"epsilon": math.nan}, BudgetError, ("epsilon (nan)",)),
     ({"epsilon": math.inf}, BudgetError, ("epsilon (inf)",)),
-    ({"epsilon": "1"}, ParameterTypeError, ("epsilon", "'1'")),
-    ({"epsilon": True}, ParameterTypeError, ("epsilon", "True")),
 ]
 
 COLUMNS: list[Wrong] = [
@@ -123,11 +116,8 @@ SIZES: list[Wrong] = [
     ({"k": 0}, ParameterError, ("k (0)", "from 1")),
     ({"k": -1}, ParameterError, ("k (-1)",)),
     ({"k": 2**40}, ParameterError, ("k",)),
-    ({"k": 1.5}, ParameterTypeError, ("k", "1.5")),
-    ({"k": True}, ParameterTypeError, ("k", "True")),
     ({"width": 0}, ParameterError, ("width (0)",)),
     ({"width": 2**40}, ParameterError, ("width",)),
-    ({"width": "9"}, ParameterTypeError, ("width", "'9'")),
     ({"rows": 0}, ParameterError, ("rows (0)",)),
     ({"rows": 2}, ParameterError, ("rows", "2", "odd")),
     ({"rows": 100}, ParameterError, ("rows (100)",)),
@@ -135,7 +125,6 @@ SIZES: list[Wrong] = [
     ({"depth": 0}, ParameterError, ("depth",)),
     ({"depth": 61}, ParameterError, ("depth (61)", "60")),
     ({"depth": 49}, ParameterError, ("depth", "48")),
-    ({"depth": 2.5}, ParameterTypeError, ("depth", "2.5")),
     (
         {"columns": {"x": (0, 8), "at": ("2017-01-01", "2018-01-01")}, "depth": 1},
         ParameterError,
@@ -143,7 +132,6 @@ SIZES: list[Wrong] = [
     ),
     ({"split": "optimum"}, ParameterError, ("split ('optimum')", "Did you mean 'optimal'?")),
     ({"split": "zzz"}, ParameterError, ("split ('zzz')", "uniform")),
-    ({"split": None}, ParameterTypeError, ("split", "None")),
 ]
 
 WRONG = [*BUDGETS, *COLUMNS, *KEYS, *SIZES]
@@ -179,10 +167,7 @@ OPENED: list[Wrong] = [
     ({"columns": "columns:x", "keys": ["one"]}, ColumnError, ("keys has 'one'", "'x'")),
     ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
     ({"release": ""}, ParameterError, ("release ('')",)),
-    ({"release": 3}, ParameterTypeError, ("release", "3")),
-    ({"progress": "no"}, ParameterTypeError, ("progress",)),
     ({"seed": -1}, ParameterError, ("seed (-1)",)),
-    ({"seed": 1.5}, ParameterTypeError, ("seed", "1.5")),
     ({"seed": 2**63}, ParameterError, ("seed",)),
 ]
 
@@ -192,13 +177,12 @@ def test_a_column_that_is_not_there_or_not_readable_is_named(
     wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]
 ) -> None:
     """Law: names and types of columns are public, their values are not."""
-    for door in (by_function, by_accessor):
-        with pytest.raises(DpframeError) as raised:
-            door(**{**GOOD, **wrong})
-        assert issubclass(raised.type, error), str(raised.value)
-        for part in said:
-            assert part in str(raised.value)
-        assert SECRET not in chain(raised.value)
+    with pytest.raises(DpframeError) as raised:
+        by_function(**{**GOOD, **wrong})
+    assert issubclass(raised.type, error), str(raised.value)
+    for part in said:
+        assert part in str(raised.value)
+    assert SECRET not in chain(raised.value)
 
 
 def test_nothing_is_charged_for_what_fails(tmp_path: Path) -> None:
@@ -211,14 +195,6 @@ def test_nothing_is_charged_for_what_fails(tmp_path: Path) -> None:
             dp.synthesize(FRAME, **{**GOOD, **wrong}, ledger=ledger)
     assert len(ledger.releases()) == 0
     assert ledger.summary()["spent_epsilon"][0] == 0
-
-
-def test_front_doors_have_the_same_arguments() -> None:
-    """Law: ``explain_synthesize`` takes the very call of ``synthesize``."""
-    fit = inspect.signature(dp.synthesize).parameters
-    assert inspect.signature(dp.explain_synthesize).parameters == fit
-    with pytest.raises(TypeError, match="'delta'"):
-        dp.synthesize(FRAME, **GOOD, delta=1e-6)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

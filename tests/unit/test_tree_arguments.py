@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import math
 from collections.abc import Callable
@@ -45,19 +44,11 @@ def by_function(**arguments: Any) -> object:
     return dp.tree_counts(FRAME, **arguments)
 
 
-def by_accessor(**arguments: Any) -> object:
-    return FRAME.dp.tree_counts(**arguments)
-
-
 def by_explain(**arguments: Any) -> object:
     return dp.explain_tree_counts(**arguments)
 
 
-def by_explain_accessor(**arguments: Any) -> object:
-    return FRAME.dp.explain_tree_counts(**arguments)
-
-
-DOORS = [by_function, by_accessor, by_explain, by_explain_accessor]
+DOORS = [by_function, by_explain]
 every_door = pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 
 USER = {"user": "who"}
@@ -73,8 +64,6 @@ BUDGETS: list[Wrong] = [
     ({"epsilon": 0}, BudgetError, ("epsilon (0)", "0.0001 to 50")),
     ({"epsilon": math.nan}, BudgetError, ("epsilon (nan)", "finite")),
     ({"epsilon": 51}, BudgetError, ("epsilon (51)", "0.0001 to 50")),
-    ({"epsilon": "1"}, ParameterTypeError, ("epsilon", "'1'", "number")),
-    ({"epsilon": True}, ParameterTypeError, ("epsilon", "True")),
     ({"delta": None}, BudgetError, ("delta", "keys=[...]", "'domain'", "delta > 0")),
     ({"delta": 0}, BudgetError, ("delta", "keys=[...]", "delta > 0")),
     ({"delta": 0.0}, BudgetError, ("delta", "keys=[...]")),
@@ -82,8 +71,6 @@ BUDGETS: list[Wrong] = [
     ({"delta": 1e-13}, BudgetError, ("delta (1e-13)", "1e-12 to 0.1")),
     ({"delta": 1.0}, BudgetError, ("delta (1.0)", "well below")),
     ({"delta": math.nan}, BudgetError, ("delta (nan)", "finite")),
-    ({"delta": False}, ParameterTypeError, ("delta", "False")),
-    ({"delta": "1e-6"}, ParameterTypeError, ("delta", "'1e-6'")),
     ({"delta": 1e-13, "keys": ["a"]}, BudgetError, ("delta (1e-13)", "left out")),
     ({"delta": 0.5, "keys": ["a"]}, BudgetError, ("delta (0.5)", "left out")),
     ({"delta": False, "keys": ["a"]}, ParameterTypeError, ("delta", "False")),
@@ -166,8 +153,6 @@ LEVEL_WEIGHTS: list[Wrong] = [
 ]
 
 WEIGHTS: list[Wrong] = [
-    ({"weight": 3}, ParameterTypeError, ("weight must be the name of a column", "int")),
-    ({"weight": ["visits"]}, ParameterTypeError, ("weight", "name of a column", "list")),
     ({**WEIGHT, **USER}, ParameterError, ("weight ('visits')", "user ('who')", "Leave one out")),
     ({**WEIGHT, "contribution": "share"}, ParameterError, ("contribution ('share')", "user=")),
     ({**WEIGHT, "max_contributions": 2}, ParameterError, ("max_contributions (2)", "user=")),
@@ -176,12 +161,7 @@ WEIGHTS: list[Wrong] = [
     ({**WEIGHT, "max_weight": 0}, ParameterError, ("max_weight (0)", "from 1 to 1000000000")),
     ({**WEIGHT, "max_weight": -2}, ParameterError, ("max_weight (-2)", "from 1")),
     ({**WEIGHT, "max_weight": 10**9 + 1}, ParameterError, ("max_weight", "to 1000000000")),
-    ({**WEIGHT, "max_weight": 1.5}, ParameterTypeError, ("max_weight", "whole number", "1.5")),
-    ({**WEIGHT, "max_weight": math.nan}, ParameterTypeError, ("max_weight", "nan")),
-    ({**WEIGHT, "max_weight": True}, ParameterTypeError, ("max_weight", "True")),
-    ({**WEIGHT, "max_weight": "3"}, ParameterTypeError, ("max_weight", "'3'")),
     ({**WEIGHT, "max_weight": 10**9}, BudgetError, ("epsilon (1e-09", "Raise epsilon")),
-    ({"user": 3}, ParameterTypeError, ("user must be the name of a column", "int")),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=")),
     (
         {**USER, "contribution": "items", "max_contributions": 2},
@@ -196,17 +176,12 @@ MECHANISMS: list[Wrong] = [
     ({"mechanism": "aditive"}, ParameterError, ("mechanism", "Did you mean 'additive'?")),
     ({"mechanism": "offline"}, ParameterError, ("mechanism ('offline')", "additive, laplace")),
     ({"mechanism": "streaming"}, ParameterError, ("mechanism", "hhh, relative")),
-    ({"mechanism": None}, ParameterTypeError, ("mechanism", "additive", "None")),
-    ({"mechanism": 3}, ParameterTypeError, ("mechanism", "3")),
     ({"mechanism": "gaussian", **USER}, ParameterError, ("'gaussian'", "'records'", "'laplace'")),
     ({**RELATIVE, **USER}, ParameterError, ("mechanism='relative'", "'records'")),
     ({"threshold": 1}, ThresholdError, ("threshold (1)", "smallest private threshold", "raise")),
     ({"threshold": 1, "mechanism": "hhh"}, ThresholdError, ("threshold (1)", "raise threshold")),
     ({"threshold": 0}, ParameterError, ("threshold (0)", "from 1")),
     ({"threshold": 2**54}, ParameterError, ("threshold", str(2**53))),
-    ({"threshold": 40.5}, ParameterTypeError, ("threshold", "40.5")),
-    ({"threshold": True}, ParameterTypeError, ("threshold", "True")),
-    ({"threshold": "9"}, ParameterTypeError, ("threshold", "'9'")),
     ({"threshold": 99, "keys": ["a"]}, ParameterError, ("threshold (99)", "left out", "listed")),
     ({"threshold": 99, **RELATIVE}, ParameterError, ("threshold (99)", "left out")),
     ({"alpha": 0.5}, ParameterError, ("alpha (0.5)", "mechanism='relative'")),
@@ -215,20 +190,13 @@ MECHANISMS: list[Wrong] = [
     ({**RELATIVE, "largest": None}, ParameterError, ("needs largest=", "largest number")),
     ({**RELATIVE, "alpha": 1.0}, ParameterError, ("alpha (1.0)", "0.01 to 0.99")),
     ({**RELATIVE, "alpha": math.nan}, ParameterError, ("alpha (nan)", "0.01 to 0.99")),
-    ({**RELATIVE, "alpha": True}, ParameterTypeError, ("alpha", "True")),
     ({**RELATIVE, "largest": 0}, ParameterError, ("largest (0)", "from 1")),
-    ({**RELATIVE, "largest": "9"}, ParameterTypeError, ("largest", "'9'")),
     (
         {**RELATIVE, "largest": 9},
         ParameterError,
         ("largest (9) is too small", "smallest that is of use", "default mechanism", "alpha"),
     ),
-    ({"consistent": 1}, ParameterTypeError, ("consistent", "True or False", "1")),
-    ({"consistent": None}, ParameterTypeError, ("consistent", "True or False", "None")),
-    ({"consistent": "yes"}, ParameterTypeError, ("consistent", "'yes'")),
     ({"confidence": 95}, ParameterError, ("confidence (95)", "0.5 to 0.999999")),
-    ({"confidence": None}, ParameterTypeError, ("confidence", "None")),
-    ({"hierarchy": 3}, ParameterTypeError, ("hierarchy", "int")),
     ({"hierarchy": "pth:place"}, ParameterError, ("pth", "Did you mean 'path'")),
 ]
 
@@ -250,20 +218,6 @@ def test_a_wrong_argument_is_answered_with_name_value_and_rule(
     for part in said:
         assert part in str(raised.value)
     assert SECRET not in chain(raised.value)
-
-
-@every_door
-@pytest.mark.parametrize("name", ["epsilons", "seed", "key", "remainder", "release_share"])
-def test_an_unknown_argument_is_refused_by_name(door: Callable[..., object], name: str) -> None:
-    with pytest.raises(TypeError, match=f"'{name}'"):
-        door(**GOOD, **{name: 1})
-
-
-def test_front_doors_have_the_same_arguments() -> None:
-    """Law: ``explain_tree_counts`` takes the very call of ``tree_counts``."""
-    counts = dict(inspect.signature(dp.tree_counts).parameters)
-    del counts["candidates"], counts["plan"]
-    assert inspect.signature(dp.explain_tree_counts).parameters == counts
 
 
 def test_numbers_of_numpy_and_arrays_are_arguments() -> None:
@@ -294,9 +248,7 @@ OPENED: list[Wrong] = [
     ({"hierarchy": ["year"], "keys": ["02001"]}, ColumnError, ("keys has '02001'", "'2001'")),
     ({"hierarchy": "date:year", "keys": ["2001-01-01"]}, ColumnError, ("'year'", "to_timestamp")),
     ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
-    ({"release": 3}, ParameterTypeError, ("release must be a name", "3")),
     ({"release": ""}, ParameterError, ("release ('')", "ips-2026-11")),
-    ({"progress": "no"}, ParameterTypeError, ("progress", "True or False")),
 ]
 
 
@@ -305,13 +257,12 @@ def test_a_column_that_is_not_there_or_not_readable_is_named(
     wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]
 ) -> None:
     """Law: names and types of columns are public, their values are not."""
-    for door in (by_function, by_accessor):
-        with pytest.raises(DpframeError) as raised:
-            door(**{**GOOD, **wrong})
-        assert issubclass(raised.type, error)
-        for part in said:
-            assert part in str(raised.value)
-        assert SECRET not in chain(raised.value)
+    with pytest.raises(DpframeError) as raised:
+        by_function(**{**GOOD, **wrong})
+    assert issubclass(raised.type, error)
+    for part in said:
+        assert part in str(raised.value)
+    assert SECRET not in chain(raised.value)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import NoReturn
 
+from dpframe._known_arguments import meant
 from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.asking.answer import asked_of
-from dpframe.asking.known_arguments import meant
 from dpframe.doors.cli.output import (
     NotPrintedError,
     add_output_arguments,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
-from dpframe.asking.given import Given, whole
-from dpframe.asking.known_arguments import known_arguments
+from dpframe.asking.given import Given
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.questions.hhh.base import HhhPlan
@@ -96,9 +96,8 @@ confidence, ledger, release, data, progress
     """
     from dpframe.postprocess.flat import flat
 
-    most = None if k is None else whole("k", k, 1, 2**53)
     result = answered(HEAVY_HITTERS, locals()).to_frame()
-    frame = flat(result, str(result.columns[2]), most)
+    frame = flat(result, str(result.columns[2]), None if k is None else int(k))
     return seal(frame, result.attrs[RECEIPT])
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.given import Given
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.budget import PrivacyUnit
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.merged import MergedStreamPlan, make_merged_stream_plan
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 
+@known_arguments
 class StreamingHHH(raw.StreamingHHH):
     """Hierarchical heavy hitters of a stream, in one Misra-Gries sketch a level.
 
@@ -84,7 +85,6 @@ class StreamingHHH(raw.StreamingHHH):
         method = self._method or (other.method if isinstance(other, StreamingHHH) else None)
         return raw.merged_streams([self, other], method or "bounded", StreamingHHH)
 
-    @known_arguments
     def release(
         self,
         *,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.federated.encoding import Encoding

@@ -112,7 +112,7 @@ def _segments(given: Given) -> Segments:
         times = whole("iterations", given["iterations"], 1, min(bits, 100))
         make = Segments.adaptive if kind == "adaptive" else Segments.even
         return make(length=bits, iterations=times, limit=cells)
-    if not isinstance(segments, Sequence) or not segments:
+    if not isinstance(segments, Sequence) or isinstance(segments, bytes) or not segments:
         raise ParameterTypeError(
             "segments must be 'adaptive', 'even' or a list of numbers of bits; got "
             f"{type(segments).__name__}."

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpframe import sketches as raw
-from dpframe.asking.known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError
 from dpframe.questions.sketches.checks import hint, sketch_plan_from
 from dpframe.questions.sketches.released import next_release
@@ -36,7 +36,6 @@ class _Releasable(Sketch):
 
     __slots__ = ()
 
-    @known_arguments
     def release(
         self,
         *,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
-from dpframe.asking.known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.questions.synthesize.checks import Fitting, fitting
 from dpframe.questions.synthesize.count import checked, count, declared, fitted, sized

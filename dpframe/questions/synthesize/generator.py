@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpframe._known_arguments import known_arguments
 from dpframe._paths import local, replacing
 from dpframe.asking.given import whole
 from dpframe.asking.receipt import Receipt
@@ -24,11 +25,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@known_arguments
 class Generator:
     """Synthetic rows, any number of them, from counts that are released already. Public.
 
     What :func:`dpframe.synthesize` and :meth:`dpframe.PrivHP.finish` return. Nothing here reads
     private data or costs anything.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, pandas as pd, dpframe as dp
+    >>> trips = pd.DataFrame({"distance": [200, 1000, 2500] * 300})
+    >>> generator = dp.synthesize(trips, {"distance": (0, 5000)}, epsilon=1.0)
+    >>> len(generator.sample(100, seed=1))
+    100
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> generator.save(folder / "trips.parquet")
+    >>> dp.Generator.load(folder / "trips.parquet").columns
+    ('distance',)
+    >>> generator.report(folder / "trips.html", public=pd.DataFrame({"distance": [900, 1100]}))
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
+from dpframe._known_arguments import known_arguments
 from dpframe.asking.given import chosen_ledger, flag
 from dpframe.asking.plan import Counted
 from dpframe.asking.release import released
@@ -37,6 +38,7 @@ NAME = "privhp"
 """Of the class, in files."""
 
 
+@known_arguments
 class PrivHP:
     """Counts for a private generator of synthetic rows, in memory independent of the data.
 

@@ -1,0 +1,117 @@
+"""Calls that do not fit a signature, answered in our words and in the name of what was called."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from dpframe.errors import ParameterTypeError
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def known_arguments(called: T) -> T:
+    """A function that answers a call that it does not know: a name with the one that was meant.
+
+    Of a class, its constructor and its public methods do.
+    """
+    if not inspect.isclass(called):
+        return cast(T, _checked(called))
+    for name, member in list(vars(called).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if inspect.isfunction(member):
+            setattr(called, name, _checked(member))
+        elif isinstance(member, classmethod):
+            setattr(called, name, classmethod(_checked(member.__func__)))
+    return called
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **arguments: Any) -> Any:
+        bound(function, signature, args, arguments)
+        return function(*args, **arguments)
+
+    return call
+
+
+def bound(
+    function: Callable[..., object],
+    signature: inspect.Signature,
+    args: Sequence[object],
+    arguments: Mapping[str, object],
+) -> dict[str, Any]:
+    """The arguments of a call by name; ParameterTypeError if it does not fit the signature."""
+    try:
+        return dict(signature.bind(*args, **arguments).arguments)
+    except TypeError:
+        raise ParameterTypeError(_misfit(function, signature, args, arguments)) from None
+
+
+def _misfit(
+    function: Callable[..., object],
+    signature: inspect.Signature,
+    args: Sequence[object],
+    arguments: Mapping[str, object],
+) -> str:
+    """What is wrong with a call: its first fault, and what to write."""
+    name, docs = _name(function), [function.__doc__]
+    parameters = {p.name: p for p in signature.parameters.values() if p.name not in ("self", "cls")}
+    own = len(signature.parameters) - len(parameters)
+    given = args[own:]
+    if own:
+        docs.append(inspect.getdoc(args[0]))
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        check_known(name, arguments, tuple(parameters))
+    places = [p.name for p in parameters.values() if p.kind in BY_PLACE]
+    if len(given) > len(places):
+        first = f"takes {' and '.join(places)} first and the rest" if places else "takes arguments"
+        return f"{name} {first} by name; got {len(given)} without a name.{_for_example(name, docs)}"
+    twice = [p for p in places[: len(given)] if p in arguments]
+    if twice:
+        return f"{name} has {twice[0]!r} twice, by place and by name: leave one out."
+    missing = [
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty
+        and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        and p.name not in (*places[: len(given)], *arguments)
+    ]
+    return f"{name} lacks {', '.join(missing)}.{_for_example(name, docs)}"
+
+
+def _name(function: Callable[..., object]) -> str:
+    """Of a function, or of the class that it makes."""
+    return function.__qualname__.removesuffix(".__init__").split(".")[-1]
+
+
+def _for_example(name: str, docs: Sequence[str | None]) -> str:
+    """The first call in the examples of docstrings."""
+    import doctest
+
+    for doc in docs:
+        for example in doctest.DocTestParser().get_examples(inspect.cleandoc(doc or "")):
+            if f"{name}(" in example.source:
+                return f" For example: {' '.join(example.source.split())}"
+    return ""
+
+
+def check_known(function: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise ParameterTypeError for the first name that a function does not know."""
+    for name in given:
+        if name not in known:
+            raise ParameterTypeError(f"{function} has no argument {name!r}.{meant(name, known)}")
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """The name that was probably meant, or else all names."""
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(known)}."

@@ -1,0 +1,38 @@
+"""``df.dp`` for mypy: ``plugins = dpframe.doors.mypy_plugin`` in a caller's configuration.
+
+The stubs of pandas take an unknown attribute of a frame for a column, so that mypy checks nothing
+behind ``df.dp`` without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy.nodes import MypyFile, TypeInfo
+from mypy.plugin import AttributeContext, Plugin
+from mypy.types import Instance, Type
+
+ACCESSOR = "dpframe.doors.accessor"
+
+
+class DpPlugin(Plugin):
+    """Knows the type of one attribute."""
+
+    def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
+        """Which comes with dpframe, as soon as pandas is loaded."""
+        return [(10, ACCESSOR, -1)] if file.fullname == "dpframe" else []
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        return self._accessor if fullname == "pandas.core.frame.DataFrame.dp" else None
+
+    def _accessor(self, context: AttributeContext) -> Type:
+        found = self.lookup_fully_qualified(f"{ACCESSOR}.DpAccessor")
+        accessor = None if found is None else found.node
+        if not isinstance(accessor, TypeInfo):  # dpframe is not imported
+            return context.default_attr_type
+        return Instance(accessor, [])
+
+
+def plugin(version: str) -> type[Plugin]:
+    """What mypy asks for."""
+    return DpPlugin

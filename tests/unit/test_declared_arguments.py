@@ -1,0 +1,130 @@
+"""Every argument of every question with values that its declaration rules out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.question import OF_RELEASE
+from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
+from dpframe.questions import QUESTIONS
+
+SECRET = "sEcReT-4711"
+FRAME = pd.DataFrame({"place": [f"{SECRET}/a"] * 3, "who": [SECRET] * 3, "visits": [1, 2, 3]})
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+GOOD: dict[str, dict[str, Any]] = {
+    "hhh": {"hierarchy": "path:place", **BUDGET},
+    "tree_counts": {"hierarchy": "path:place", **BUDGET},
+    "heavy_hitters": {"column": "place", **BUDGET},
+    "synthesize": {"columns": {"visits": (0, 8)}, "epsilon": 1.0},
+    "prefix_tree": {"column": "place", "user": "who", "devices": 10**6, **BUDGET},
+}
+"""A call of every question that a plan can be made for."""
+
+RECORDS: dict[str, Any] = {"user": "who", "contribution": "records"}
+RELATIVE: dict[str, Any] = {"mechanism": "relative", "alpha": 0.5, "largest": 10**6}
+BESIDE: dict[tuple[str, str], dict[str, Any]] = {
+    ("synthesize", "max_contributions"): {"user": "who"},
+    ("synthesize", "user"): {"max_contributions": 3},
+    ("synthesize", "keys"): {"columns": "columns:place"},
+    ("prefix_tree", "public"): {"encoding": "huffman"},
+    ("tree_counts", "alpha"): RELATIVE,
+    ("tree_counts", "largest"): RELATIVE,
+    ("tree_counts", "max_weight"): {"weight": "visits"},
+    **{
+        (question, argument): beside
+        for question in ("hhh", "tree_counts", "heavy_hitters")
+        for argument, beside in {
+            "contribution": {"user": "who"},
+            "max_contributions": RECORDS,
+        }.items()
+    },
+    **{(q, "counters"): {"mechanism": "streaming"} for q in ("hhh", "heavy_hitters")},
+}
+"""What an argument goes with."""
+
+
+class Other:
+    """Of no type that anything has."""
+
+    def __repr__(self) -> str:
+        return "<other>"
+
+
+def wrong(annotation: str) -> Iterator[tuple[object, tuple[type[Exception], ...]]]:
+    """Values that an annotation rules out, and how they are answered."""
+    kinds = {kind.strip() for kind in annotation.split("|")}
+    typed = (ParameterTypeError,)
+    yield Other(), typed
+    if "object" in kinds:
+        return
+    if "None" not in kinds:
+        yield None, typed
+    if not kinds & {"str", "Ledger"}:
+        yield "1", typed
+        yield b"1", typed
+    if kinds & {"int", "float"}:
+        yield from ((value, typed) for value in (True, [1.0], 1j))
+        yield math.nan, typed if "int" in kinds else (ParameterError,)
+    if "int" in kinds:
+        yield from ((value, typed) for value in (1.5, math.inf))
+    if "bool" in kinds:
+        yield from ((value, typed) for value in (1, 0.0))
+    if "str" in kinds:
+        yield from ((value, typed) for value in (3, b"x", {"a"}))
+
+
+DECLARED = [
+    (question, argument) for question in QUESTIONS for argument in (*question.planning, *OF_RELEASE)
+]
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> dp.Ledger:
+    return dp.Ledger(tmp_path_factory.mktemp("ledger") / "b.db", epsilon=100.0, delta=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("question", "argument"), DECLARED, ids=[f"{q.name}-{a}" for q, a in DECLARED]
+)
+def test_a_value_of_another_type_is_refused_by_name(
+    question: Any, argument: str, ledger: dp.Ledger
+) -> None:
+    """Law: what no annotation allows is answered with the name of the argument by the question and
+    by its explanation, in the same words, and costs nothing."""
+    explain = getattr(dp, "explain" if question.name == "hhh" else f"explain_{question.name}")
+    annotation = question.parameters[argument].annotation
+    beside = BESIDE.get((question.name, argument), {})
+    for value, answers in wrong(annotation):
+        given = {"ledger": ledger, **GOOD[question.name], **beside, argument: value}
+        said = set()
+        for call in (partial(question.ask, FRAME), explain):
+            with pytest.raises(DpframeError) as raised:
+                call(**given)
+            assert isinstance(raised.value, answers), (value, raised.value)
+            assert re.search(rf"\b{argument}\b", str(raised.value)), (value, raised.value)
+            assert SECRET not in str(raised.value)
+            said.add(str(raised.value))
+        assert len(said) == 1, said
+    assert ledger.spent == dp.Spending(epsilon=0.0, delta=0.0)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[q.name for q in QUESTIONS])
+def test_a_budget_has_no_default(question: Any) -> None:
+    """Law: what is left out of the budget is asked for, never taken to be anything."""
+    with pytest.raises(BudgetError, match=r"epsilon is missing: .* There is no default"):
+        question.ask(FRAME, **{**GOOD[question.name], "epsilon": None})
+
+
+def test_every_question_is_called_here() -> None:
+    """Law: a new question is tested as soon as it is declared."""
+    assert GOOD.keys() == {question.name for question in QUESTIONS}
+    for question in QUESTIONS:
+        assert question.plan(GOOD[question.name])
