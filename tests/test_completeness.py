@@ -182,24 +182,7 @@ DOORS: dict[str, Door] = {
 RELEASING = ("function", "accessor", "SQL", "command")
 """Doors that keep and show what they release: they take the arguments for that, too."""
 
-AWAITED: dict[Gap, str] = {
-    **{
-        ("accessor", question.name, argument): "behind **arguments"
-        for question in QUESTIONS
-        for argument in [*list(question.planning)[1:], *OF_RELEASE]
-    },
-    **{
-        ("explaining accessor", question.name, argument): "behind **arguments"
-        for question in QUESTIONS
-        for argument in list(question.planning)[1:]
-        if question.name != "heavy_hitters"
-    },
-    ("explaining accessor", "heavy_hitters", ""): "not there yet",
-}
-"""What is missing until the accessor is made of the declaration."""
-
 REASONS: dict[Gap, str] = {
-    **AWAITED,
     **{
         ("SQL", name, "ledger"): "a connection has one, register(con, ledger=...)" for name in NAMES
     },
