@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 
 import dpframe as dp
 from dpframe.frontends import cli
@@ -111,3 +113,26 @@ def command(world: World, name: str, hierarchy: str, flags: list[str]) -> Answer
     receipt = receipt_of(pq.read_schema(out).metadata)
     assert receipt is not None
     return pd.read_parquet(out), receipt.to_dict()
+
+
+def in_turn(
+    doors: dict[str, Any], cases: Sequence[tuple[Any, ...]], always: str = "accessor"
+) -> list[Any]:
+    """Parameters of a test: every case, by its name, and the doors that it goes through.
+
+    Arguments go in by four roads: accessor, function, command line and SQL, and what a source is
+    does not depend on them. So every case takes every road, with a third of the sources of a road,
+    another third for the next case; the first case takes all. All cases by all doors are evidence.
+    """
+    roads = [list(road) for _, road in groupby(doors, lambda name: name.partition(",")[0])]
+    out = []
+    for number, (name, *case) in enumerate(cases):
+        taken = {always, *doors} if number == 0 else {always}
+        for road in roads:
+            step = min(3, len(road))
+            taken.update(road[number % step :: step])
+        some = {door: doors[door] for door in doors if door in taken}
+        out.append(pytest.param(*case, some, id=name))
+        every = pytest.param(*case, doors, id=f"{name}, every door", marks=pytest.mark.evidence)
+        out.append(every)
+    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,16 @@ PLANS: dict[str, Callable[[], Any]] = {
 }
 
 
+@cache
+def planned(plan: str) -> Any:
+    return PLANS[plan]()
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("plan", PLANS)
 def test_plans_travel(plan: str, way: Callable[[Any], Any]) -> None:
     """Law: a copy asks the same question at the same cost, and explains it in the same words."""
-    made = PLANS[plan]()
+    made = planned(plan)
     arrived = way(made)
     assert str(arrived) == str(made)
     if not isinstance(made.plan, PrefixPlan):
@@ -50,9 +56,9 @@ def test_plans_travel(plan: str, way: Callable[[Any], Any]) -> None:
 
 def test_a_plan_that_travelled_runs() -> None:
     """Law: that of a prefix tree too, which is told whom to show its progress."""
-    plan = pickle.loads(pickle.dumps(PLANS["prefix tree"]().plan))
+    plan = pickle.loads(pickle.dumps(planned("prefix tree").plan))
     assert plan.say("nothing") is None
-    assert isinstance(release(FRAME, pickle.loads(pickle.dumps(PLANS["hhh"]().plan))), Release)
+    assert isinstance(release(FRAME, pickle.loads(pickle.dumps(planned("hhh").plan))), Release)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -31,6 +31,7 @@ from tests.doors import (
     command,
     function,
     in_sql,
+    in_turn,
     public,
     rows,
     sql,
@@ -155,18 +156,16 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("level weights", "columns:host,zip", {**BUDGET, "level_weights": [1, 2, 2.5]}),
     ("threshold", "path:path", {**BUDGET, "threshold": 90}),
 ]
-every_case = pytest.mark.parametrize(
-    ("hierarchy", "arguments"), [pytest.param(h, a, id=name) for name, h, a in CASES]
-)
+every_case = pytest.mark.parametrize(("hierarchy", "arguments", "doors"), in_turn(DOORS, CASES))
 
 
 @every_case
 def test_every_front_door_gives_the_same_counts(
-    world: World, hierarchy: str, arguments: dict[str, Any]
+    world: World, hierarchy: str, arguments: dict[str, Any], doors: dict[str, Door]
 ) -> None:
     """Law: same rows, arguments and noise give equal frames, column types and receipts."""
     found = {}
-    for name, door in DOORS.items():
+    for name, door in doors.items():
         with seeded_noise(3):
             found[name] = door(world, hierarchy, arguments)
     expected, receipt = found["accessor"]

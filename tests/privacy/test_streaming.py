@@ -65,7 +65,7 @@ HIERARCHY = as_hierarchy("path:p?depth=2")
 RECORDS = ("a/x", "a/y", "b", "c/x")
 """Three nodes a level; one record ends at level 1."""
 
-K, LONGEST = 2, 5
+K, LONGEST = 2, 4
 EPSILONS = (0.5, 1.0, 2.0)
 
 Stream = tuple[int, ...]
