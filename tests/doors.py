@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import duckdb
@@ -113,6 +116,14 @@ def command(world: World, name: str, hierarchy: str, flags: list[str]) -> Answer
     receipt = receipt_of(pq.read_schema(out).metadata)
     assert receipt is not None
     return pd.read_parquet(out), receipt.to_dict()
+
+
+def in_this_process(*arguments: str, cwd: Path) -> CompletedProcess[str]:
+    """What ``python -m dpframe`` does, without a second interpreter."""
+    out, said = io.StringIO(), io.StringIO()
+    with chdir(cwd), redirect_stdout(out), redirect_stderr(said):
+        code = cli.main(list(arguments))
+    return CompletedProcess(arguments, code, out.getvalue(), said.getvalue())
 
 
 def in_turn(

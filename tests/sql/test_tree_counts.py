@@ -12,7 +12,7 @@ import dpframe as dp
 from dpframe import _duck
 from tests.sql.test_charges import CONSTRUCTS, MORE
 from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
-from tests.sql.visits import BUDGET, HHH, charges, labels, said
+from tests.sql.visits import BUDGET, HHH, Lasting, charges, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -137,10 +137,9 @@ def test_a_draw_for_each_row_is_refused_by_name(
         ("epsilon := 1.0, keys := 5", ("ParameterTypeError: keys must be a list",)),
     ],
 )
-def test_mistakes_cost_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, arguments: str, said_so: tuple[str, ...]
-) -> None:
+def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[str, ...]) -> None:
     """Law: the message of Python, while the statement is bound."""
+    con, ledger = lasting
     for macro in ("dp_tree_counts", "dp_explain_tree_counts"):
         if macro == "dp_explain_tree_counts" and "release" in arguments:
             continue

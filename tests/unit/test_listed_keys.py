@@ -29,7 +29,8 @@ from tests import strategies as nasty
 from tests.naive import Path, leaf_paths, rollup
 from tests.rollups import tree_paths
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=100)
 
 RECORDS = PrivacyUnit()
 PATH = dp.path("x", depth=3)
@@ -470,6 +471,17 @@ def test_listed_nodes_have_their_counts(
 @given(st.data(), st.integers(1, 3))
 def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -> None:
     """Random rows, and a random part of their tuples as keys."""
+    expect_columns(data, width)
+
+
+@pytest.mark.evidence
+@many
+@given(st.data(), st.integers(1, 3))
+def test_many_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -> None:
+    expect_columns(data, width)
+
+
+def expect_columns(data: st.DataObject, width: int) -> None:
     rows = data.draw(nasty.column_rows(width))
     names = [f"c{i}" for i in range(width)]
     hierarchy = dp.columns(*names)
@@ -483,6 +495,17 @@ def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -
 @few
 @given(st.lists(nasty.paths("/"), max_size=40), st.data())
 def test_listed_paths_have_the_naive_counts(values: list[Any], data: st.DataObject) -> None:
+    expect_paths(values, data)
+
+
+@pytest.mark.evidence
+@many
+@given(st.lists(nasty.paths("/"), max_size=40), st.data())
+def test_many_listed_paths_have_the_naive_counts(values: list[Any], data: st.DataObject) -> None:
+    expect_paths(values, data)
+
+
+def expect_paths(values: list[Any], data: st.DataObject) -> None:
     rows = [(v,) for v in values]
     nodes = sorted(
         {p[-1] for p in rollup(leaf_paths(PATH, rows)) if p and p[-1]} | {"new", "n/e/w"}
