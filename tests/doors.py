@@ -132,16 +132,15 @@ def in_turn(
     """Parameters of a test: every case, by its name, and the doors that it goes through.
 
     Arguments go in by four roads: accessor, function, command line and SQL, and what a source is
-    does not depend on them. So every case takes every road, with a third of the sources of a road,
-    another third for the next case; the first case takes all. All cases by all doors are evidence.
+    does not depend on them. So every case takes every road, each with one of its sources, and the
+    next case with the next; the first case takes all. All cases by all doors are evidence.
     """
     roads = [list(road) for _, road in groupby(doors, lambda name: name.partition(",")[0])]
     out = []
     for number, (name, *case) in enumerate(cases):
-        taken = {always, *doors} if number == 0 else {always}
-        for road in roads:
-            step = min(3, len(road))
-            taken.update(road[number % step :: step])
+        taken = {always, *(road[number % len(road)] for road in roads)}
+        if number == 0:
+            taken.update(doors)
         some = {door: doors[door] for door in doors if door in taken}
         out.append(pytest.param(*case, some, id=name))
         every = pytest.param(*case, doors, id=f"{name}, every door", marks=pytest.mark.evidence)

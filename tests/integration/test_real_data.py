@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
-SAMPLE = 20_000
+SAMPLE = 8_000
 
 CASES: list[tuple[str, str, str | None]] = [
     ("tor_relay_ips", "ip:ip", None),
@@ -103,7 +103,7 @@ def test_certain_guarantees_hold(table: str, spec: str, user: str | None, remain
     hierarchy = as_hierarchy(spec)
     source = read(table, [*hierarchy.source_columns, *([user] if user else [])])
     if user is None:  # labels of hundreds of thousands of nodes take longer than their release
-        source = source.sample(min(60_000, len(source)), random_state=4)
+        source = source.sample(min(25_000, len(source)), random_state=4)
     arguments: dict[str, Any] = {**BUDGET, "user": user, "remainder": remainder}
     plan = dp.explain(hierarchy, **arguments).plan
     with seeded_noise(17):

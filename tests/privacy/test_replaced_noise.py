@@ -168,7 +168,8 @@ DOORS: dict[str, Callable[[Path], dict[str, Any]]] = {
         "dp_synthesize('words', 'number:n?lower=0&upper=9', 5, epsilon := 1, k := 4, width := 16)"
     ),
     "SQL, prefix tree": sql(
-        "dp_prefix_tree('words', 'word', epsilon := 4, delta := 1e-6, \"user\" := 'who', length := 5)"
+        "dp_prefix_tree('words', 'word', epsilon := 4, delta := 1e-6, length := 5, "
+        "\"user\" := 'who')"
     ),
     "command line": command,
     "sketch": sketch,

@@ -287,7 +287,7 @@ def test_merged_sketches_move_as_little_as_claimed(
     one direction."""
     rest = [sketch_of(stream, k) for stream in others]
     pairs = neighbouring_streams(k, universe, longest)
-    for larger, smaller in pairs[:: 1 + len(pairs) // 120]:
+    for larger, smaller in pairs[:: 1 + len(pairs) // 60]:
         for place in {0, len(rest)}:
             both = []
             for stream in (larger, smaller):

@@ -14,7 +14,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
@@ -28,9 +27,6 @@ from dpframe.tree import CountTree, ListedNodes
 from tests import strategies as nasty
 from tests.naive import Path, leaf_paths, rollup
 from tests.rollups import tree_paths
-
-few = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-many = settings(few, max_examples=100)
 
 RECORDS = PrivacyUnit()
 PATH = dp.path("x", depth=3)
@@ -467,21 +463,9 @@ def test_listed_nodes_have_their_counts(
     }
 
 
-@few
-@given(st.data(), st.integers(1, 3))
+@nasty.examples(8, 100, st.data(), st.integers(1, 3))
 def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -> None:
     """Random rows, and a random part of their tuples as keys."""
-    expect_columns(data, width)
-
-
-@pytest.mark.evidence
-@many
-@given(st.data(), st.integers(1, 3))
-def test_many_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -> None:
-    expect_columns(data, width)
-
-
-def expect_columns(data: st.DataObject, width: int) -> None:
     rows = data.draw(nasty.column_rows(width))
     names = [f"c{i}" for i in range(width)]
     hierarchy = dp.columns(*names)
@@ -492,20 +476,8 @@ def expect_columns(data: st.DataObject, width: int) -> None:
     expect_listed(hierarchy, rows, some)
 
 
-@few
-@given(st.lists(nasty.paths("/"), max_size=40), st.data())
+@nasty.examples(8, 100, st.lists(nasty.paths("/"), max_size=40), st.data())
 def test_listed_paths_have_the_naive_counts(values: list[Any], data: st.DataObject) -> None:
-    expect_paths(values, data)
-
-
-@pytest.mark.evidence
-@many
-@given(st.lists(nasty.paths("/"), max_size=40), st.data())
-def test_many_listed_paths_have_the_naive_counts(values: list[Any], data: st.DataObject) -> None:
-    expect_paths(values, data)
-
-
-def expect_paths(values: list[Any], data: st.DataObject) -> None:
     rows = [(v,) for v in values]
     nodes = sorted(
         {p[-1] for p in rollup(leaf_paths(PATH, rows)) if p and p[-1]} | {"new", "n/e/w"}
