@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +108,7 @@ class NoiseTable:
 
     @property
     def sd(self) -> float:
-        values = np.arange(self.lowest, self.highest + 1) - self.mean
-        return float(np.sqrt(self.pmf @ (values * values)))
+        return _sd(self)
 
     def at_least(self) -> NDArray[np.float64]:
         """P(W >= lowest + i) for i = 0 .. len(weights); summed from the top, in integers."""
@@ -124,6 +124,12 @@ class NoiseTable:
         """n independent draws."""
         last_of_each = np.cumsum(self.weights, dtype=np.uint64)[:-1]
         return self.lowest + np.searchsorted(last_of_each, _bits(n), side="right")
+
+
+@lru_cache(maxsize=32)  # asked for again by receipts and quantities
+def _sd(law: NoiseTable) -> float:
+    values = np.arange(law.lowest, law.highest + 1) - law.mean
+    return float(np.sqrt(law.pmf @ (values * values)))
 
 
 def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:

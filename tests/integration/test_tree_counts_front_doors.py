@@ -477,7 +477,11 @@ REAL: list[tuple[str, str, dict[str, Any]]] = [
     ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6", {**PURE, "keys": "domain"}),
     ("flights_nyc13", "columns:origin,dest", {**BUDGET, "weight": "distance", "max_weight": 50}),
     ("git_paths_rails", "path:path", {**BUDGET, "mechanism": "hhh"}),
-    ("tor_relay_ips", "ip:ip", {**BUDGET, "mechanism": "laplace"}),
+    (
+        "tor_relay_ips",
+        "ip:ip?prefixes=8,16&prefixes6=16,32",
+        {**BUDGET, "mechanism": "laplace"},
+    ),
     ("dns_zeek_wrccdc", "domain:query", {**BUDGET, "consistent": False}),
 ]
 

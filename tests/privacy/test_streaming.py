@@ -520,7 +520,10 @@ def held(states: Iterable[SketchState]) -> list[Any]:
     return out
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 100, 399, 400, 1000])
+@pytest.mark.parametrize(
+    "size",
+    [1, 7, 399, 400, 1000, *(pytest.param(n, marks=pytest.mark.evidence) for n in (2, 100))],
+)
 def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: the state is that of one record after the other, whatever the batches."""
     expected = one_at_a_time(ROWS)
