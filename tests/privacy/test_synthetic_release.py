@@ -175,7 +175,17 @@ def depends_on_others(case: Case, domain: Domain, tables: int = 4) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", CASES)
+LIKE_OTHERS = (
+    *("number, view", "number, uint64", "number, polars", "time, s", "time, us"),
+    *("listed, us", "listed, polars categories", "date, ms in a zone"),
+)
+"""Cases whose kind and type are both read in others."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.evidence] * (n in LIKE_OTHERS)) for n in CASES],
+)
 def test_a_row_is_encoded_alike_whatever_else_is_in_the_table(name: str) -> None:
     """Law: codes(B + x) are codes(B) with at most one inserted, and no value is an error."""
     (spec, keys), values, made = CASES[name]
