@@ -719,12 +719,12 @@ with_data = pytest.mark.skipif(
     not DATA.is_dir(), reason="the folder shared/data with real tables is not beside the checkout"
 )
 
-REAL: list[tuple[str, Any, dict[str, Any]]] = [
+REAL: list[Any] = [
     ("flights_nyc13", {"distance": (0, 5000), "air_time": (0, 720)}, {}),
     ("flights_nyc13", "time:date?lower=2013-01-01&upper=2014-01-01", {}),
     ("flights_nyc13", "columns:origin", {"keys": ["JFK", "LGA", "EWR"]}),
     ("geo_geonames_cities500", {"lat": (-90, 90), "lon": (-180, 180)}, SMALL),
-    ("tor_relay_ips", "ip:ip?version=4", SMALL),
+    pytest.param("tor_relay_ips", "ip:ip?version=4", SMALL, marks=pytest.mark.evidence),
 ]
 
 
