@@ -12,7 +12,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.testing import seeded_noise
-from tests.sql.test_charges import CONSTRUCTS
+from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
 from tests.sql.visits import HHH, Lasting, charges, literal, said, said_by_python
 
@@ -53,7 +53,7 @@ def items(con: duckdb.DuckDBPyConnection, statement: str = CALL) -> list[str]:
 # -- what it costs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS)
+@pytest.mark.parametrize("construct", in_turn(1))
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
 ) -> None:

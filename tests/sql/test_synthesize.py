@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.sql.test_charges import CONSTRUCTS
+from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
 from tests.sql.visits import HHH, Lasting, charges, said
 
@@ -20,7 +20,7 @@ LIKE_HHH = (
 """With the columns of ``dp_hhh`` that the statements of test_charges.py use."""
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS)
+@pytest.mark.parametrize("construct", in_turn(0))
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
 ) -> None:

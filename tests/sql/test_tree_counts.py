@@ -10,7 +10,7 @@ import pytest
 
 import dpframe as dp
 from dpframe import _duck
-from tests.sql.test_charges import CONSTRUCTS, MORE
+from tests.sql.test_charges import CONSTRUCTS, MORE, in_turn
 from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
 from tests.sql.visits import BUDGET, HHH, Lasting, charges, labels, said
 
@@ -27,14 +27,8 @@ def test_what_is_shown(con: duckdb.DuckDBPyConnection, call: str) -> None:
     assert labels(con, call) == SHOWN[call]
 
 
-@pytest.mark.parametrize(
-    ("construct", "call"),
-    [
-        pytest.param(construct, call, marks=[pytest.mark.evidence] * ((i + j) % 2))
-        for i, construct in enumerate(CONSTRUCTS)
-        for j, call in enumerate((FOUND, LISTED))
-    ],
-)  # in turn; both in each as evidence
+@both
+@pytest.mark.parametrize("construct", in_turn(2))
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str, call: str
 ) -> None:
@@ -52,7 +46,13 @@ RELATIVES = [
 ]
 
 
-@pytest.mark.parametrize(("times", "statement"), RELATIVES, ids=[s[:60] for _, s in RELATIVES])
+@pytest.mark.parametrize(
+    ("times", "statement"),
+    [
+        pytest.param(n, s, marks=[pytest.mark.evidence] * (i % 3 > 0), id=s[:60])
+        for i, (n, s) in enumerate(RELATIVES)
+    ],
+)
 def test_what_relatives_of_a_construct_cost(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Any
 ) -> None:
