@@ -97,7 +97,7 @@ def test_listed_keys_have_the_naive_counts(table: str, spec: str, user: str | No
 
 
 @every_case
-@pytest.mark.parametrize("remainder", [True, False])
+@pytest.mark.parametrize("remainder", [True, pytest.param(False, marks=pytest.mark.evidence)])
 def test_certain_guarantees_hold(table: str, spec: str, user: str | None, remainder: bool) -> None:
     """Largest error, certainly reported, never reported, and that everything adds up."""
     hierarchy = as_hierarchy(spec)
