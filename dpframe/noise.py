@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -113,8 +114,7 @@ class NoiseTable:
 
     @property
     def sd(self) -> float:
-        values = np.arange(self.lowest, self.highest + 1) - self.mean
-        return float(np.sqrt(self.pmf @ (values * values)))
+        return _sd(self)
 
     def at_least(self) -> NDArray[np.float64]:
         """P(W >= lowest + i) for i = 0 .. len(weights); summed from the top, in integers."""
@@ -130,6 +130,12 @@ class NoiseTable:
         """n independent draws."""
         last_of_each = np.cumsum(self.weights, dtype=np.uint64)[:-1]
         return self.lowest + np.searchsorted(last_of_each, _bits(n), side="right")
+
+
+@lru_cache(maxsize=32)  # asked for again by receipts and quantities
+def _sd(law: NoiseTable) -> float:
+    values = np.arange(law.lowest, law.highest + 1) - law.mean
+    return float(np.sqrt(law.pmf @ (values * values)))
 
 
 def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 
 import dpframe as dp
 from dpframe.asking.release import receipt_of
@@ -111,3 +116,33 @@ def command(world: World, name: str, hierarchy: str, flags: list[str]) -> Answer
     receipt = receipt_of(pq.read_schema(out).metadata)
     assert receipt is not None
     return pd.read_parquet(out), receipt.to_dict()
+
+
+def in_this_process(*arguments: str, cwd: Path) -> CompletedProcess[str]:
+    """What ``python -m dpframe`` does, without a second interpreter."""
+    out, said = io.StringIO(), io.StringIO()
+    with chdir(cwd), redirect_stdout(out), redirect_stderr(said):
+        code = cli.main(list(arguments))
+    return CompletedProcess(arguments, code, out.getvalue(), said.getvalue())
+
+
+def in_turn(
+    doors: dict[str, Any], cases: Sequence[tuple[Any, ...]], always: str = "accessor"
+) -> list[Any]:
+    """Parameters of a test: every case, by its name, and the doors that it goes through.
+
+    Arguments go in by four roads: accessor, function, command line and SQL, and what a source is
+    does not depend on them. So every case takes every road, each with one of its sources, and the
+    next case with the next; the first case takes all. All cases by all doors are evidence.
+    """
+    roads = [list(road) for _, road in groupby(doors, lambda name: name.partition(",")[0])]
+    out = []
+    for number, (name, *case) in enumerate(cases):
+        taken = {always, *(road[number % len(road)] for road in roads)}
+        if number == 0:
+            taken.update(doors)
+        some = {door: doors[door] for door in doors if door in taken}
+        out.append(pytest.param(*case, some, id=name))
+        every = pytest.param(*case, doors, id=f"{name}, every door", marks=pytest.mark.evidence)
+        out.append(every)
+    return out

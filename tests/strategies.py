@@ -5,12 +5,32 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+
+def examples(few: int, many: int, *drawn: Any) -> Callable[[Callable[..., None]], Any]:
+    """Draw arguments of a law that is compared with an exact twin: few in the suite, which draws
+    anew each time, and many as evidence."""
+
+    def test_of(law: Callable[..., None]) -> Any:
+        def test(number: int) -> None:
+            options: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
+            settings(max_examples=number, deadline=None, **options)(given(*drawn)(law))()
+
+        test.__name__, test.__doc__, test.__module__ = law.__name__, law.__doc__, law.__module__
+        numbers = [few, pytest.param(many, marks=pytest.mark.evidence)]
+        return pytest.mark.parametrize("number", numbers)(test)
+
+    return test_of
+
 
 MISSING = st.sampled_from([None, float("nan"), pd.NA, pd.NaT])
 """Everything that pandas takes for missing in a column of objects."""

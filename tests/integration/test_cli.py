@@ -1,4 +1,4 @@
-"""The command line, as a real subprocess on real files."""
+"""The command line on real files; the first case of each kind as a real subprocess."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dpframe.doors.cli import questions
 from dpframe.questions import QUESTIONS
 from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise
+from tests.doors import in_this_process
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -53,7 +54,8 @@ def test_the_demo_prints_the_frame_and_the_card_and_writes_a_report(tmp_path: Pa
 def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, ending: str) -> None:
     """The written rows are the printed ones; Parquet and JSON carry the receipt."""
     out = tmp_path / f"out.{ending}"
-    done = run(
+    way = run if ending == "parquet" else in_this_process
+    done = way(
         "hhh", str(visits), "ip:src", *BUDGET, "--threshold", "100", "-o", str(out), cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
@@ -74,7 +76,7 @@ def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, end
 
 def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
     """Options of the command line mean what the arguments of the function mean."""
-    done = run(
+    done = in_this_process(
         "explain",
         "columns:a,b",
         *BUDGET,
@@ -127,7 +129,8 @@ def test_mistakes_are_answered_by_name_and_next_step(
     visits: Path, arguments: list[str], words: list[str]
 ) -> None:
     """Exit code 2, one line on stderr, nothing on stdout, no traceback."""
-    done = run(*[str(visits) if a == "FILE" else a for a in arguments], cwd=visits.parent)
+    way = run if "ipp:src" in arguments else in_this_process
+    done = way(*[str(visits) if a == "FILE" else a for a in arguments], cwd=visits.parent)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr

@@ -48,7 +48,7 @@ def all_heard(path: Path, times: int, seed: int) -> None:
 def test_ctrl_c_is_heard_through_every_door(tmp_path: Path) -> None:
     """Law: SIGINT at any moment is KeyboardInterrupt, in a statement of the caller's DuckDB's own
     word for it, and the ledger and the connection work on."""
-    all_heard(tmp_path / "budget.db", 3, random.randrange(2**32))
+    all_heard(tmp_path / "budget.db", 2, random.randrange(2**32))
 
 
 @pytest.mark.evidence

@@ -33,7 +33,8 @@ CASES: dict[str, tuple[str, str, str | None]] = {
         None,
     ),
 }
-RUNS = 150
+RUNS = 60
+"""3 sigma are 0.155 of counts at a confidence of 0.8: half of the width covers 0.3 too few."""
 
 
 def plan_of(case: str, confidence: float) -> HhhPlan:
@@ -56,9 +57,13 @@ def tree_of(case: str) -> CountTree:
     return CountTree.from_preorder(level=tree.level[kept], count=tree.count[kept], keys=keys)
 
 
-def misses(case: str, plan: HhhPlan, runs: int) -> list[tuple[int, int]]:
-    """(terms, |noise| in units) of every count of every run, from the mechanism itself."""
-    tree = tree_of(case)
+@lru_cache
+def misses(case: str, runs: int) -> list[tuple[int, int]]:
+    """(terms, |noise| in units) of every count of every run, from the mechanism itself.
+
+    What is drawn does not depend on the confidence of the intervals around it.
+    """
+    plan, tree = plan_of(case, 0.95), tree_of(case)
     true = dict(zip(named(tree), tree.count.tolist(), strict=True))
     out = []
     for run in range(runs):
@@ -100,11 +105,18 @@ def covered(found: list[tuple[int, int]], release: NoiseTable, widths: Any) -> t
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("flights, shares", "retail, records"),
+        pytest.param("rails, shares", marks=pytest.mark.evidence),
+    ],
+)
 def test_intervals_cover_as_often_as_they_say(case: str, confidence: float) -> None:
     """At least the confidence, at most 2 points more or what whole numbers force; half fails."""
     plan = plan_of(case, confidence)
-    found = misses(case, plan, RUNS)
+    found = misses(case, RUNS)
+    assert np.array_equal(plan.release.weights, plan_of(case, 0.95).release.weights)
     hits, exact = covered(found, plan.release, plan.half_width)
     sigma = 3 * math.sqrt(confidence * (1 - confidence) / RUNS)  # counts of one run share noise
     assert confidence <= exact
@@ -141,10 +153,10 @@ def test_printed_intervals_cover_whole_counts(case: str, confidence: float) -> N
 @pytest.mark.parametrize("confidence", [0.6, 0.8, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_cover_over_many_runs(case: str, confidence: float) -> None:
-    """The same law with ten times the runs."""
+    """The same law with 1500 runs."""
     plan = plan_of(case, confidence)
-    found = misses(case, plan, 10 * RUNS)
+    found = misses(case, 25 * RUNS)
     hits, exact = covered(found, plan.release, plan.half_width)
-    sigma = 3 * math.sqrt(confidence * (1 - confidence) / (10 * RUNS))
+    sigma = 3 * math.sqrt(confidence * (1 - confidence) / (25 * RUNS))
     assert abs(hits - exact) <= sigma
     assert hits >= confidence - sigma

@@ -78,7 +78,7 @@ def test_readers_see_the_old_or_the_new_state_while_others_republish(
     seen: Counter[int] = Counter()
     started = time.monotonic()
     try:
-        while min(seen[1], seen[3]) < 5 and time.monotonic() < started + 60:
+        while min(seen[1], seen[3]) < 3 and time.monotonic() < started + 60:
             with engine_of(results).connect() as con:
                 names = [n for (n,) in con.execute(sa.text("SHOW TABLES"))]
                 found = {n: pd.read_sql(sa.text(f'SELECT * FROM "{n}"'), con) for n in names}

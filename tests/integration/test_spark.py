@@ -158,10 +158,15 @@ CASES: list[tuple[str, str]] = [
     ("tor_relay_ips", "ip:ip"),
     ("git_paths_rails", "path:path"),
     ("flights_nyc13", "columns:carrier,dest,flight"),
-    ("flights_nyc13", "date:date"),
-    ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
-    ("dns_zeek_wrccdc", "domain:query"),
-    ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
+    *(
+        pytest.param(table, spec, marks=pytest.mark.engines)
+        for table, spec in (
+            ("flights_nyc13", "date:date"),
+            ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
+            ("dns_zeek_wrccdc", "domain:query"),
+            ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
+        )
+    ),
 ]
 
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -137,13 +139,16 @@ class Undecided:
 
     def _top(self, x: int) -> bool:
         """Both outcomes of W >= x, unless one is impossible."""
-        first = min(max(x - self.law.lowest, 0), len(self.law.weights))
-        top = (
-            int(self.law.weights[first:].sum(dtype=object)) if first < len(self.law.weights) else 0
-        )
+        top = _tails(self.law)[min(max(x - self.law.lowest, 0), len(self.law.weights))]
         outcomes = [(True, top), (False, TOTAL - top)]
         possible = [(side, weight) for side, weight in outcomes if weight]
         return possible[self.script.pick([weight for _, weight in possible])][0]
+
+
+@cache
+def _tails(law: NoiseTable) -> list[int]:
+    """Weight of all values from each one on, and 0 beyond the last."""
+    return list(accumulate(law.weights[::-1].tolist(), initial=0))[::-1]
 
 
 class NoNoise:

@@ -22,8 +22,22 @@ gave the same."""
     ("epsilon", "reports"), [(e, t) for e, row in FIGURES.items() for t in row]
 )
 def test_the_known_figures_are_reproduced(epsilon: float, reports: int) -> None:
-    found = local_epsilon(devices=MILLION, reports=reports, epsilon=epsilon, delta=1e-6)
-    assert found == pytest.approx(FIGURES[epsilon][reports], abs=0.06)
+    """Law: the local epsilon that just keeps delta is the known one, to its digits."""
+
+    def cost(el: float) -> float:
+        return aggregate_delta(devices=MILLION, reports=reports, local_epsilon=el, epsilon=epsilon)
+
+    figure = FIGURES[epsilon][reports]
+    assert cost(figure - 0.06) <= 1e-6 < cost(figure + 0.06)
+
+
+def test_the_search_ends_at_the_largest_local_epsilon() -> None:
+    """Law: to 0.001 and rounded down, where the sums cross delta."""
+    asked = {"devices": MILLION, "reports": 1, "epsilon": 1.0}
+    found = local_epsilon(**asked, delta=1e-6)  # type: ignore[arg-type]
+    assert found == pytest.approx(FIGURES[1.0][1], abs=0.06)
+    costs = [aggregate_delta(**asked, local_epsilon=el) for el in (found, found + 0.001)]  # type: ignore[arg-type]
+    assert costs[0] <= 1e-6 < costs[1]
 
 
 def cell(holders: int, others: int, a0: float, chance: float) -> np.ndarray:

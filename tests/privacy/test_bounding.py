@@ -76,7 +76,7 @@ heavy = st.integers(1, 40)
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(rest=others, mine=one_user, times=heavy)
 def test_a_user_adds_exactly_one_weight_in_shares_and_moves_nobody_else(
     hierarchy: Hierarchy, rest: list[Row], mine: list[Row], times: int
@@ -95,7 +95,7 @@ def test_a_user_adds_exactly_one_weight_in_shares_and_moves_nobody_else(
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(rest=others, mine=one_user, m=st.integers(1, 6))
 def test_a_user_adds_at_most_m_records_and_moves_nobody_else(
     hierarchy: Hierarchy, rest: list[Row], mine: list[Row], m: int
@@ -112,7 +112,7 @@ def test_a_user_adds_at_most_m_records_and_moves_nobody_else(
 
 
 @pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(rest=others, mine=one_user)
 def test_a_record_adds_one_to_each_node_of_one_path(
     hierarchy: Hierarchy, rest: list[Row], mine: list[Row]
@@ -123,6 +123,21 @@ def test_a_record_adds_one_to_each_node_of_one_path(
     alone = counted(row, hierarchy, unit)
     assert counted(rest + row, hierarchy, unit) == counted(rest, hierarchy, unit) + alone
     assert all(total == 1 for total in a_level(alone).values())
+
+
+@pytest.mark.evidence
+@pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
+@settings(max_examples=100, deadline=None)
+@given(rest=others, mine=one_user, m=st.integers(1, 6), times=heavy)
+def test_the_parts_of_a_user_and_of_the_others_add_up(
+    hierarchy: Hierarchy, rest: list[Row], mine: list[Row], m: int, times: int
+) -> None:
+    """Law: the three above, for more tables."""
+    for rows, unit in ((mine * times, SHARE), (mine, records(m)), (mine[:1], PrivacyUnit())):
+        alone = counted(rows, hierarchy, unit)
+        assert counted(rest + rows, hierarchy, unit) == counted(rest, hierarchy, unit) + alone
+        most = SHARE_GRID if unit is SHARE else m
+        assert all(total <= most for total in a_level(alone).values())
 
 
 def test_the_bound_can_fail() -> None:

@@ -347,7 +347,7 @@ def test_nothing_composes_to_nothing() -> None:
         (0.1, 1e-10, "offline", 100),
         (0.1, 1e-12, "gaussian", 30),
         (1.0, 1e-12, "offline", 8),
-        (8.0, 1e-9, "laplace", 3),
+        pytest.param(8.0, 1e-9, "laplace", 3, marks=pytest.mark.evidence),
     ],
 )
 def test_rounding_of_the_convolutions_is_covered(

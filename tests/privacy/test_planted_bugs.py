@@ -146,7 +146,7 @@ def test_the_formula_for_the_printed_path_is_what_the_printed_code_does() -> Non
         assert float(silent) == pytest.approx(tail(laws.test, 200 - 195 - gamma)[1] ** 3, rel=1e-12)
 
 
-@pytest.mark.parametrize("height", [4, 5])
+@pytest.mark.parametrize("height", [4, pytest.param(5, marks=pytest.mark.evidence)])
 def test_the_printed_accountant_is_never_below_the_lower_bound(height: int) -> None:
     """Law: what is charged for integer laws is at least what continuous ones certainly cost."""
     laws = printed_hhh.printed_laws(1.0, height, 200)

@@ -156,15 +156,20 @@ DOORS: dict[str, Callable[[Path], dict[str, Any]]] = {
         dp.hhh(FRAME, ["word"], mechanism="streaming", **BUDGET).dp.receipt
     ),
     "tree counts": lambda _: dict(dp.tree_counts(FRAME, ["word"], **BUDGET).dp.receipt),
-    "synthesize": lambda _: dict(dp.synthesize(FRAME, {"n": (0, 9)}, epsilon=1.0).receipt),
+    "synthesize": lambda _: dict(
+        dp.synthesize(FRAME, {"n": (0, 9)}, epsilon=1.0, k=4, width=16).receipt
+    ),
     "prefix tree": lambda _: dict(
-        dp.prefix_tree(FRAME, "word", user="who", epsilon=4.0, delta=1e-6).dp.receipt
+        dp.prefix_tree(FRAME, "word", user="who", length=5, epsilon=4.0, delta=1e-6).dp.receipt
     ),
     "SQL": sql(HHH),
     "SQL, tree counts": sql(HHH.replace("hhh", "tree_counts")),
-    "SQL, synthesize": sql("dp_synthesize('words', 'number:n?lower=0&upper=9', 5, epsilon := 1)"),
+    "SQL, synthesize": sql(
+        "dp_synthesize('words', 'number:n?lower=0&upper=9', 5, epsilon := 1, k := 4, width := 16)"
+    ),
     "SQL, prefix tree": sql(
-        "dp_prefix_tree('words', 'word', epsilon := 4, delta := 1e-6, \"user\" := 'who')"
+        "dp_prefix_tree('words', 'word', epsilon := 4, delta := 1e-6, length := 5, "
+        "\"user\" := 'who')"
     ),
     "command line": command,
     "sketch": sketch,

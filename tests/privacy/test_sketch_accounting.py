@@ -138,7 +138,7 @@ GRID = list(itertools.product((0.1, 1.0, 5.0), (1e-9, 1e-6, 1e-2)))
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
-@pytest.mark.parametrize("levels", [1, 2, 8, 32])
+@pytest.mark.parametrize("levels", [1, 2, 8, pytest.param(32, marks=pytest.mark.evidence)])
 def test_the_recomputed_cost_of_sketch_laws_is_within_the_budget(levels: int, family: str) -> None:
     """Law: delta(calibrated) <= delta; a direct convolution of the tables never exceeds it."""
     for (epsilon, delta), standard in itertools.product(GRID, (False, True)):

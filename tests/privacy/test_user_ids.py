@@ -106,11 +106,12 @@ REFUSED = ("VARIANT", "STRUCT of VARIANT")
 """Types of which not every value has a text; those that nest TIMESTAMP_S and _MS are others."""
 
 
+@pytest.mark.parametrize("seeds", [1, pytest.param(9, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("kind", [kind for kind in IDS if kind not in REFUSED])
-def test_a_user_weighs_exactly_what_the_unit_allows(kind: str) -> None:
+def test_a_user_weighs_exactly_what_the_unit_allows(kind: str, seeds: int) -> None:
     """Law: users whose ids DuckDB holds equal are one user of 256 units, for any seed."""
     con, users = loaded(IDS[kind])
-    for seed in range(2):
+    for seed in range(seeds):
         with seeded_noise(seed):
             tree = exact_counts(con.table("visits"), dp.columns("a", "b"), SHARE, 1)
         here = tree.level == 1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -51,17 +52,32 @@ def by_hand(*noises: NoiseTable, scales: Sequence[float] | None = None, grid: in
     return TreeLaws(family="laplace", noises=noises, scales=given, grid=grid, delta=1.0)
 
 
+@cache
+def known(law: NoiseTable) -> tuple[list[int], float, float]:
+    """Weights, mean and standard deviation, computed once for all scripts."""
+    return law.weights.tolist(), law.mean, law.sd
+
+
 class ScriptedTable(NoiseTable):
     """A table whose draws follow a script."""
 
-    __slots__ = ("script",)
+    __slots__ = ("law", "script")
 
     def __init__(self, law: NoiseTable, script: Script) -> None:
         super().__init__(law.family, law.lowest, law.weights)
+        object.__setattr__(self, "law", law)
         object.__setattr__(self, "script", script)
 
+    @property
+    def mean(self) -> float:
+        return known(self.law)[1]  # type: ignore[attr-defined]
+
+    @property
+    def sd(self) -> float:
+        return known(self.law)[2]  # type: ignore[attr-defined]
+
     def draw(self, n: int) -> NDArray[np.int64]:
-        weights = self.weights.tolist()
+        weights = known(self.law)[0]  # type: ignore[attr-defined]
         picks = [self.script.pick(weights) for _ in range(n)]  # type: ignore[attr-defined]
         return self.lowest + np.array(picks, dtype=np.int64)
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.sql.visits import VISITS
+from tests.sql.visits import VISITS, Lasting
 
 
 @pytest.fixture(scope="session")
@@ -25,17 +25,35 @@ def ledger(tmp_path: Path, empty_ledger: Path) -> dp.Ledger:
     return dp.Ledger(shutil.copy(empty_ledger, tmp_path))
 
 
+def with_visits() -> duckdb.DuckDBPyConnection:
+    """In memory; so few rows are one task, so that other threads would only wait."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute(f"CREATE TABLE visits AS {VISITS}")
+    return connection
+
+
 @pytest.fixture
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    """In memory, with the table ``visits``, not registered."""
-    connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE visits AS {VISITS}")
+    """With the table ``visits``, not registered."""
+    connection = with_visits()
     yield connection
     connection.close()
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Iterator[Lasting]:
+    """Registered once for all calls of a module that are refused."""
+    connection = with_visits()
+    ledger = dp.Ledger(shutil.copy(empty_ledger, tmp_path_factory.mktemp("lasting")))
+    dp.register(connection, ledger=ledger)
+    yield connection, ledger
+    connection.close()
+
+
 @pytest.fixture
-def registered(request: pytest.FixtureRequest, con: duckdb.DuckDBPyConnection) -> None:
+def registered(request: pytest.FixtureRequest) -> None:
     """Registers ``con``; with the ledger in tests that look at it."""
-    asked = "ledger" in request.fixturenames
-    dp.register(con, ledger=request.getfixturevalue("ledger") if asked else None)
+    if "lasting" not in request.fixturenames:
+        asked = "ledger" in request.fixturenames
+        ledger = request.getfixturevalue("ledger") if asked else None
+        dp.register(request.getfixturevalue("con"), ledger=ledger)

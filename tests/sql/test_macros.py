@@ -16,6 +16,7 @@ from tests.sql.visits import (
     BUDGET,
     HHH,
     LABELS,
+    Lasting,
     charges,
     hhh,
     labels,
@@ -201,10 +202,9 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_mistake_is_answered_as_in_python(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, wrong: dict[str, Any]
-) -> None:
+def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, Any]) -> None:
     """Law: same class and same words as ``dp.hhh``, when bound, and nothing is charged."""
+    con, ledger = lasting
     arguments = {"hierarchy": "columns:k", "epsilon": 1.0, "delta": 1e-6, **wrong}
     named = ", ".join(f"{name} := {literal(value)}" for name, value in arguments.items())
     words = said_by_python(
@@ -234,10 +234,9 @@ def test_a_mistake_is_answered_as_in_python(
         (f"dp_explain('visits', 'columns:kk', {BUDGET})", "column 'kk' does not exist"),
     ],
 )
-def test_a_mistake_about_the_source_is_named(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str, words: str
-) -> None:
+def test_a_mistake_about_the_source_is_named(lasting: Lasting, call: str, words: str) -> None:
     """Law: the argument, its value and the rule are in the message, and nothing is charged."""
+    con, ledger = lasting
     assert words in said(con, f"FROM {call}")
     assert charges(ledger) == 0
 

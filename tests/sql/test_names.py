@@ -74,22 +74,30 @@ def test_the_list_of_our_names_is_complete() -> None:
     assert sql_tables.SOURCE in OURS
 
 
+SAMPLED = {"user": "who", "contribution": "records", "max_contributions": 2, "threshold": 60}
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_a_table_called_like_a_part_of_our_sql_is_read(
     con: duckdb.DuckDBPyConnection, name: str
 ) -> None:
-    """Law: the caller's table is counted, as ``tbl`` and in ``query``, and no CTE of ours."""
+    """Law: the caller's table is counted, as ``tbl``, and no CTE of ours."""
     con.execute(f"CREATE TABLE {quoted(name)} AS SELECT 'right/' || who AS p, who FROM visits")
-    query = f"WITH leaves AS (FROM {quoted(name)}) SELECT * FROM leaves WHERE p IS NOT NULL"
-    sample = {"user": "who", "contribution": "records", "max_contributions": 2}
-    for tbl, text, unit in (
-        (name, None, {}),
-        (name, None, {"user": "who"}),
-        (None, f"FROM {quoted(name)}", sample),
-        (None, query, {"user": "who"}),
-    ):
-        call = hhh(tbl, "path:p?depth=2", query=text, threshold=60, **unit)
+    for unit in ({"threshold": 60}, {"user": "who", "threshold": 60}, SAMPLED):
+        call = hhh(name, "path:p?depth=2", **unit)
         assert labels(con, call) == ["*", "right"]
+
+
+def test_tables_called_like_all_parts_of_our_sql_are_read(con: duckdb.DuckDBPyConnection) -> None:
+    """Law: in a ``query`` too, also as the source of a CTE of the caller's called like ours."""
+    for name in OURS:
+        con.execute(f"CREATE TABLE {quoted(name)} AS SELECT 'right/' || who AS p, who FROM visits")
+    every = " UNION ALL ".join(f"SELECT * FROM {quoted(name)}" for name in OURS)
+    query = f"WITH leaves AS ({every}) SELECT * FROM leaves WHERE p IS NOT NULL"
+    for text in (every, query):
+        for unit in ({"threshold": 1000}, {"user": "who", "threshold": 60}, SAMPLED):
+            call = hhh(None, "path:p?depth=2", query=text, **unit)
+            assert labels(con, call) == ["*", "right"]
 
 
 @pytest.mark.parametrize("names", [OUR_COLUMNS[i : i + 6] for i in range(0, 24, 6)], ids=str)

@@ -12,9 +12,9 @@ import pytest
 
 import dpframe as dp
 from dpframe.testing import seeded_noise
-from tests.sql.test_charges import CONSTRUCTS
+from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
-from tests.sql.visits import HHH, charges, literal, said, said_by_python
+from tests.sql.visits import HHH, Lasting, charges, literal, said, said_by_python
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -53,7 +53,7 @@ def items(con: duckdb.DuckDBPyConnection, statement: str = CALL) -> list[str]:
 # -- what it costs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS)
+@pytest.mark.parametrize("construct", in_turn(1))
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
 ) -> None:
@@ -254,10 +254,9 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_mistake_is_answered_as_in_python(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, wrong: dict[str, Any]
-) -> None:
+def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, Any]) -> None:
     """Law: same class and same words as ``dp.prefix_tree``, and nothing is charged."""
+    con, ledger = lasting
     given = {**ARGUMENTS, **wrong}
     column = given.pop("column", "k")
     words = said_by_python(
@@ -272,9 +271,8 @@ def test_a_mistake_is_answered_as_in_python(
 @pytest.mark.parametrize(
     "name", ["epsilon", "delta", "false_positives", "participation", "confidence"]
 )
-def test_no_number_is_refused(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, name: str, bad: str
-) -> None:
+def test_no_number_is_refused(lasting: Lasting, name: str, bad: str) -> None:
+    con, ledger = lasting
     other = call(**{k: v for k, v in ARGUMENTS.items() if k != name} | {name: 0.875})
     assert f"{name} (" in said(con, f"FROM {other.replace('0.875', bad)}")
     assert charges(ledger) == 0
@@ -301,11 +299,10 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("statement", "words"), MISTAKES)
-def test_a_mistake_about_the_source_is_named(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, statement: str, words: str
-) -> None:
+def test_a_mistake_about_the_source_is_named(lasting: Lasting, statement: str, words: str) -> None:
     """Law: what is wrong and what to do are in the message, and nothing is charged."""
-    con.execute("CREATE TEMP TABLE here AS FROM visits")
+    con, ledger = lasting
+    con.execute("CREATE OR REPLACE TEMP TABLE here AS FROM visits")
     con.register("given", con.table("visits").to_arrow_table())
     assert words in said(con, f"FROM {statement}")
     assert charges(ledger) == 0

@@ -79,10 +79,12 @@ def _releases(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], pd.DataF
     out: dict[str, Callable[[], pd.DataFrame]] = {
         "tree": lambda: dp.tree_counts(rows, "columns:n,b", **BUDGET),
         "generator": lambda: (
-            dp.synthesize(rows, "number:d?lower=0&upper=4", epsilon=2.0, **limit)._release.frame
+            dp.synthesize(
+                rows, "number:d?lower=0&upper=4", epsilon=2.0, k=4, width=16, **limit
+            )._release.frame
         ),
         "devices": lambda: dp.prefix_tree(
-            rows, "a", user="u", neighbours="remove", mechanism="laplace", **BUDGET
+            rows, "a", user="u", neighbours="remove", mechanism="laplace", length=10, **BUDGET
         ),
         "macro heavy": lambda: con.sql(_macro("dp_heavy_hitters", "b", BUDGET)).df(),
         "macro tree": lambda: con.sql(_macro("dp_tree_counts", "columns:n,b", BUDGET)).df(),
@@ -109,9 +111,9 @@ def _frames(*settings: str) -> dict[str, pd.DataFrame]:
         for setting in settings:
             con.execute(f"SET {setting}")
         frames = {}
-        for name, released in _releases(con).items():
-            with seeded_noise(3):
-                dp.register(con)
+        with seeded_noise(3):
+            dp.register(con)
+            for name, released in _releases(con).items():
                 frames[name] = released()
         return frames
 

@@ -6,13 +6,13 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.sql.test_charges import CONSTRUCTS
+from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
-from tests.sql.visits import HHH, charges, said
+from tests.sql.visits import HHH, Lasting, charges, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
-GIVEN = "'number:n?lower=0&upper=4', n := 9, epsilon := 1.0"
+GIVEN = "'number:n?lower=0&upper=4', n := 9, epsilon := 1.0, k := 4, width := 16"
 CALL = f"dp_synthesize('visits', {GIVEN})"
 LIKE_HHH = (
     f"(SELECT 1::BIGINT AS level, 'v' || n AS prefix, 'v' || n AS k, n AS \"count\" FROM {CALL})"
@@ -20,7 +20,7 @@ LIKE_HHH = (
 """With the columns of ``dp_hhh`` that the statements of test_charges.py use."""
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS)
+@pytest.mark.parametrize("construct", in_turn(0))
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
 ) -> None:
@@ -53,8 +53,8 @@ def test_a_name_is_fitted_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
         call = f"{CALL[:-1]}, release := 'r')".replace("n := 9", f"n := {n}")
         assert len(con.execute(f"FROM {call}").fetchall()) == n
     assert charges(ledger) == 1
-    for other in ("epsilon := 2.0", "epsilon := 1.0, k := 3"):
-        call = f"{CALL[:-1]}, release := 'r')".replace("epsilon := 1.0", other)
+    for old, other in (("epsilon := 1.0", "epsilon := 2.0"), ("k := 4", "k := 3")):
+        call = f"{CALL[:-1]}, release := 'r')".replace(old, other)
         assert "ReleaseNameError" in said(con, f"FROM {call}")
     assert charges(ledger) == 1
 
@@ -82,8 +82,8 @@ MISTAKES = [
     (f"'visits', {GIVEN.replace('number:n', 'number:nn')}", "column 'nn' does not exist. Did you"),
     (f"'visits', {GIVEN.replace('number:n', 'time:n')}", "lower"),
     (f"'visits', {GIVEN}, split := 'optimum'", "Did you mean 'optimal'?"),
-    (f"'visits', {GIVEN}, k := 0", "k (0)"),
-    (f"'visits', {GIVEN}, width := 1.5", "width"),
+    (f"'visits', {GIVEN.replace('k := 4', 'k := 0')}", "k (0)"),
+    (f"'visits', {GIVEN.replace('width := 16', 'width := 1.5')}", "width"),
     (f"'visits', {GIVEN}, \"rows\" := 2", "rows"),
     (f"'visits', {GIVEN}, depth := 61", "depth"),
     (f"'visits', {GIVEN}, \"keys\" := ['a']", "keys is for categories"),
@@ -100,11 +100,10 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES)
-def test_mistakes_cost_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, arguments: str, words: str
-) -> None:
+def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, words: str) -> None:
     """Law: the message of Python, and no charge."""
-    con.execute("CREATE TEMP TABLE here AS FROM visits")
+    con, ledger = lasting
+    con.execute("CREATE OR REPLACE TEMP TABLE here AS FROM visits")
     assert words in said(con, f"FROM dp_synthesize({arguments})")
     assert charges(ledger) == 0
 
@@ -115,7 +114,7 @@ def test_columns_of_any_name_come_back(con: duckdb.DuckDBPyConnection) -> None:
         con.execute(f"CREATE OR REPLACE TABLE r AS SELECT n AS {quoted(name)}, k FROM visits")
         if "," in name or name.strip() != name:
             continue
-        call = "dp_synthesize('r', $c, n := 3, epsilon := 1.0)"
+        call = "dp_synthesize('r', $c, n := 3, epsilon := 1.0, k := 4, width := 16)"
         found = con.execute(f"FROM {call}", {"c": {name: [0, 4]}})
         assert [d[0] for d in found.description or []] == [name]
         found.fetchall()

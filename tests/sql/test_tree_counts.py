@@ -10,9 +10,9 @@ import pytest
 
 import dpframe as dp
 from dpframe import _duck
-from tests.sql.test_charges import CONSTRUCTS, MORE
+from tests.sql.test_charges import CONSTRUCTS, MORE, in_turn
 from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
-from tests.sql.visits import BUDGET, HHH, charges, labels, said
+from tests.sql.visits import BUDGET, HHH, Lasting, charges, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -28,7 +28,7 @@ def test_what_is_shown(con: duckdb.DuckDBPyConnection, call: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("construct", CONSTRUCTS)
+@pytest.mark.parametrize("construct", in_turn(2))
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str, call: str
 ) -> None:
@@ -46,7 +46,13 @@ RELATIVES = [
 ]
 
 
-@pytest.mark.parametrize(("times", "statement"), RELATIVES, ids=[s[:60] for _, s in RELATIVES])
+@pytest.mark.parametrize(
+    ("times", "statement"),
+    [
+        pytest.param(n, s, marks=[pytest.mark.evidence] * (i % 3 > 0), id=s[:60])
+        for i, (n, s) in enumerate(RELATIVES)
+    ],
+)
 def test_what_relatives_of_a_construct_cost(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Any
 ) -> None:
@@ -137,10 +143,9 @@ def test_a_draw_for_each_row_is_refused_by_name(
         ("epsilon := 1.0, keys := 5", ("ParameterTypeError: keys must be a list",)),
     ],
 )
-def test_mistakes_cost_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, arguments: str, said_so: tuple[str, ...]
-) -> None:
+def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[str, ...]) -> None:
     """Law: the message of Python, while the statement is bound."""
+    con, ledger = lasting
     for macro in ("dp_tree_counts", "dp_explain_tree_counts"):
         if macro == "dp_explain_tree_counts" and "release" in arguments:
             continue

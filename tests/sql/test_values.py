@@ -131,14 +131,28 @@ def by_python(con: duckdb.DuckDBPyConnection, spec: str, kind: str) -> dict[Any,
         return str(error)
 
 
-@pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.split("(")[0])
-def test_values_are_the_same_nodes_in_every_way(con: duckdb.DuckDBPyConnection, kind: str) -> None:
+def in_turn() -> list[Any]:
+    """Types and kinds; of the kinds that read text, other types meet one or two, in turn."""
+    of_text = [spec for spec in KINDS if spec.startswith(("path", "ip", "domain", "code"))]
+    cases = []
+    for n, kind in enumerate(VALUES):
+        rest = [] if kind == "VARCHAR" else [s for i, s in enumerate(of_text) if (i + n) % 3]
+        some, name = [spec for spec in KINDS if spec not in rest], kind.split("(")[0]
+        cases.append(pytest.param(kind, some, id=name))
+        cases.append(pytest.param(kind, rest, id=f"{name}, the rest", marks=pytest.mark.evidence))
+    return cases
+
+
+@pytest.mark.parametrize(("kind", "chosen"), in_turn())
+def test_values_are_the_same_nodes_in_every_way(
+    con: duckdb.DuckDBPyConnection, kind: str, chosen: list[str]
+) -> None:
     """Law: nodes and counts do not depend on whether a second connection knew the types.
 
     A type that a hierarchy does not read is refused in the same words.
     """
     filled(con, kind)
-    for spec in KINDS:
+    for spec in chosen:
         expected = by_python(con, spec, kind)
         assert nodes(con, spec, seen=False) == expected, spec
         assert nodes(con, spec, seen=True) == expected, spec

@@ -18,6 +18,9 @@ FROM range(900) r(i)
 
 BUDGET = "epsilon := 1.0, delta := 1e-6"
 
+Lasting = tuple[duckdb.DuckDBPyConnection, dp.Ledger]
+"""A registered connection and its ledger, for the calls of a module that change nothing."""
+
 HHH = f"dp_hhh('visits', 'columns:k', {BUDGET})"
 
 LABELS = ["*", "v0", "v1", "v2"]

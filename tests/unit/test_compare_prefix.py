@@ -62,10 +62,11 @@ def test_rates_of_triehhpp_are_within_a_rounding_of_tables_v_and_vi(
                 assert rate == pytest.approx(printed, rel=0.015)
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.evidence)])
 @pytest.mark.parametrize("epsilon", list(TABLE_I))
-def test_table_i_is_on_the_safe_side_of_the_shuffle_accountant(epsilon: float) -> None:
+def test_table_i_is_on_the_safe_side_of_the_shuffle_accountant(epsilon: float, step: int) -> None:
     """Not reproduced: the proved bound allows 0.2 to 1.2 more in every cell (decision 0017)."""
-    for reports, printed in enumerate(TABLE_I[epsilon], 1):
+    for reports, printed in list(enumerate(TABLE_I[epsilon], 1))[::step]:
         ours = shuffle_local_epsilon(
             devices=1_600_000, reports=reports, epsilon=epsilon, delta=1e-6
         )

@@ -163,8 +163,8 @@ def test_sums_have_the_law_of_added_reports(devices: int, el: float) -> None:
     held = [0] * (devices // 2) + [2]
     cells = np.array(held, dtype=np.int64)
     with seeded_noise(4):
-        drawn = np.array([ReportSums(el).sums(cells, 4, devices) for _ in range(4000)])
-        real = np.array([added_up(held, 4, devices, el) for _ in range(4000)])
+        drawn = np.array([ReportSums(el).sums(cells, 4, devices) for _ in range(2000)])
+        real = np.array([added_up(held, 4, devices, el) for _ in range(2000)])
     for cell in range(4):
         f = held.count(cell)
         laws = [
@@ -178,7 +178,7 @@ def test_sums_have_the_law_of_added_reports(devices: int, el: float) -> None:
             assert pvalue(sums[:, cell], laws[0]) > LEVEL
             assert pvalue(sums[:, cell], laws[1]) < LEVEL
     for sums in (drawn, real):  # cells are independent
-        assert abs(np.corrcoef(sums[:, 0], sums[:, 1])[0, 1]) < 6 / math.sqrt(4000)
+        assert abs(np.corrcoef(sums[:, 0], sums[:, 1])[0, 1]) < 6 / math.sqrt(2000)
 
 
 def test_sums_beyond_a_chunk_are_those_of_one(monkeypatch: Any) -> None:

@@ -80,10 +80,25 @@ MOMENTS = st.one_of(
 
 
 @pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 has the offsets of pytz")
-@given(st.lists(MOMENTS, min_size=1, max_size=50), st.sampled_from(ZONES))
-@settings(max_examples=40, deadline=None)
+@given(st.lists(MOMENTS, min_size=40, max_size=80), st.sampled_from(ZONES))
+@settings(max_examples=8, deadline=None)
 def test_local_times_are_those_of_pandas(seconds: list[int], zone: str) -> None:
-    """Law: at every moment, folds, gaps and mean times included, the hour is tz_convert's."""
+    """Law: at every moment, folds, gaps and mean times included, the hour is tz_convert's.
+
+    A statement costs more than a moment: few statements, of many moments.
+    """
+    expect_local_times(seconds, zone)
+
+
+@pytest.mark.evidence
+@pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 has the offsets of pytz")
+@given(st.lists(MOMENTS, min_size=1, max_size=200), st.sampled_from(ZONES))
+@settings(max_examples=100, deadline=None)
+def test_many_local_times_are_those_of_pandas(seconds: list[int], zone: str) -> None:
+    expect_local_times(seconds, zone)
+
+
+def expect_local_times(seconds: list[int], zone: str) -> None:
     moments = pd.Series(pd.to_datetime(seconds, unit="s", utc=True).as_unit("us"))
     here = moments.dt.tz_convert(zoneinfo.ZoneInfo(zone))
     want = Counter(here.map(lambda t: f"{t.year:04}-{t:%m-%d %H}:00"))

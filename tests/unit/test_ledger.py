@@ -24,6 +24,7 @@ from dpframe import errors
 from dpframe.asking.release import receipt_of
 from dpframe.doors.cli.main import main
 from dpframe.ledger import Ledger, as_ledger, current_ledger
+from tests.doors import in_this_process
 
 FRAME = pd.DataFrame({"a": ["x"] * 900, "who": range(900)})
 TOTALS = {"epsilon": 3.0, "delta": 1e-5}
@@ -342,6 +343,7 @@ def test_messages_name_the_file(tmp_path: Path) -> None:
 
 
 def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "dpframe", *map(str, arguments)],
         capture_output=True,
@@ -350,10 +352,15 @@ def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def here(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same in this process."""
+    return in_this_process(*map(str, arguments), cwd=cwd)
+
+
 def test_the_command_line_makes_charges_shows_and_replays(tmp_path: Path) -> None:
     """Law: the whole life of a ledger: make, release by name, replay without the file, refuse."""
     FRAME.to_parquet(tmp_path / "data.parquet")
-    made = run("ledger", "b.db", "--epsilon", 1, "--delta", 1e-5, cwd=tmp_path)
+    made = here("ledger", "b.db", "--epsilon", 1, "--delta", 1e-5, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert re.search(r"left_epsilon\s+1.0", made.stdout)
     call = ["hhh", "data.parquet", "columns:a", "--epsilon", 0.6, "--delta", 1e-6]
@@ -372,10 +379,10 @@ def test_the_command_line_makes_charges_shows_and_replays(tmp_path: Path) -> Non
     assert dict(receipt) == {**drawn, "replayed": True}
     assert receipt["release"] == "daily"
 
-    shown = run("ledger", "b.db", cwd=tmp_path)
+    shown = here("ledger", "b.db", cwd=tmp_path)
     assert re.search(r"spent_epsilon\s+0.6", shown.stdout)
     assert re.search(r"daily .* columns:a .* True", shown.stdout)
-    over = run(*call[:-1], "weekly", cwd=tmp_path)
+    over = here(*call[:-1], "weekly", cwd=tmp_path)
     assert (over.returncode, over.stdout, len(over.stderr.splitlines())) == (2, "", 1)
     assert "epsilon requested 0.6, remaining 0.4, over by 0.2" in over.stderr
 

@@ -14,7 +14,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
@@ -28,8 +27,6 @@ from dpframe.tree import CountTree, ListedNodes
 from tests import strategies as nasty
 from tests.naive import Path, leaf_paths, rollup
 from tests.rollups import tree_paths
-
-few = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 RECORDS = PrivacyUnit()
 PATH = dp.path("x", depth=3)
@@ -466,8 +463,7 @@ def test_listed_nodes_have_their_counts(
     }
 
 
-@few
-@given(st.data(), st.integers(1, 3))
+@nasty.examples(8, 100, st.data(), st.integers(1, 3))
 def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -> None:
     """Random rows, and a random part of their tuples as keys."""
     rows = data.draw(nasty.column_rows(width))
@@ -480,8 +476,7 @@ def test_listed_columns_have_the_naive_counts(data: st.DataObject, width: int) -
     expect_listed(hierarchy, rows, some)
 
 
-@few
-@given(st.lists(nasty.paths("/"), max_size=40), st.data())
+@nasty.examples(8, 100, st.lists(nasty.paths("/"), max_size=40), st.data())
 def test_listed_paths_have_the_naive_counts(values: list[Any], data: st.DataObject) -> None:
     rows = [(v,) for v in values]
     nodes = sorted(

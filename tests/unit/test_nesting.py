@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
@@ -21,8 +20,6 @@ from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
 from tests import strategies as nasty
-
-few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> HhhPlan:
@@ -124,8 +121,9 @@ def expect_depth(plan: HhhPlan, frame: pd.DataFrame) -> None:
     assert plan.height <= 2 or (step > 1).any()
 
 
-@few
-@given(
+@nasty.examples(
+    7,
+    100,
     st.lists(nasty.IPS, max_size=30),
     st.sampled_from(
         [
@@ -141,8 +139,7 @@ def test_addresses_lie_in_their_networks(values: list[Any], hierarchy: Any, seed
     expect_parents(plan_of(hierarchy), column(values + values[1::2] * 4), seed)
 
 
-@few
-@given(st.data(), nasty.SEPARATORS, st.integers(1, 9), st.integers(1, 99))
+@nasty.examples(7, 100, st.data(), nasty.SEPARATORS, st.integers(1, 9), st.integers(1, 99))
 def test_paths_lie_in_their_beginnings(
     data: st.DataObject, separator: str, depth: int, seed: int
 ) -> None:
@@ -156,22 +153,21 @@ def test_paths_lie_in_their_beginnings(
     )
 
 
-@few
-@given(st.lists(nasty.CODES, max_size=30), st.integers(1, 99))
+@nasty.examples(7, 100, st.lists(nasty.CODES, max_size=30), st.integers(1, 99))
 def test_codes_lie_in_their_prefixes(values: list[Any], seed: int) -> None:
     expect_parents(
         plan_of(dp.code("x", lengths=(1, 3, 5))), column(values + values[1::2] * 4), seed
     )
 
 
-@few
-@given(st.lists(nasty.DOMAINS, max_size=30), st.integers(1, 5), st.integers(1, 99))
+@nasty.examples(7, 100, st.lists(nasty.DOMAINS, max_size=30), st.integers(1, 5), st.integers(1, 99))
 def test_domains_lie_in_their_ends(values: list[Any], depth: int, seed: int) -> None:
     expect_parents(plan_of(dp.domain("x", depth=depth)), column(values + values[1::2] * 4), seed)
 
 
-@few
-@given(
+@nasty.examples(
+    7,
+    100,
     st.lists(nasty.DATE_TEXTS, max_size=30),
     st.sampled_from([("year", "month", "day", "hour"), ("month", "hour"), ("year", "day")]),
     st.integers(1, 99),
@@ -180,8 +176,9 @@ def test_dates_lie_in_their_years(values: list[Any], levels: tuple[str, ...], se
     expect_parents(plan_of(dp.date("x", levels=levels)), column(values + values[1::2] * 4), seed)
 
 
-@few
-@given(
+@nasty.examples(
+    7,
+    100,
     st.lists(nasty.NUMBERS, max_size=30),
     st.sampled_from([(0.0, 100.0), (-3.7, 99.9), (-1e300, 1e300), (1e-9, 2e-9)]),
     st.sampled_from([1, 5, 12, 48]),
@@ -195,8 +192,7 @@ def test_numbers_lie_in_their_intervals(
     expect_parents(plan_of(dp.number("x", lower=lower, upper=upper, depth=depth)), frame, seed)
 
 
-@few
-@given(st.integers(1, 4).flatmap(nasty.column_rows), st.integers(1, 99))
+@nasty.examples(7, 100, st.integers(1, 4).flatmap(nasty.column_rows), st.integers(1, 99))
 def test_columns_lie_under_their_columns(rows: list[tuple[Any, ...]], seed: int) -> None:
     """Labels such as ``a / b`` are ambiguous; the columns of the levels are not."""
     rows = [row for row in rows if "<invalid>" not in map(str, row)]
@@ -289,8 +285,9 @@ def test_areas_hold_children_and_are_never_negative() -> None:
     assert areas(NODES, ancestor).tolist() == [52, 52, 45, 9, 7, 0, 0]
 
 
-@few
-@given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=4), st.integers(-9, 99))))
+@nasty.examples(
+    30, 300, st.lists(st.tuples(st.text("ab", min_size=1, max_size=4), st.integers(-9, 99)))
+)
 def test_children_always_fit(nodes: list[tuple[str, int]]) -> None:
     """What children take is never more than what their parent has."""
     frame = pd.DataFrame(

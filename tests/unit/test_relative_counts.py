@@ -36,7 +36,7 @@ BUDGETS = {
 }
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.fixed_dictionaries(BUDGETS))
 def test_the_sequences_satisfy_equations_2_to_6(asked: dict[str, float]) -> None:
     """Law: CT equations (2) to (6), and what Lemma 23 needs for whole c, Delta and R."""
@@ -69,7 +69,7 @@ def test_the_sequences_satisfy_equations_2_to_6(asked: dict[str, float]) -> None
         assert s.band >= (1 - s.alpha) * s.threshold
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.fixed_dictionaries(BUDGETS))
 def test_the_budget_is_kept(asked: dict[str, float]) -> None:
     """Law: exact sums of epsilon, and of the delta of what is drawn, are within the budget."""

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
@@ -22,8 +21,6 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from tests import strategies as nasty
 from tests.naive import leaf_paths, rollup, shares
 from tests.rollups import exact_counts, exact_tree
-
-few = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def frame_of(values: Sequence[Any]) -> pd.DataFrame:
@@ -40,8 +37,9 @@ def expect_twins(hierarchy: Hierarchy, values: Sequence[Any], source: object = N
 # -- every kind ----------------------------------------------------------------------------------
 
 
-@few
-@given(
+@nasty.examples(
+    8,
+    100,
     st.lists(nasty.IPS, max_size=60),
     st.sampled_from(
         [
@@ -65,8 +63,9 @@ def test_every_listed_malformed_address_is_invalid() -> None:
     assert found == {(): len(nasty.MALFORMED), (None,): len(nasty.MALFORMED)}
 
 
-@few
-@given(st.data(), nasty.SEPARATORS, st.integers(1, 9), st.sampled_from(["count", "drop"]))
+@nasty.examples(
+    8, 100, st.data(), nasty.SEPARATORS, st.integers(1, 9), st.sampled_from(["count", "drop"])
+)
 def test_paths_are_counted_as_by_split(
     data: st.DataObject, separator: str, depth: int, invalid: Any
 ) -> None:
@@ -75,8 +74,9 @@ def test_paths_are_counted_as_by_split(
     expect_twins(dp.path("x", separator=separator, depth=depth, invalid=invalid), values)
 
 
-@few
-@given(
+@nasty.examples(
+    8,
+    100,
     st.lists(nasty.CODES, max_size=60),
     st.sampled_from([(1, 3, 5), (2,), (1, 2, 3, 4, 5, 6, 7, 8), (4, 9)]),
     st.sampled_from(["count", "drop"]),
@@ -88,8 +88,13 @@ def test_codes_are_counted_as_by_slices(
     expect_twins(dp.code("x", lengths=lengths, invalid=invalid), values)
 
 
-@few
-@given(st.lists(nasty.DOMAINS, max_size=60), st.integers(1, 5), st.sampled_from(["count", "drop"]))
+@nasty.examples(
+    8,
+    100,
+    st.lists(nasty.DOMAINS, max_size=60),
+    st.integers(1, 5),
+    st.sampled_from(["count", "drop"]),
+)
 def test_domains_are_counted_from_the_right(values: list[Any], depth: int, invalid: Any) -> None:
     """Case and one trailing dot do not count; addresses, URLs and empty labels are invalid."""
     expect_twins(dp.domain("x", depth=depth, invalid=invalid), values)
@@ -100,8 +105,9 @@ LEVELS = st.sampled_from(
 )
 
 
-@few
-@given(st.lists(nasty.DATE_TEXTS, max_size=60), LEVELS, st.sampled_from(["count", "drop"]))
+@nasty.examples(
+    8, 100, st.lists(nasty.DATE_TEXTS, max_size=60), LEVELS, st.sampled_from(["count", "drop"])
+)
 def test_date_texts_are_counted_in_utc(
     values: list[Any], levels: tuple[str, ...], invalid: Any
 ) -> None:
@@ -109,8 +115,7 @@ def test_date_texts_are_counted_in_utc(
     expect_twins(dp.date("x", levels=levels, invalid=invalid), values)
 
 
-@few
-@given(st.lists(nasty.DATE_OBJECTS, max_size=40), LEVELS)
+@nasty.examples(8, 100, st.lists(nasty.DATE_OBJECTS, max_size=40), LEVELS)
 def test_date_objects_are_counted_in_utc(values: list[Any], levels: tuple[str, ...]) -> None:
     """Dates, datetimes, aware datetimes and text in one column of objects."""
     expect_twins(dp.date("x", levels=levels), values)
@@ -119,23 +124,28 @@ def test_date_objects_are_counted_in_utc(values: list[Any], levels: tuple[str, .
 NUMBER = dp.number("x", lower=0, upper=100, depth=5)
 
 
-@few
-@given(st.lists(nasty.NUMBERS, max_size=60), st.sampled_from(["count", "drop"]), st.integers(1, 12))
+@nasty.examples(
+    8,
+    100,
+    st.lists(nasty.NUMBERS, max_size=60),
+    st.sampled_from(["count", "drop"]),
+    st.integers(1, 12),
+)
 def test_numbers_are_counted_in_halves(values: list[float], invalid: Any, depth: int) -> None:
     """Values outside the bounds go to the nearest interval; NaN is invalid."""
     hierarchy = dp.number("x", lower=-3.7, upper=99.9, depth=depth, invalid=invalid)
     expect_twins(hierarchy, values, pd.DataFrame({"x": np.array(values, dtype=np.float64)}))
 
 
-@few
-@given(st.lists(nasty.NUMBER_TEXTS, max_size=60))
+@nasty.examples(8, 100, st.lists(nasty.NUMBER_TEXTS, max_size=60))
 def test_number_texts_are_counted_in_halves(values: list[Any]) -> None:
     """Text that is a number counts as that number; other text is invalid."""
     expect_twins(NUMBER, values)
 
 
-@few
-@given(st.integers(1, 4).flatmap(nasty.column_rows), st.sampled_from(["count", "drop"]))
+@nasty.examples(
+    8, 100, st.integers(1, 4).flatmap(nasty.column_rows), st.sampled_from(["count", "drop"])
+)
 def test_columns_are_counted_by_their_tuples(rows: list[tuple[Any, ...]], invalid: Any) -> None:
     """The same label under two parents is two nodes; missing values are nodes of their own."""
     width = len(rows[0]) if rows else 2
@@ -147,8 +157,7 @@ def test_columns_are_counted_by_their_tuples(rows: list[tuple[Any, ...]], invali
     assert exact_counts(frame, hierarchy) == rollup(leaf_paths(hierarchy, rows))
 
 
-@few
-@given(st.lists(nasty.MIXED, max_size=40))
+@nasty.examples(8, 100, st.lists(nasty.MIXED, max_size=40))
 def test_mixed_objects_read_like_sql(values: list[Any]) -> None:
     """Whole floats read like integers, booleans like SQL's, missing values of any sort alike."""
     expect_twins(dp.columns("x"), values)
@@ -161,8 +170,7 @@ USERS = st.lists(
 )
 
 
-@few
-@given(USERS, st.sampled_from(["count", "drop"]), st.integers(0, 2**63 - 1))
+@nasty.examples(8, 100, USERS, st.sampled_from(["count", "drop"]), st.integers(0, 2**63 - 1))
 def test_every_user_weighs_one(rows: list[tuple[Any, Any]], invalid: Any, seed: int) -> None:
     """Users with a counted row weigh the grid in total; a node is within a unit a user and leaf."""
     hierarchy = dp.path("x", depth=3, invalid=invalid)
@@ -190,8 +198,7 @@ def test_shares_are_unbiased() -> None:
     assert len({found[("a",)], found[("d",)], found[("e",)]}) == 3
 
 
-@few
-@given(USERS, st.integers(1, 4), st.integers(0, 2**63 - 1))
+@nasty.examples(8, 100, USERS, st.integers(1, 4), st.integers(0, 2**63 - 1))
 def test_every_user_gives_at_most_their_records(
     rows: list[tuple[Any, Any]], bound: int, seed: int
 ) -> None:

@@ -55,8 +55,9 @@ def test_one_user_more_moves_counts_by_no_more(most: int) -> None:
 
 def test_the_sample_of_a_user_is_uniform() -> None:
     """Law: every row of a user is equally likely, equal rows too (8 sigma)."""
-    rows = pd.DataFrame({"x": [0.5] * 3 + [4.5], "u": ["a"] * 4})
-    hits = sum(int(cells(rows, 1)[0]) for _ in range(400))
+    users = [f"user {i}" for i in range(100)]
+    rows = pd.DataFrame({"x": ([0.5] * 3 + [4.5]) * 100, "u": np.repeat(users, 4)})
+    hits = sum(int(cells(rows, 1)[0]) for _ in range(4))
     assert abs(hits - 300) < 8 * (400 * 0.75 * 0.25) ** 0.5
 
 

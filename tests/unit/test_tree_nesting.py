@@ -19,6 +19,7 @@ from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
+from tests.naive import leaf_paths
 from tests.unit.test_nesting import DENSE, column, digits
 
 ASKED: dict[str, Any] = {"epsilon": 50.0, "delta": 0.1, "mechanism": "laplace"}
@@ -65,9 +66,9 @@ def some_keys(spec: str, source: pd.DataFrame) -> list[Any] | str:
 def _one_a_leaf(values: list[Any], spec: str) -> list[Any]:
     """The first value of every leaf, of sixty values."""
     chosen: dict[Any, Any] = {}
-    for value in values[:60]:
-        tree = released(column([value] * 50), spec)[0]
-        chosen.setdefault(tree.keys[0][-1].as_py(), value)
+    paths = leaf_paths(as_hierarchy(spec), [(value,) for value in values[:60]])
+    for value, path in zip(values[:60], paths, strict=True):
+        chosen.setdefault(path, value)
     return list(chosen.values())
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,12 @@ def without_parents(frame: pd.DataFrame) -> pd.DataFrame:
     return out.assign(nodes=len(out))
 
 
+@cache
+def of_threshold_60() -> tuple[Any, pd.DataFrame]:
+    statement = made(threshold=60)
+    return statement, answered(statement.sql)
+
+
 REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
     (lambda f: f.head(len(f) - 1), "not as many rows as the statement returned"),
     (lambda f: pd.concat([f, f]), "not as many rows as the statement returned"),
@@ -157,8 +164,7 @@ def test_what_the_plan_does_not_allow_is_refused(
     change: Callable[[pd.DataFrame], Any], why: str, tmp_path: Path
 ) -> None:
     """In words without values of the data, and nothing is charged."""
-    statement = made(threshold=60)
-    found = answered(statement.sql)
+    statement, found = of_threshold_60()
     assert set(found["level"]) == {0, 1, 2}
     ledger = dp.Ledger(tmp_path / "spent.db", epsilon=3.0, delta=1e-4)
     with pytest.raises(SourceError, match=why) as error:
