@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "dpframe"
 ROOT = len(PACKAGE.parts) + 1
@@ -35,6 +38,7 @@ NEIGHBOURS = {
 """Rooms of questions, and the others that each may use."""
 
 
+@cache
 def _modules() -> dict[str, Path]:
     out = {}
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -56,11 +60,16 @@ def _floor(module: str) -> int:
 
 def _imports(path: Path) -> set[str]:
     """dpframe modules that a file imports, at any depth of nesting."""
-    found = set()
+    found: set[str] = set()
+    modules = _modules()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dpframe":
-            inside = (node.module or "").removeprefix("dpframe").removeprefix(".")
-            found.update([inside] if inside else [f"{alias.name}" for alias in node.names])
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports by a relative name"
+            if (node.module or "").split(".")[0] == "dpframe":
+                inside = (node.module or "").removeprefix("dpframe").removeprefix(".")
+                for alias in node.names:
+                    deeper = f"{inside}.{alias.name}".removeprefix(".")
+                    found.add(deeper if deeper in modules else inside or alias.name)
         elif isinstance(node, ast.Import):
             found.update(
                 a.name.removeprefix("dpframe.") for a in node.names if a.name.startswith("dpframe.")
@@ -109,13 +118,26 @@ def _reached(imports: Imports, module: str) -> set[str]:
 
 def _data(modules: set[str]) -> set[str]:
     """Modules that read data, or open what does."""
-    reading = ("sources.", "asking.release", "asking.answer", "doors.", "_duck.")
-    return {m for m in modules if m.startswith(reading) or m.endswith(".count")}
+    rooms = ("sources", "doors", "_duck")
+    return {
+        m
+        for m in modules
+        if _room(m) in rooms or m in ("asking.release", "asking.answer") or m.endswith(".count")
+    }
 
 
 def _plans() -> list[str]:
-    """Modules that decide what a release does. A warehouse's is the statement to one of them."""
-    return sorted(m for m in _modules() if m.startswith("questions.") and m.endswith(".plan"))
+    """Modules that decide what a release does, or draw it: those with a class that has ``run``. A
+    warehouse's is the statement to one of them."""
+    found = []
+    for module, path in _modules().items():
+        classes = [
+            n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if type(n) is ast.ClassDef
+        ]
+        draws = any(getattr(n, "name", "") == "run" for c in classes for n in c.body)
+        if module.startswith("questions.") and (draws or module.endswith(".plan")):
+            found.append(module)
+    return found
 
 
 def picture() -> str:
@@ -172,10 +194,28 @@ def test_the_import_rule_can_fail() -> None:
         assert target in _data(_reached(imports, "questions.tree_counts.plan"))
 
 
+def test_every_way_to_import_is_seen(tmp_path: Path) -> None:
+    """A module by name, out of its room, and a room."""
+    for written in (
+        "import dpframe.sources.tables",
+        "from dpframe.sources import tables as t",
+        "from dpframe.sources.tables import exact_counts",
+        "def late():\n    from dpframe.sources import tables, keys",
+    ):
+        (tmp_path / "m.py").write_text(written)
+        assert "sources.tables" in _imports(tmp_path / "m.py")
+    (tmp_path / "m.py").write_text("from dpframe import _duck, sources")
+    assert _data(_imports(tmp_path / "m.py")) == {"_duck", "sources"}
+    (tmp_path / "m.py").write_text("from .sources import tables")
+    with pytest.raises(AssertionError, match="relative"):
+        _imports(tmp_path / "m.py")
+
+
 def test_a_plan_cannot_reach_data() -> None:
     """Nothing that any plan imports, directly or not, is a source, DuckDB, or a frame reader."""
     imports, plans = _all_imports(), _plans()
-    assert len(plans) >= 5
+    assert len(plans) >= 12
+    assert {"questions.hhh.partitioned", "questions.hhh.merged"} <= set(plans)
     for plan in plans:
         assert not _data(_reached(imports, plan)), plan
 
@@ -188,6 +228,9 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import) and any(a.name == "duckdb" for a in node.names):
                 duck.add(name)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "duckdb":
+                duck.add(name)
+            assert not (isinstance(node, ast.Name) and node.id == "__import__"), name
         if "urandom" in text or "secrets." in text or "default_rng" in text:
             random.add(name)
     assert {name.split(".")[0] for name in duck} == {"_duck"}

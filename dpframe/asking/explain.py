@@ -8,7 +8,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, overload
 from dpframe._known_arguments import bound
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
-from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
+from dpframe.asking.question import Question
+from dpframe.asking.release import keeper
+from dpframe.sources.frames import without_rows
 
 P = ParamSpec("P")
 
@@ -52,7 +54,7 @@ def explaining(
 ) -> Explains[P]:
     """``dp.explain`` and its like, from the declaration of a question."""
     source, about, *_ = question.parameters
-    signature = question.signature_without(OF_WAREHOUSE)
+    signature = question.call
 
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
@@ -65,7 +67,7 @@ def explaining(
         _check_release(arguments)
         plan = question.declared(asked)
         if arguments.get(source) is not None:
-            question.checked(plan, arguments[source])
+            question.checked(plan, without_rows(arguments[source]))
         return Explanation(plan)
 
     explain.__name__ = explain.__qualname__ = name
@@ -77,9 +79,8 @@ def explaining(
 
 def _check_release(arguments: dict[str, object]) -> None:
     """What says how a release is kept, checked as it would be."""
-    checks = dict(zip(OF_RELEASE, (chosen_ledger, release_name, data_name), strict=False))
-    for argument, check in checks.items():
-        if argument in arguments:
-            check(arguments[argument])
-    if "progress" in arguments:
-        flag("progress", arguments["progress"])
+    ledger, name = chosen_ledger(arguments.get("ledger")), release_name(arguments.get("release"))
+    data_name(arguments.get("data"))
+    flag("progress", arguments.get("progress", False))
+    if name is not None:
+        keeper(ledger, name)

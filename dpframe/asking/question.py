@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -95,10 +95,13 @@ class Question(Generic[A, P]):
             if p.name not in beside
         }
 
-    def signature_without(self, names: Collection[str]) -> inspect.Signature:
-        """The declaration, less some arguments."""
-        own = [p for p in self.parameters.values() if p.name not in names]
-        return inspect.Signature(own)
+    @property
+    def call(self) -> inspect.Signature:
+        """The call that is explained: of no warehouse, and its source may be left out."""
+        own = [p for p in self.parameters.values() if p.name not in OF_WAREHOUSE]
+        return inspect.Signature(
+            [p.replace(default=None) if p.default is p.empty else p for p in own]
+        )
 
     def given(self, arguments: Mapping[str, object]) -> Given:
         """The planning arguments among ``arguments``, and defaults for what is not there."""

@@ -88,13 +88,18 @@ def already(
     """What a name already answered, None if it is new or there is no name. Nothing is read."""
     if name is None:
         return None
+    stored = kept(request, keeper(ledger, name), name, former)
+    return None if stored is None else replayed(stored)
+
+
+def keeper(ledger: Ledger | None, name: str) -> Ledger:
+    """The ledger that keeps a release under a name; ParameterError if there is none."""
     if ledger is None:
         raise ParameterError(
             f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
             "call dp.use_ledger first."
         )
-    stored = kept(request, ledger, name, former)
-    return None if stored is None else replayed(stored)
+    return ledger
 
 
 def kept(

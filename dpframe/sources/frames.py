@@ -218,3 +218,16 @@ def _written(value: Any) -> str | None:
         return decoded(bytes(value))
     text = str.__str__(value) if isinstance(value, str) else str(value)  # of an enum, its value
     return text.encode("utf-8", "replace").decode()
+
+
+def without_rows(source: Any) -> Any:
+    """A frame in memory with its columns and their types alone; of a lazy one nothing is computed.
+
+    Other sources tell their types without a row being read.
+    """
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        return source.slice(0, 0)
+    package = type(source).__module__.partition(".")[0]
+    if package == "pandas" and hasattr(source, "iloc"):
+        return source.iloc[:0]
+    return source.clear() if package == "polars" and hasattr(source, "clear") else source

@@ -82,12 +82,6 @@ def describe(source: object) -> str:
     return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"
 
 
-def check_columns(source: object, wanted: Sequence[str]) -> None:
-    """Raise ColumnError for a column that the source does not have; reads names only."""
-    if hasattr(source, "columns") and not isinstance(source, str):
-        require(wanted, list(source.columns), alone=True)
-
-
 def canonical(duckdb_type: str) -> str:
     """Types that read alike: ENUM as text."""
     return "ENUM" if duckdb_type.startswith("ENUM") else duckdb_type

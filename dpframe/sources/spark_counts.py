@@ -20,6 +20,16 @@ from dpframe.tree import ListedNodes
 FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 
+def check_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> SparkFrame:
+    """The frame; ColumnError for a column that it lacks, or whose type cannot be read."""
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    source = SparkFrame(frame, tuple(dict.fromkeys([*hierarchy.source_columns, *beside])))
+    hierarchy.check_types(tuple(source.types[column] for column in hierarchy.source_columns))
+    if unit.weight is not None:
+        check_weight_type(unit.weight, source.types[unit.weight])
+    return source
+
+
 def counted_by_spark(
     frame: Any,
     hierarchy: Hierarchy,
@@ -30,12 +40,8 @@ def counted_by_spark(
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """The rows that ``rollup_sql`` gives in DuckDB: level, n, keys, in preorder. Private. And the
     types of the columns."""
-    beside = [column for column in (unit.user, unit.weight) if column is not None]
-    source = SparkFrame(frame, tuple(dict.fromkeys([*hierarchy.source_columns, *beside])))
+    source = check_spark(frame, hierarchy, unit)
     read = tuple(source.types[column] for column in hierarchy.source_columns)
-    hierarchy.check_types(read)
-    if unit.weight is not None:
-        check_weight_type(unit.weight, source.types[unit.weight])
     if listed is not None:
         check_key_types(listed, hierarchy, read)
     with source:

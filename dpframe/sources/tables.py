@@ -15,7 +15,7 @@ from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_sql import rollup_sql
 from dpframe.sources.spark import is_spark
-from dpframe.sources.spark_counts import counted_by_spark
+from dpframe.sources.spark_counts import check_spark, counted_by_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
@@ -58,6 +58,9 @@ def exact_counts(
 
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
+    if is_spark(source):
+        check_spark(source, hierarchy, unit)
+        return
     with opened(source, _read(hierarchy, unit)) as relation:
         _types(relation, hierarchy, unit, text=only_text(source))
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dpframe as dp
@@ -55,7 +57,8 @@ def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
     """Law: the signature of an explanation is that of its question, with the source or without."""
     asked = inspect.signature(getattr(dp, name)).parameters.values()
     explained = inspect.signature(getattr(dp, explain)).parameters.values()
-    assert list(explained) == [p for p in asked if p.name not in OF_WAREHOUSE]
+    left = [p for p in asked if p.name not in OF_WAREHOUSE]
+    assert list(explained) == [p.replace(default=None) if p.default is p.empty else p for p in left]
 
 
 def test_explanations_take_a_source_by_place_and_by_name() -> None:
@@ -74,6 +77,36 @@ def test_explanations_take_a_source_by_place_and_by_name() -> None:
     assert len({str(plan) for plan in plans}) == 1
     with pytest.raises(dp.ColumnError):
         dp.explain(["b"], source=FRAME, **budget)
+    with pytest.raises(dp.ParameterError, match="needs a ledger"):
+        dp.explain(FRAME, ["a"], **budget, release="r")
+    for doubled in (dp.explain, FRAME.dp.explain):
+        with pytest.raises(dp.ParameterTypeError, match="'source'"):
+            doubled(*([FRAME] * (doubled is dp.explain)), ["a"], source=FRAME, **budget)
+
+
+class Loud:
+    """A value that must not be looked at."""
+
+    def __str__(self) -> str:
+        raise AssertionError("read")
+
+
+def test_explanations_read_no_row() -> None:
+    """Law: of a frame, names and types; nothing lazy is computed, no reader is used up."""
+    loud = pd.DataFrame({"a": pd.Series([Loud()] * 3, dtype=object)})
+    table = pa.table({"a": ["x"]})
+    lazy = pl.DataFrame({"a": ["x"]}).lazy()
+    fails = lazy.with_columns(a=pl.col("a").map_elements(lambda _: 1 / 0, return_dtype=pl.String))
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    for source in (loud, table, table.to_batches()[0], lazy.collect(), fails):
+        assert dp.explain(source, ["a"], **budget).plan.height == 1
+        assert dp.explain_tree_counts(source, ["a"], **budget).plan.height == 1
+        dp.explain_synthesize(source, "columns:a", keys=["x"], epsilon=1.0)
+        with pytest.raises(dp.ColumnError):
+            dp.explain(source, ["b"], **budget)
+    loud.dp.explain(["a"], **budget)
+    with pytest.raises(dp.SourceError, match="does not exist"):
+        dp.explain_synthesize("nowhere.csv", "columns:a", keys=["x"], epsilon=1.0)
 
 
 CALLER = """\

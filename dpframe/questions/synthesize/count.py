@@ -13,7 +13,7 @@ from dpframe.questions.synthesize.generator import check_dtypes
 from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes, schema_of
-from dpframe.sources.relations import check_columns
+from dpframe.sources.relations import opened
 
 
 def fitted(asked: Fitting, source: object) -> Fitting:
@@ -41,9 +41,11 @@ def declared(asked: Fitting) -> SyntheticPlan:
 
 
 def checked(plan: SyntheticPlan, source: object) -> None:
-    """The columns are there; their types may be of many kinds."""
-    beside = () if plan.unit.user is None else (plan.unit.user,)
-    check_columns(source, [*plan.columns, *beside])
+    """The columns are there, of types that can be read and drawn."""
+    user = [plan.unit.user] if plan.unit.user is not None else []
+    with opened(source, [*plan.columns, *user]):
+        pass
+    schema_of(source, cast(Domain, plan.rows))
 
 
 def count(source: object, plan: SyntheticPlan, progress: bool) -> Counted[HotPartition]:
