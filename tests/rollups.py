@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources import relations, tables
-from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources import counting as tables
+from dpframe.sources import relations
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.tree import CountTree
 from tests.naive import Path
 
@@ -23,7 +24,7 @@ def exact_tree(
         types: dict[str | None, str] = dict(zip(relation.columns, found_types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)
-        statement = rollup_sql(
+        statement = rollup_statement(
             hierarchy, unit, band=1, types=read, user_type=types.get(unit.user), seed=seed
         )
         found = relation.query(statement, False)

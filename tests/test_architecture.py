@@ -177,7 +177,7 @@ def test_the_import_rule_can_fail() -> None:
     """What points up, or into another question's room, is found; so is a plan's way to data, also
     by a detour that points downward."""
     for module, target in (
-        ("sources.tables", "questions.hhh.plan"),
+        ("sources.counting", "questions.hhh.plan"),
         ("asking.release", "doors.accessor"),
         ("questions.hhh.plan", "questions.tree_counts.plan"),
     ):
@@ -185,7 +185,7 @@ def test_the_import_rule_can_fail() -> None:
         imports[module] |= {target}
         assert _upward(imports) == [(module, target)]
     for module, target in (
-        ("questions.tree_counts.plan", "sources.tables"),
+        ("questions.tree_counts.plan", "sources.counting"),
         ("accounting.path", "_duck.relations"),
     ):
         imports = _all_imports()
@@ -197,13 +197,13 @@ def test_the_import_rule_can_fail() -> None:
 def test_every_way_to_import_is_seen(tmp_path: Path) -> None:
     """A module by name, out of its room, and a room."""
     for written in (
-        "import dpframe.sources.tables",
+        "import dpframe.sources.counting",
         "from dpframe.sources import tables as t",
-        "from dpframe.sources.tables import exact_counts",
+        "from dpframe.sources.counting import exact_counts",
         "def late():\n    from dpframe.sources import tables, keys",
     ):
         (tmp_path / "m.py").write_text(written)
-        assert "sources.tables" in _imports(tmp_path / "m.py")
+        assert "sources.counting" in _imports(tmp_path / "m.py")
     (tmp_path / "m.py").write_text("from dpframe import _duck, sources")
     assert _data(_imports(tmp_path / "m.py")) == {"_duck", "sources"}
     (tmp_path / "m.py").write_text("from .sources import tables")

@@ -29,15 +29,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.accounting.binomial import trials
 from dpframe.accounting.losses import Losses, composed, losses_between
-from dpframe.accounting.trials import trials
 
 Neighbours = Literal["replace", "remove"]
 
 STEP = 1e-4
 """Grid of the privacy loss, for epsilon up to 1; above, in parts of epsilon."""
 
-LONGEST = 1 << 24
+LONGEST_TABLE = 1 << 24
 """Points of the losses of all reports together: bounds memory. Where there would be more, the grid
 is coarser, which overstates delta."""
 
@@ -137,7 +137,7 @@ def _together(
     """Losses of all reports, in every direction that is another one."""
     a0 = silence(local_epsilon)
     held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
-    step = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST)
+    step = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST_TABLE)
     left, came = losses_between(held, free, step), losses_between(free, held, step)
     if neighbours == "replace":
         return (composed([(left, reports), (came, reports)], epsilon),)

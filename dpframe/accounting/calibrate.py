@@ -12,7 +12,7 @@ from typing import Literal
 
 from dpframe.accounting.gaussian import gaussian
 from dpframe.accounting.geometric import LONGEST_TABLE, geometric
-from dpframe.accounting.laws import SELECTED_AT_THRESHOLD, Laws
+from dpframe.accounting.path_laws import SELECTED_AT_THRESHOLD, Laws
 
 CURVED_FROM = 7
 """Height from which a Gaussian left half can beat a geometric one."""

@@ -11,8 +11,8 @@ import math
 from functools import lru_cache
 from typing import Literal
 
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.path import one_direction
+from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.search import least_bound, least_scale
 from dpframe.noise import NoiseTable, halves
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.linear import linear_delta, linear_epsilon
 from dpframe.accounting.path import one_direction
+from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.search import least_bound, out_of_reach
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, halves, laplace

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.trials import trials
+from dpframe.accounting.binomial import trials
 
 FLOATS = 1 + 1e-9
 """Margin on a moment, above the rounding of its sum."""

@@ -35,7 +35,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpframe.accounting.moves import (
+from dpframe.accounting.candidate_scales import (
+    ATTEMPTS,
+    OFTEN,
+    OFTEN_DEVIATIONS,
+    better_family,
+    candidate_scales,
+    out_of_reach,
+)
+from dpframe.accounting.shifts import (
     MARGIN,
     Bounded,
     Family,
@@ -47,14 +55,6 @@ from dpframe.accounting.moves import (
     noise_table,
     unbounded_delta,
     upper_tails,
-)
-from dpframe.accounting.scales import (
-    ATTEMPTS,
-    OFTEN,
-    OFTEN_DEVIATIONS,
-    better_family,
-    candidate_scales,
-    out_of_reach,
 )
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.accounting.moves import Move, unbounded_delta
+from dpframe.accounting.shifts import Move, unbounded_delta
 from dpframe.accounting.sketch_lattice import lattice_move, pure_scale
 
 

@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 from typing import Literal
 
-from dpframe.accounting.gshm import GshmLaws, gshm_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_laws
 from dpframe.budget import Budget, per_record
 from dpframe.errors import BudgetError
 

@@ -33,7 +33,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpframe.accounting.moves import (
+from dpframe.accounting.candidate_scales import (
+    OFTEN,
+    OFTEN_DEVIATIONS,
+    better_family,
+    candidate_scales,
+    out_of_reach,
+)
+from dpframe.accounting.shifts import (
     MARGIN,
     Bounded,
     Family,
@@ -42,13 +49,6 @@ from dpframe.accounting.moves import (
     any_reaches,
     bound_for,
     noise_table,
-)
-from dpframe.accounting.scales import (
-    OFTEN,
-    OFTEN_DEVIATIONS,
-    better_family,
-    candidate_scales,
-    out_of_reach,
 )
 from dpframe.noise import NoiseTable
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from dpframe.asking.given import Given
 from dpframe.asking.plan import Counted, Plan
-from dpframe.sources.tables import check_readable
+from dpframe.sources.counting import check_readable
 
 A = TypeVar("A")
 """What is asked for: a plan, or what becomes one with the size of the data."""

@@ -24,7 +24,7 @@ from dpframe.noise import random_seed
 from dpframe.sources.candidates import candidate_tree
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical
-from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
@@ -248,7 +248,7 @@ def statement(plan: WarehousePlan) -> RollupSql:
             if kind != "ENUM" and (kind != TEXT or c != unit.weight)
         ]
         view = f"(SELECT * REPLACE ({', '.join(cast)}) FROM {view})" if cast else view
-    sql = rollup_sql(
+    sql = rollup_statement(
         inner.hierarchy,
         unit,
         band=inner.band,

@@ -12,7 +12,7 @@ and a text that compresses well reaches that."""
 
 INTEGERS = "'smallint', 'integer', 'bigint'"
 
-LONGEST = 10_000
+LONGEST_TEXT = 10_000
 """Characters of a number that is read: a NUMERIC has at most 16383 digits after its point."""
 
 
@@ -105,7 +105,7 @@ class Postgres(Dialect):
 
     def parsed_real(self, text: str) -> str:
         # text that a double cannot hold is an error, and so is a number that it would round to 0
-        short = f"CASE WHEN length({text}) <= {LONGEST} THEN {text} END"
+        short = f"CASE WHEN length({text}) <= {LONGEST_TEXT} THEN {text} END"
         big = f"{text} ~ '^[^eE]*[1-9].*[eE][+]?0*[1-9][0-9]{{3}}'"
         small = f"({text} ~ '[eE]-0*[1-9][0-9]{{3}}' OR NOT {text} ~ '^[^eE]*[1-9]')"
         inside = f"CAST(CASE WHEN NOT {big} AND NOT {small} THEN {short} END AS NUMERIC)"

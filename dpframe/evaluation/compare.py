@@ -18,7 +18,7 @@ from dpframe.postprocess.relative_error import alpha_rmse
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 from dpframe.questions.tree_counts.base import TreePlan
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
-from dpframe.sources.tables import exact_counts
+from dpframe.sources.counting import exact_counts
 from dpframe.tree import CountTree
 
 if TYPE_CHECKING:

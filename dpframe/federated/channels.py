@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
-from dpframe.accounting.trials import binomial
+from dpframe.accounting.binomial import binomial
 from dpframe.federated.intervals import held_interval
 from dpframe.federated.server import estimate, least_kept
 from dpframe.noise import NoiseTable

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
-from dpframe.accounting.trials import binomial
+from dpframe.accounting.binomial import binomial
 
 FINE = 8
 """Values of f that are tried within a standard deviation of the estimate; ends are rounded to them,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
-from dpframe.accounting.trials import binomial
+from dpframe.accounting.binomial import binomial
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
 

@@ -28,7 +28,7 @@ from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, OnInvalid
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import Date
-from dpframe.hierarchy._domain import Domain
+from dpframe.hierarchy._domain import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._parse import KINDS, as_hierarchy
@@ -109,7 +109,7 @@ def columns(*names: str, invalid: OnInvalid = "count") -> Columns:
 
 
 @known_arguments
-def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> Domain:
+def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> HostNames:
     """Host names from the right: at most ``depth`` (1 to 128) labels, the left ones are cut.
 
     Examples
@@ -117,7 +117,7 @@ def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> Doma
     >>> domain("host", depth=2).spec
     'domain:host?depth=2'
     """
-    return Domain(column, depth, invalid)
+    return HostNames(column, depth, invalid)
 
 
 @known_arguments

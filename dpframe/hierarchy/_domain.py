@@ -20,7 +20,7 @@ NAME = r"[^\s./:@]+(\.[^\s./:@]+)*"
 
 
 @dataclass(frozen=True)
-class Domain(Hierarchy):
+class HostNames(Hierarchy):
     """``www.example.org`` under ``example.org`` under ``org``; labels left of ``depth`` are cut.
 
     Case and one trailing dot do not count. Empty labels, addresses (a last label of digits

@@ -11,7 +11,7 @@ from dpframe.hierarchy._base import Hierarchy
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import Date
-from dpframe.hierarchy._domain import Domain
+from dpframe.hierarchy._domain import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._path import Path
@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[type[Hierarchy], dict[str, tuple[str, Convert]]]] = {
     ),
     "path": (Path, {"separator": ("separator", _text), "depth": ("depth_limit", _whole)}),
     "columns": (Columns, {}),
-    "domain": (Domain, {"depth": ("depth_limit", _whole)}),
+    "domain": (HostNames, {"depth": ("depth_limit", _whole)}),
     "date": (Date, {"levels": ("levels", _words), "zone": ("zone", _text)}),
     "code": (Code, {"lengths": ("lengths", _wholes)}),
     "number": (

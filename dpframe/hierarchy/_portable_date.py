@@ -20,7 +20,7 @@ TAIL = rf"(Z{BLANK}*|{OFFSET}{BLANK}*| [A-Za-z0-9_/:+-]*{BLANK}*)"
 
 SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}"
 HAS_OFFSET = ANY + ":[0-9.]+ ?[+-][0-9][0-9:]*"
-LONGEST = 200
+LONGEST_TIME = 200
 """Characters: longer text is invalid, though DuckDB would read zeros without end."""
 
 DAY_SECONDS = 86_400
@@ -115,10 +115,12 @@ class DateKeys(OneKey):
         text = {name: d.pad(d.cast_text(name), width) for name, width in widths.items()}
         return (
             {
-                "t": f"CASE WHEN length(c0) > {LONGEST} THEN NULL WHEN {moved} THEN c0 "
+                "t": f"CASE WHEN length(c0) > {LONGEST_TIME} THEN NULL WHEN {moved} THEN c0 "
                 f"WHEN {sees} THEN NULL WHEN {d.matches('c0', plain)} THEN c0 "
                 f"WHEN {d.matches('c0', EPOCH)} THEN '1970-01-01' END",
-                "moved": f"CASE WHEN length(c0) <= {LONGEST} AND {moved} AND {sees} THEN c0 END",
+                "moved": (
+                    f"CASE WHEN length(c0) <= {LONGEST_TIME} AND {moved} AND {sees} THEN c0 END"
+                ),
             },
             {"given": day, "clock": clock, "offs0": offset},
             {

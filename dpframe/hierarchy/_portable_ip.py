@@ -10,7 +10,7 @@ OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 DOTTED = rf"{OCTET}([.]{OCTET}){{3}}"
 GROUPS = "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){0,7}"
 MAPPED = "0" * 20 + "ffff"
-LONGEST = 60
+LONGEST_ADDRESS = 60
 """Characters, more than any address has: longer text is not looked at."""
 
 
@@ -19,7 +19,7 @@ class IpKeys(OneKey):
 
     def steps(self) -> tuple[Step, ...]:
         d = self.dialect
-        short = f"CASE WHEN length(trimmed) <= {LONGEST} THEN {d.lower('trimmed')} END"
+        short = f"CASE WHEN length(trimmed) <= {LONGEST_ADDRESS} THEN {d.lower('trimmed')} END"
         tail = d.extract("txt", "[^.]*:([^:]*)$")
         colon, mapped = "':'", f"'{MAPPED}'"
         zeros = "repeat('0', 32 - length(f) - length(b))"

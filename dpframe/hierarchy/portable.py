@@ -15,7 +15,7 @@ from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
 from dpframe.hierarchy._base import Hierarchy, text_of
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns, _is_whole
-from dpframe.hierarchy._domain import Domain
+from dpframe.hierarchy._domain import HostNames
 from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._path import Path
 
@@ -170,7 +170,7 @@ class PathKeys(OneKey):
 
 
 class DomainKeys(OneKey):
-    hierarchy: Domain
+    hierarchy: HostNames
 
     def steps(self) -> tuple[Step, ...]:
         d = self.dialect

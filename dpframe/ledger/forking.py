@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LONGEST = 60.0
+LONGEST_WAIT = 60.0
 """Seconds that a fork waits at most for transactions of other threads."""
 
 _changes = threading.Condition()
@@ -46,7 +46,7 @@ def lock_of_parent(db: sqlite3.Connection) -> Iterator[None]:
 
 def _before() -> None:
     _changes.acquire()  # nobody begins before the fork is done
-    _changes.wait_for(lambda: not _inside, LONGEST)
+    _changes.wait_for(lambda: not _inside, LONGEST_WAIT)
 
 
 def _in_child() -> None:

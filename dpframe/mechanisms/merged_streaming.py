@@ -9,8 +9,9 @@ and there at most one key a level. Which one must not depend on other records.
 
 Cost: the laws are for all h levels together. On one level of a sum a record moves the counters by
 at most ``(k, 1, ..., 1)/(k + 1)``, of a bounded merge at most k counters by 1 in one direction,
-which may be another on the next level (``accounting.sketch_lattice``, ``accounting.gshm``). No
-alpha_hat is released: the decrements of a merge have another sensitivity.
+which may be another on the next level (``accounting.sketch_lattice``,
+``accounting.sparse_gaussian``). No alpha_hat is released: the decrements of a merge have another
+sensitivity.
 
 Everything after the draw is post-processing: the selection reads released numbers only.
 """
@@ -19,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_lattice import LatticeLaws
+from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms.sketch_release import sparse, summed
 from dpframe.mechanisms.upward_selection import Released, reported

@@ -19,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpframe.accounting.geometric import LONGEST_TABLE
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.linear import linear_delta
 from dpframe.accounting.path import path_delta
+from dpframe.accounting.path_laws import Laws
 from dpframe.noise import NoiseTable
 from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 

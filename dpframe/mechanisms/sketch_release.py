@@ -9,7 +9,7 @@ function               source                                      cost
 =====================  ==========================================  ============================
 ``single_stream``      Algorithm 2                                 ``accounting.sketches``
 ``summed``             Algorithm 3 and section 7                   ``accounting.sketch_lattice``
-``sparse``             Corollaries 2 and 10, with the Gaussian     ``accounting.gshm``
+``sparse``             Corollaries 2 and 10, with the Gaussian     ``accounting.sparse_gaussian``
                        sparse histogram mechanism
 ``top_of_universe``    Algorithm 3, Laplace noise on everything    ``accounting.sketch_pure``
 =====================  ==========================================  ============================
@@ -31,10 +31,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketches import SketchLaws
+from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.noise import unbounded_laplace
 from dpframe.sketches._state import SketchState
 

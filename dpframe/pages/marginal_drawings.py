@@ -19,7 +19,7 @@ BAR, LETTER = 26, 9.0
 PERCENT = 56
 """Room for the number at the end of a bar."""
 
-LONGEST = 20
+LONGEST_NAME = 20
 """Letters of a label that are drawn, wide ones twice; all of it is in the tooltip."""
 
 AMONG_ALL = "of rows"
@@ -178,10 +178,10 @@ def _letters(text: str) -> int:
 
 
 def _cut(name: str) -> str:
-    if _letters(name) <= LONGEST:
+    if _letters(name) <= LONGEST_NAME:
         return name
-    end = next(i for i in range(1, len(name) + 1) if _letters(name[:i]) >= LONGEST - 1)
-    return name[:end].rstrip()[: 2 * LONGEST] + "…"
+    end = next(i for i in range(1, len(name) + 1) if _letters(name[:i]) >= LONGEST_NAME - 1)
+    return name[:end].rstrip()[: 2 * LONGEST_NAME] + "…"
 
 
 def _opening(width: float, height: float, label: str) -> str:

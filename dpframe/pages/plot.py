@@ -15,7 +15,7 @@ from dpframe.pages.parts import shown_part
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 
-LONGEST = 120
+LONGEST_LABEL = 120
 """Characters of a label that are drawn; plotly neither wraps nor cuts text."""
 
 
@@ -131,4 +131,6 @@ def _hover(frame: pd.DataFrame, names: tuple[str, ...], confidence: float) -> li
 def _drawn(text: object) -> str:
     """Text that plotly shows as it is: it would read tags, and run on for ever."""
     whole = str(text)
-    return html.escape(whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…", quote=False)
+    return html.escape(
+        whole if len(whole) <= LONGEST_LABEL else f"{whole[: LONGEST_LABEL - 1]}…", quote=False
+    )

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LONGEST = 50
+LONGEST_NAME = 50
 """Characters kept of a name: with ``_latest`` and a number it fits the 63 of most databases, and
 in UTF-8 with ``.parquet`` the 255 bytes of a file name."""
 
@@ -62,9 +62,9 @@ def identifier_of(text: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     kept = "".join(c if c.isalnum() or unicodedata.category(c)[0] == "M" else "_" for c in folded)
-    name = re.sub("_+", "_", kept).strip("_")[:LONGEST].rstrip("_")
+    name = re.sub("_+", "_", kept).strip("_")[:LONGEST_NAME].rstrip("_")
     if not name or not name[0].isalpha() or name.startswith(RESERVED):
-        name = f"release_{name}"[:LONGEST].rstrip("_")
+        name = f"release_{name}"[:LONGEST_NAME].rstrip("_")
     return name
 
 

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterTypeError
 from dpframe.sketches._batches import Kind, check_order, columns
+from dpframe.sketches._counters import Table, encoded
 from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, nothing, ordered
-from dpframe.sketches._tables import Table, encoded
 from dpframe.sketches.merging import MergedSketch, merged
 
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.sketches._batches import PIECE, TYPES, Column, Kind, check_order, whole
+from dpframe.sketches._counters import Table, encoded
 from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, in_order, nothing, ordered
-from dpframe.sketches._tables import Table, encoded
 from dpframe.sketches.merging import MergedSketch, merged
 
 UNSORTED = (

@@ -33,7 +33,7 @@ def in_preorder(
     *,
     own: bool = False,
 ) -> pa.Table:
-    """``level, n, t1, ...`` as ``rollup_sql`` in DuckDB returns them, from any order of rows.
+    """``level, n, t1, ...`` as ``rollup_statement`` in DuckDB returns them, from any order of rows.
 
     ``dialect`` is None for rows of DuckDB's own statement. ``own`` says that dpframe ran it itself,
     and that what ``CountTree.from_preorder`` checks is enough.

@@ -11,9 +11,9 @@ from dpframe.domains import Domain
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sketches.hot_partition import HotPartition
+from dpframe.sources.record_stream import shown
 from dpframe.sources.relations import canonical, opened
-from dpframe.sources.rollup_sql import exact
-from dpframe.sources.stream import shown
+from dpframe.sources.rollup_statement import exact
 
 RECORD = PrivacyUnit()
 

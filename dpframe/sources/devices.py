@@ -11,7 +11,7 @@ from dpframe.federated.population import Population
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.sources.relations import canonical, opened
-from dpframe.sources.rollup_sql import exact
+from dpframe.sources.rollup_statement import exact
 
 
 def count_devices(source: object, hierarchy: Hierarchy, user: str) -> int:

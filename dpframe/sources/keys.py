@@ -25,7 +25,7 @@ from dpframe.hierarchy._base import has_zone
 from dpframe.hierarchy._types import REAL
 from dpframe.sources.key_tables import MOST, key_table, shown
 from dpframe.sources.relations import canonical
-from dpframe.sources.rollup_sql import malformed_sql, rollup_sql
+from dpframe.sources.rollup_statement import malformed_sql, rollup_statement
 from dpframe.tree import CountTree, ListedNodes
 
 DOMAIN = "domain"
@@ -113,7 +113,9 @@ def _rollup(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[n
         types = tuple(seen[c] for c in hierarchy.source_columns)
         hierarchy.check_types(types)
         unit = PrivacyUnit()
-        found = relation.query(rollup_sql(hierarchy, unit, band=1, types=types, seed=0), False)
+        found = relation.query(
+            rollup_statement(hierarchy, unit, band=1, types=types, seed=0), False
+        )
         level = found["level"].cast(pa.int64()).to_numpy()
         texts = tuple(found[name].cast(pa.string()) for name in found.column_names[2:])
         if any(text.null_count > (level <= i).sum() for i, text in enumerate(texts)):

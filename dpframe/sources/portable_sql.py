@@ -1,7 +1,7 @@
 """The rollup as one SQL statement in a dialect that is not DuckDB's: the same CTEs, the same nodes.
 
-Pure text, beside ``rollup_sql``. It returns ``level, n, t1, t2, ...`` in any order; the driver puts
-the rows into preorder (``sources.candidates``).
+Pure text, beside ``rollup_statement``. It returns ``level, n, t1, t2, ...`` in any order; the
+driver puts the rows into preorder (``sources.candidates``).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
 
 
 def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
-    """As in ``rollup_sql``: ``grid`` units a user, rounded with one random offset of their own."""
+    """As for DuckDB: ``grid`` units a user, rounded with one random offset of their own."""
     d, names = keys.dialect, ", ".join(_names(keys))
     order = ascending(*_names(keys))
     if keys.reads_text:
@@ -200,7 +200,7 @@ def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
 
 
 def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
-    """As in ``rollup_sql``: rows ranked by a hash of user, number among equals, key and seed."""
+    """As for DuckDB: rows ranked by a hash of user, number among equals, key and seed."""
     d, names = keys.dialect, ", ".join(_names(keys))
     order = ascending("h", *_names(keys), "i")
     mark, none = "'='", "'!'"

@@ -12,7 +12,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import in_preorder
 from dpframe.sources.keys import check_key_types
-from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.spark import SparkFrame
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import ListedNodes
@@ -38,14 +38,14 @@ def counted_by_spark(
     *,
     listed: ListedNodes | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows that ``rollup_sql`` gives in DuckDB: level, n, keys, in preorder. Private. And the
-    types of the columns."""
+    """The rows that ``rollup_statement`` gives in DuckDB: level, n, keys, in preorder. Private. And
+    the types of the columns."""
     source = check_spark(frame, hierarchy, unit)
     read = tuple(source.types[column] for column in hierarchy.source_columns)
     if listed is not None:
         check_key_types(listed, hierarchy, read)
     with source:
-        statement = rollup_sql(
+        statement = rollup_statement(
             hierarchy,
             unit,
             band=band,

@@ -43,9 +43,9 @@ from dpframe.sketches import MergedSketch, MisraGries, SketchState
 from dpframe.sketches._state import ordered
 from dpframe.sketches.merging import merged
 from dpframe.sources.frames import arrow_table
+from dpframe.sources.record_stream import feed
 from dpframe.sources.relations import canonical
 from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetched
-from dpframe.sources.stream import feed
 from dpframe.sources.stream_sql import users_sql
 from dpframe.sources.user_stream import UserSketches
 

@@ -29,7 +29,7 @@ from dpframe.hierarchy._types import KNOWN, named
 from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.relations import canonical
-from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.weights import check_weight_type, weight_sql
 from dpframe.tree import ListedNodes
 
@@ -123,7 +123,7 @@ def statement(
         weight = weight_sql(value if seen else _castable(value), unit.most)
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
-    return rollup_sql(
+    return rollup_statement(
         hierarchy,
         unit,
         band=band,

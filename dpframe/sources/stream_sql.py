@@ -1,6 +1,6 @@
 """Records as a stream: one row a record, in the source's order, one key a level.
 
-Pure text, beside ``rollup_sql``: the same keys, without grouping. ``stream_sql`` reads the view
+Pure text, beside ``rollup_statement``: the same keys, without grouping. ``stream_sql`` reads it
 once and returns ``l1, l2, ...``: the node of the record at each level as text, NULL where the
 record does not reach (:mod:`dpframe.hierarchy.stream_keys`). Where the same texts come again and
 again it is cheaper to read them as they are (``texts_sql``) and to find the keys of each once
@@ -14,7 +14,7 @@ from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_keys, packed
-from dpframe.sources.rollup_sql import exact, sample, source_sql, user_pairs
+from dpframe.sources.rollup_statement import exact, sample, source_sql, user_pairs
 
 
 def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:
@@ -52,7 +52,7 @@ def users_sql(
     seed: int,
     view: str = VIEW,
 ) -> str:
-    """Keys of the rows (or different items) that count of every user, as ``rollup_sql`` samples.
+    """Keys of the rows (or different items) that count of every user, sampled as in the rollup.
 
     Column ``u`` numbers the users in ascending order. Rows are sorted by user and key: the order
     of some users' rows says nothing of another user.

@@ -19,8 +19,8 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
+from dpframe.sources.record_stream import shown
 from dpframe.sources.relations import canonical
-from dpframe.sources.stream import shown
 from dpframe.sources.stream_sql import users_sql
 
 

@@ -18,7 +18,7 @@ from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
-from dpframe.sources.tables import exact_counts
+from dpframe.sources.counting import exact_counts
 from dpframe.tree import CountTree
 from tests.benchmarks.speed import LEVELS, SHARED, workload
 
@@ -184,7 +184,7 @@ def users() -> None:
         runs = [plan.run(tree) for _ in range(RELEASES)]
         nodes = np.mean([(r.level > 0).sum() for r in runs])
         found = np.mean([r.residual[r.level > 0].sum() for r in runs]) / plan.grid / total
-        sd = plan.release.sd / plan.grid
+        sd = plan.count_noise.sd / plan.grid
         name = "shares" if plan.grid > 1 else f"records, at most {unit.max_contributions}"
         print(
             f"| {name} | {total:.0f} | {plan.threshold} | {sd:.1f} | {100 * sd / total:.3f} % | "

@@ -159,11 +159,11 @@ def noise_sampling() -> None:
     )
     for n in (100_000, 1_000_000):
         start = time.perf_counter()
-        plan.test.draw(n)
-        plan.release.draw(n)
+        plan.test_noise.draw(n)
+        plan.count_noise.draw(n)
         taken = 1000 * (time.perf_counter() - start)
         print(f"noise for {n:,} nodes (one test, one release each): {taken:.0f} ms")
-    assert np.abs(plan.release.draw(10)).max() <= plan.release.highest
+    assert np.abs(plan.count_noise.draw(10)).max() <= plan.count_noise.highest
 
 
 def imports() -> None:

@@ -28,7 +28,7 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import relations
-from dpframe.sources.stream import sketched
+from dpframe.sources.record_stream import sketched
 from dpframe.sources.stream_sql import stream_sql
 from dpframe.tree import CountTree, NoisyNodes
 from tests.benchmarks.accuracy import (

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.hot_partition import PartitionLaws
-from dpframe.mechanisms.hot_partition import _noisy_levels, grown, run
+from dpframe.accounting.privhp import PartitionLaws
+from dpframe.mechanisms.privhp import _noisy_levels, grown, run
 from dpframe.noise import UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition
 from tests.benchmarks.synthetic import drawn, header, laws_for, row

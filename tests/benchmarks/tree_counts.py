@@ -26,9 +26,9 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.consistency import consistent, whole
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
+from dpframe.sources.counting import exact_counts
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.relations import rows_of
-from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree, NoisyTree
 from tests.benchmarks.speed import SHARED
 

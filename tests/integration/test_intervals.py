@@ -116,15 +116,15 @@ def test_intervals_cover_as_often_as_they_say(case: str, confidence: float) -> N
     """At least the confidence, at most 2 points more or what whole numbers force; half fails."""
     plan = plan_of(case, confidence)
     found = misses(case, RUNS)
-    assert np.array_equal(plan.release.weights, plan_of(case, 0.95).release.weights)
-    hits, exact = covered(found, plan.release, plan.half_width)
+    assert np.array_equal(plan.count_noise.weights, plan_of(case, 0.95).count_noise.weights)
+    hits, exact = covered(found, plan.count_noise, plan.half_width)
     sigma = 3 * math.sqrt(confidence * (1 - confidence) / RUNS)  # counts of one run share noise
     assert confidence <= exact
-    assert exact <= confidence + (0.02 if plan.grid > 1 else plan.release.pmf.max())
+    assert exact <= confidence + (0.02 if plan.grid > 1 else plan.count_noise.pmf.max())
     assert abs(hits - exact) <= sigma
     assert hits >= confidence - sigma
 
-    narrow, predicted = covered(found, plan.release, lambda terms: plan.half_width(terms) // 2)
+    narrow, predicted = covered(found, plan.count_noise, lambda terms: plan.half_width(terms) // 2)
     assert narrow < confidence - sigma  # the planted bug is seen
     assert abs(narrow - predicted) <= 3 * math.sqrt(predicted * (1 - predicted) / RUNS)
 
@@ -156,7 +156,7 @@ def test_intervals_cover_over_many_runs(case: str, confidence: float) -> None:
     """The same law with 1500 runs."""
     plan = plan_of(case, confidence)
     found = misses(case, 25 * RUNS)
-    hits, exact = covered(found, plan.release, plan.half_width)
+    hits, exact = covered(found, plan.count_noise, plan.half_width)
     sigma = 3 * math.sqrt(confidence * (1 - confidence) / (25 * RUNS))
     assert abs(hits - exact) <= sigma
     assert hits >= confidence - sigma

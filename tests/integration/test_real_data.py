@@ -14,8 +14,8 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.noise import random_seed
+from dpframe.sources.counting import exact_counts as listed_exactly
 from dpframe.sources.keys import listed_nodes
-from dpframe.sources.tables import exact_counts as listed_exactly
 from dpframe.testing import seeded_noise
 from tests import naive
 from tests.naive import leaf_paths, residuals, rollup, shares
@@ -120,7 +120,7 @@ def test_certain_guarantees_hold(table: str, spec: str, user: str | None, remain
 
     shown = set(reported)
     exact = residuals(counts, shown)
-    largest = math.ceil(plan.release.highest / plan.grid)
+    largest = math.ceil(plan.count_noise.highest / plan.grid)
     for path, residual in zip(reported, result["residual"].tolist(), strict=True):
         assert abs(residual - exact[path] / plan.grid) <= largest
     missed = [exact[p] for p in paths if p and p not in shown]

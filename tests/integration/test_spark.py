@@ -34,10 +34,10 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger
 from dpframe.questions.hhh.partitioned import partition_plan
 from dpframe.sketches import MisraGries, merged
+from dpframe.sources.counting import exact_counts
+from dpframe.sources.record_stream import feed
 from dpframe.sources.spark import is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
-from dpframe.sources.stream import feed
-from dpframe.sources.tables import exact_counts
 from dpframe.testing import seeded_noise
 from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS
 from tests.integration.spark_driver import BUDGET, STREAM, shown

@@ -23,7 +23,7 @@ from dpframe.hierarchy._types import READS
 from dpframe.sources import relations
 from dpframe.sources.candidates import in_preorder
 from dpframe.sources.relations import canonical
-from dpframe.sources.rollup_sql import rollup_sql
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.testing import seeded_noise
 from tests import engines
 from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
@@ -65,7 +65,7 @@ def in_duckdb(table: pa.Table, h: Hierarchy, unit: PrivacyUnit, hashed: str | No
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
         read = tuple(types[c] for c in h.source_columns)
         user_type = types.get(unit.user or "")
-        sql = rollup_sql(h, unit, band=1, types=read, user_type=user_type, seed=SEED)
+        sql = rollup_statement(h, unit, band=1, types=read, user_type=user_type, seed=SEED)
         if hashed is not None:
             sql, found = re.subn(rf"hash\((.*?), {SEED}::UBIGINT\)", hashed, sql)
             assert found == 1
@@ -78,7 +78,7 @@ def elsewhere(
     """The candidates of the engine, as the driver reads them."""
     types = engines.canonical_types(table)
     read = tuple(types[c] for c in h.source_columns)
-    sql = rollup_sql(
+    sql = rollup_statement(
         *(h, unit),
         band=1,
         types=read,
@@ -258,7 +258,9 @@ def test_the_part_of_a_user_depends_on_that_user_and_the_seed_only(
         engine.load("rows", table)
         kinds = {"types": ("VARCHAR",), "user_type": "VARCHAR"}
         h = as_hierarchy(["c"])
-        sql = rollup_sql(h, unit, band=1, seed=seed, view="rows", dialect=engine.dialect, **kinds)
+        sql = rollup_statement(
+            h, unit, band=1, seed=seed, view="rows", dialect=engine.dialect, **kinds
+        )
         found = rows_of(in_preorder(engine.query(sql), h, engine.dialect, ("VARCHAR",)))
         total = 256 if contribution == "share" else 2
         assert int(found[0][1] or 0) == total * len({r[0] for r in rows})
@@ -309,7 +311,7 @@ def users_of(
     """Users that a statement counts, each with two rows, and those that the engine tells apart."""
     each = [f"SELECT u, '{c}' AS c FROM ({values}) AS v(u)" for c in "xy"]
     rows = f"({' UNION ALL '.join(each)}) AS rows"
-    sql = rollup_sql(
+    sql = rollup_statement(
         *(as_hierarchy(["c"]), unit),
         band=0,
         types=("VARCHAR",),

@@ -19,9 +19,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 import dpframe as dp
 from dpframe.accounting.gaussian import gaussian
 from dpframe.accounting.geometric import geometric
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws
 from dpframe.accounting.path import ReleaseCurve, one_direction, path_delta
+from dpframe.accounting.path_laws import Laws
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ThresholdError
 from dpframe.mechanisms import level_histograms, offline_hhh
@@ -50,7 +50,7 @@ def plan_of(
 def recomputed(plan: HhhPlan) -> float:
     """Delta of the laws as they are drawn: the test law centred for the threshold."""
     assert isinstance(plan.laws, Laws)
-    drawn = replace(plan.laws, test=plan.test)
+    drawn = replace(plan.laws, test=plan.test_noise)
     return offline_hhh.cost(
         drawn, height=plan.height, epsilon=plan.budget.epsilon, remainder=plan.remainder
     )
@@ -73,7 +73,7 @@ def test_the_recomputed_cost_of_every_plan_is_within_its_budget(
             assert recomputed(plan) <= delta, at
             assert plan.laws.delta <= delta, at
             assert plan.delta_spent <= delta, at
-            assert plan.threshold >= plan.test.highest + 2, at
+            assert plan.threshold >= plan.test_noise.highest + 2, at
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_cost_of_shares_is_within_the_budget(remainder: bool) -> None:
     for height, epsilon, delta in itertools.product((1, 4, 16), (0.5, 2.0), (1e-9, 1e-3)):
         plan = plan_of(height, epsilon, delta, SHARES, remainder=remainder)
         assert recomputed(plan) <= delta
-        assert plan.threshold * plan.grid >= plan.test.highest + 2 * plan.grid
+        assert plan.threshold * plan.grid >= plan.test_noise.highest + 2 * plan.grid
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -380,7 +380,7 @@ def test_every_shift_of_the_test_law_costs_the_same() -> None:
         assert (
             path_delta(
                 drawn,
-                plan.release,
+                plan.count_noise,
                 height=4,
                 epsilon=1.0,
                 remainder=True,
@@ -417,8 +417,8 @@ def test_a_group_of_records_stays_within_the_budget_of_the_user(moves: int) -> N
 
     def furthest(plan: HhhPlan) -> float:
         largest = 0.0
-        options = {"test": plan.test, "threshold": plan.threshold, "remainder": True}
-        for residual in range(0, plan.threshold - plan.test.lowest + 2, 2):
+        options = {"test": plan.test_noise, "threshold": plan.threshold, "remainder": True}
+        for residual in range(0, plan.threshold - plan.test_noise.lowest + 2, 2):
             base = {"aa": residual, "ba": residual // 2}
             p = every_selection(base, **options)
             for elsewhere in range(moves):
@@ -426,8 +426,8 @@ def test_a_group_of_records_stays_within_the_budget_of_the_user(moves: int) -> N
                 q = every_selection(user, **options)
                 largest = max(
                     largest,
-                    divergence(p, q, plan.release, t),
-                    divergence(q, p, plan.release, t),
+                    divergence(p, q, plan.count_noise, t),
+                    divergence(q, p, plan.count_noise, t),
                 )
         return largest
 

@@ -28,8 +28,8 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.accounting import compose
 from dpframe.accounting.compose import Profile, composed_epsilon, group_profile, upper_curve
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import LevelLaws, composed_delta
+from dpframe.accounting.path_laws import Laws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, OverBudgetError
 from dpframe.hierarchy import columns
@@ -410,8 +410,8 @@ def tiny(
 def outputs(plan: HhhPlan, table: dict[str, int]) -> dict[Any, Fraction]:
     return every_release(
         table,
-        test=plan.test,
-        release=plan.release,
+        test=plan.test_noise,
+        release=plan.count_noise,
         threshold=plan.threshold,
         remainder=plan.remainder,
     )
@@ -440,7 +440,7 @@ def test_every_point_of_a_profile_covers_every_neighbour(height: int, remainder:
         tuple(
             every_selection(
                 table,
-                test=plan.test,
+                test=plan.test_noise,
                 threshold=plan.threshold,
                 remainder=remainder,
             )
@@ -450,7 +450,7 @@ def test_every_point_of_a_profile_covers_every_neighbour(height: int, remainder:
     ]
     for e, d in plan.profile:
         t = math.exp(e)
-        exact = max(worst_selection(p, q, plan.release, t) for p, q in laws)
+        exact = max(worst_selection(p, q, plan.count_noise, t) for p, q in laws)
         assert exact <= d
         if height == 1:
             assert exact >= d * (1 - 1e-6) - 1e-9
@@ -461,14 +461,14 @@ def test_a_profile_of_half_the_noise_or_one_level_less_is_rejected() -> None:
     plan = tiny(height=2)
     narrow = laplace(0.75, 1)
     shallow = tiny(height=1).profile
-    options = {"test": plan.test, "threshold": plan.threshold, "remainder": False}
+    options = {"test": plan.test_noise, "threshold": plan.threshold, "remainder": False}
     half, deep = 0.0, 0.0
     at = 10
     e, d = plan.profile[at]
     for pair in neighbours(plan):
         p, q = (every_selection(table, **options) for table in pair)
         half = max(half, worst_selection(p, q, narrow, math.exp(e)))
-        deep = max(deep, worst_selection(p, q, plan.release, math.exp(e)))
+        deep = max(deep, worst_selection(p, q, plan.count_noise, math.exp(e)))
     assert half > d
     assert deep > shallow[at][1]
 
@@ -542,13 +542,13 @@ def test_the_profile_of_a_group_covers_two_records(remainder: bool) -> None:
     user = PrivacyUnit(user="who", contribution="records", max_contributions=2)
     plan = tiny(unit=user, remainder=remainder, epsilon=0.7)
     single = tiny(remainder=remainder, epsilon=1.4)
-    options = {"test": plan.test, "threshold": plan.threshold, "remainder": remainder}
+    options = {"test": plan.test_noise, "threshold": plan.threshold, "remainder": remainder}
     laws = [tuple(every_selection(table, **options) for table in pair) for pair in GROUPS]
     assert len(plan.profile) == 41
     assert plan.profile[-1][0] == pytest.approx(1.4)
     exceeded = False
     for (e, d), (e1, d1) in zip(plan.profile, single.profile, strict=True):
-        exact = max(worst_selection(p, q, plan.release, math.exp(e)) for p, q in laws)
+        exact = max(worst_selection(p, q, plan.count_noise, math.exp(e)) for p, q in laws)
         assert exact <= d, (e, d)
         assert e == pytest.approx(e1)
         exceeded |= exact > d1

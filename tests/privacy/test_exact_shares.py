@@ -16,8 +16,8 @@ from functools import cache
 import pytest
 
 from dpframe.accounting.geometric import geometric
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.linear import linear_delta, linear_epsilon
+from dpframe.accounting.path_laws import Laws
 from dpframe.noise import NoiseTable, halves
 
 from .enumerate_outputs import Table, divergence, every_selection, tree_of

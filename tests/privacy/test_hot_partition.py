@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe.accounting.hot_partition import PartitionLaws, partition_laws
-from dpframe.mechanisms import hot_partition
+from dpframe.accounting.privhp import PartitionLaws, partition_laws
+from dpframe.mechanisms import privhp as hot_partition
 from dpframe.sketches.hot_partition import HotPartition, Shape
 
 from ..hot_partitions import Grown, Rule, codes_of, content, counted, grow, noisy

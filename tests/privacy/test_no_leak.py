@@ -23,7 +23,7 @@ from dpframe.budget import Budget, PrivacyUnit
 from dpframe.noise import replaced_bits
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
-from dpframe.sources.tables import exact_counts
+from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
 
@@ -381,9 +381,9 @@ def test_a_plan_cannot_reach_data() -> None:
     Negative control: the same closure of ``dpframe.asking.release`` can.
     """
     readers = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
-    readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.tables"}
+    readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.counting"}
     assert not reachable("dpframe.questions.hhh.plan") & readers
-    assert {"duckdb", "dpframe.sources.tables"} <= reachable("dpframe.asking.release")
+    assert {"duckdb", "dpframe.sources.counting"} <= reachable("dpframe.asking.release")
 
 
 def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
-from dpframe.accounting.laws import Laws
 from dpframe.accounting.levels import composed_delta, level_laws
+from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.printed import printed_delta, printed_lower_bound
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace

@@ -71,7 +71,7 @@ class Stream:
 def offline(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
     return offline_hhh.run(
         tree,
-        test=NodeNoise(plan.test, level_by_level(tree), noise),  # type: ignore[arg-type]
+        test=NodeNoise(plan.test_noise, level_by_level(tree), noise),  # type: ignore[arg-type]
         release=Stream(),  # type: ignore[arg-type]
         threshold=plan.threshold * plan.grid,
         remainder=plan.remainder,
@@ -83,7 +83,7 @@ def paper(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
     laws = replace(
         plan.laws,  # type: ignore[type-var]
         gamma=gamma,
-        test=NodeNoise(plan.test, level_by_level(tree), noise),
+        test=NodeNoise(plan.test_noise, level_by_level(tree), noise),
         release=Stream(),
     )
     return printed_hhh.run(tree, laws=laws, threshold=plan.threshold)  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_pruning_below_the_band_never_changes_the_release(name: str, data: st.Da
     """Law: run(tree) == run(tree pruned to count >= band), for every noise in the tables."""
     plan, run = RUNS[name]
     far = 10**9  # clipped to the ends of the table
-    spread = int(3 * plan.test.sd)
+    spread = int(3 * plan.test_noise.sd)
     table = data.draw(
         st.dictionaries(
             st.sampled_from(PATHS),

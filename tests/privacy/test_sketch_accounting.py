@@ -14,8 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpframe.accounting.gshm import GshmLaws, gshm_delta, gshm_laws
-from dpframe.accounting.moves import Bounded, Move, noise_table, unbounded_delta
+from dpframe.accounting.shifts import Bounded, Move, noise_table, unbounded_delta
 from dpframe.accounting.sketch_lattice import (
     LatticeLaws,
     lattice_delta,
@@ -29,6 +28,7 @@ from dpframe.accounting.sketches import (
     standard_unshared,
     variant_unshared,
 )
+from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, halves
 
@@ -328,7 +328,7 @@ def test_one_block_for_many_integers_only_rounds_up(
     for epsilon in (0.01, 0.5, 1.0):
         exact = unbounded_delta.__wrapped__("gaussian", scale, move, epsilon)
         for blocks in (40, 200):
-            monkeypatch.setattr("dpframe.accounting.moves.BLOCKS", blocks)
+            monkeypatch.setattr("dpframe.accounting.shifts.BLOCKS", blocks)
             coarse = unbounded_delta.__wrapped__("gaussian", scale, move, epsilon)
             assert exact <= coarse <= (1 + 3000 / blocks**2) * exact
         monkeypatch.undo()
@@ -341,7 +341,7 @@ def test_coarse_grids_of_composed_laplace_losses_only_round_up(
     move = Move(far=30, near=29, times=4)
     for scale in (100.0, 140.0):
         exact = unbounded_delta.__wrapped__("laplace", scale, move, 1.0)
-        monkeypatch.setattr("dpframe.accounting.moves.LONGEST_LOSS", 240)
+        monkeypatch.setattr("dpframe.accounting.shifts.LONGEST_LOSS", 240)
         coarse = unbounded_delta.__wrapped__("laplace", scale, move, 1.0)
         monkeypatch.undo()
         assert exact < coarse < 3 * exact

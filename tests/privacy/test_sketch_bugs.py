@@ -15,10 +15,10 @@ from functools import cache, reduce
 import numpy as np
 import pytest
 
-from dpframe.accounting.gshm import gshm_delta
-from dpframe.accounting.moves import Move, unbounded_delta
+from dpframe.accounting.shifts import Move, unbounded_delta
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.accounting.sparse_gaussian import gshm_delta
 from dpframe.noise import NoiseTable, gaussian, laplace
 
 from .sketch_outputs import (

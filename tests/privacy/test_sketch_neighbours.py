@@ -14,7 +14,6 @@ from functools import cache
 
 import pytest
 
-from dpframe.accounting.gshm import gshm_delta, gshm_laws
 from dpframe.accounting.sketch_lattice import lattice_delta, lattice_laws
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import (
@@ -24,6 +23,7 @@ from dpframe.accounting.sketches import (
     standard_unshared,
     variant_unshared,
 )
+from dpframe.accounting.sparse_gaussian import gshm_delta, gshm_laws
 from dpframe.budget import Budget, per_record
 from dpframe.noise import NoiseTable, gaussian, laplace
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.gshm import GshmLaws, gshm_delta
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta
 from dpframe.accounting.sketches import (
     SketchLaws,
@@ -29,6 +28,7 @@ from dpframe.accounting.sketches import (
     standard_unshared,
     variant_unshared,
 )
+from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta
 from dpframe.budget import Budget
 from dpframe.mechanisms import sketch_release
 from dpframe.mechanisms.sketch_release import NoisySketch, on_universe

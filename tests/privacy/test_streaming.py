@@ -40,7 +40,7 @@ from dpframe.mechanisms.sketch_release import single_stream
 from dpframe.noise import gaussian, laplace
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import relations
-from dpframe.sources.stream import fed, sketched
+from dpframe.sources.record_stream import fed, sketched
 from dpframe.sources.stream_sql import stream_sql
 from tests import naive
 
@@ -539,7 +539,7 @@ def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.Mo
 
 def test_forgotten_texts_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: how many texts are remembered makes no difference."""
-    monkeypatch.setattr("dpframe.sources.stream.REMEMBERED", 3)
+    monkeypatch.setattr("dpframe.sources.record_stream.REMEMBERED", 3)
     monkeypatch.setattr(duck_relations, "BATCH_ROWS", 10)
     frame = pd.DataFrame({"p": pd.Series(ROWS, dtype="str")})
     assert held(sketched(frame, DEEP, COUNTERS)) == one_at_a_time(ROWS)

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.gshm import GshmLaws, gshm_delta, gshm_laws
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta, lattice_laws
 from dpframe.accounting.sketches import sketch_delta
+from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.hierarchy import as_hierarchy
 from dpframe.mechanisms import merged_streaming
 from dpframe.noise import NoiseTable, gaussian, laplace

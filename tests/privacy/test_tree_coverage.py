@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import dpframe as dp
-from dpframe.accounting.laws import Laws
+from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import hhh_counts, level_counts

@@ -11,12 +11,12 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.questions.synthesize.checks import asked
+from dpframe.questions.synthesize.checks import row_domain
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes
+from dpframe.sources.counting import exact_counts
 from dpframe.sources.devices import count_devices
-from dpframe.sources.sketch_states import sketch_states
-from dpframe.sources.tables import exact_counts
+from dpframe.sources.sketching import sketch_states
 from dpframe.testing import seeded_noise
 
 SHARE = PrivacyUnit(user="u")
@@ -130,7 +130,7 @@ def test_a_user_has_at_most_m_records_by_every_door(kind: str) -> None:
     plan = dp.explain(flat, **BUDGET, user="u", **MOST, mechanism="streaming").plan
     assert exact_counts(visits, flat, UNIT, 1).count[0] == 3 * len(users)
     assert sketch_states(visits, plan)[0][0].total == 3 * len(users)
-    domain = asked({"n": (0, 8)}, depth=3, keys=None).domain
+    domain = row_domain({"n": (0, 8)}, depth=3, keys=None).domain
     sketch = HotPartition(3, 8, 8, seed=1)
     assert counted_codes(visits, domain, sketch, UNIT).records == 3 * len(users)
     assert count_devices(visits, flat, "u") == len(users)

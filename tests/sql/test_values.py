@@ -13,7 +13,7 @@ from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_tables
-from dpframe.sources.tables import tree_of
+from dpframe.sources.counting import tree_of
 from tests.rollups import exact_counts, tree_paths
 from tests.sql.visits import BUDGET, charges, hhh, labels, said
 from tests.strategies import MALFORMED

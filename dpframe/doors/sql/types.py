@@ -17,7 +17,7 @@ from dpframe.asking.release import Release
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger, Stored
-from dpframe.sources.tables import tree_of
+from dpframe.sources.counting import tree_of
 from dpframe.tree import CountTree
 
 if TYPE_CHECKING:

@@ -26,15 +26,16 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
         return []
     counters = streaming.counters or 0
     megabytes = max(1, round(counters * plan.height * COUNTER_BYTES / 1e6))
+    exact, sketched = offline.count_noise.sd, streaming.count_noise.sd
     return [
         Quantity(
             "offline",
-            f"nodes from {offline.threshold} on, noise of sd {offline.release.sd:.3g} a residual",
+            f"nodes from {offline.threshold} on, noise of sd {exact:.3g} a residual",
             f"no other error; memory grows with the data, about {NODE_BYTES} bytes a distinct node",
         ),
         Quantity(
             "streaming",
-            f"nodes from {streaming.threshold} on, noise of sd {streaming.release.sd:.3g} a count",
+            f"nodes from {streaming.threshold} on, noise of sd {sketched:.3g} a count",
             f"and up to records / {counters + 1} of sketch error; one pass in about "
             f"{megabytes} MB, whatever the size of the data",
         ),

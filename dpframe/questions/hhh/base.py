@@ -102,12 +102,12 @@ class HhhPlan(ABC, Generic[L, C]):
 
     @property
     @abstractmethod
-    def test(self) -> NoiseTable:
+    def test_noise(self) -> NoiseTable:
         """The noise that decides, as drawn, centred for the threshold."""
 
     @property
     @abstractmethod
-    def release(self) -> NoiseTable:
+    def count_noise(self) -> NoiseTable:
         """The noise in what is reported."""
 
     @property
@@ -147,12 +147,12 @@ class HhhPlan(ABC, Generic[L, C]):
 
     def half_width(self, terms: int) -> int:
         """Half width of the interval for a count of that many releases, in units."""
-        return half_width(self.release, max(1, terms), self.confidence)
+        return half_width(self.count_noise, max(1, terms), self.confidence)
 
     @property
     def certainly_reported(self) -> int:
         """Residuals from here on are always reported (records, rounded up)."""
-        return self.threshold + -(self.test.lowest // self.grid)
+        return self.threshold + -(self.test_noise.lowest // self.grid)
 
     @property
     def never_reported(self) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 from dpframe.asking.plan import Counted
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
-from dpframe.sources.sketch_states import sketch_states
+from dpframe.sources.counting import exact_counts
+from dpframe.sources.sketching import sketch_states
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
-from dpframe.sources.tables import exact_counts
 
 
 def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:

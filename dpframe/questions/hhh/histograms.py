@@ -29,11 +29,11 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     )
 
     @property
-    def test(self) -> NoiseTable:
+    def test_noise(self) -> NoiseTable:
         return self.laws.noise
 
     @property
-    def release(self) -> NoiseTable:
+    def count_noise(self) -> NoiseTable:
         return self.laws.noise
 
     @property
@@ -46,7 +46,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
 
     @cached_property
     def chance_at_threshold(self) -> float:
-        return float(self.test.at_least()[max(0, -self.test.lowest)])
+        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
 
     @cached_property
     def profile(self) -> Profile:

@@ -63,8 +63,10 @@ def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
 def noise_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """The two draws."""
     return [
-        Quantity("test noise", noise_text(plan.test, plan.grid), "decides what is reported"),
-        Quantity("release noise", noise_text(plan.release, plan.grid), "added to what is reported"),
+        Quantity("test noise", noise_text(plan.test_noise, plan.grid), "decides what is reported"),
+        Quantity(
+            "release noise", noise_text(plan.count_noise, plan.grid), "added to what is reported"
+        ),
     ]
 
 
@@ -72,9 +74,9 @@ def error_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """How far reported counts are from the truth."""
     what = what_counts(plan)
     # shares are rounded to whole users after the noise: up to half a user more
-    bound = -(-(plan.release.highest + plan.grid // 2) // plan.grid)
+    bound = -(-(plan.count_noise.highest + plan.grid // 2) // plan.grid)
     wide = -(-plan.half_width(1) // plan.grid)
-    sd = round(plan.release.sd / plan.grid, 3)
+    sd = round(plan.count_noise.sd / plan.grid, 3)
     return [
         Quantity("standard error", sd, f"of a reported residual, in {what}"),
         Quantity(

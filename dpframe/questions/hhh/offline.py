@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.laws import Laws
+from dpframe.accounting.path_laws import Laws
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
 from dpframe.errors import advising
@@ -34,16 +34,16 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected"
 
     @cached_property
-    def test(self) -> NoiseTable:
+    def test_noise(self) -> NoiseTable:
         return self.laws.centred(self.threshold)
 
     @property
-    def release(self) -> NoiseTable:
+    def count_noise(self) -> NoiseTable:
         return self.laws.release
 
     @property
     def band(self) -> int:
-        return max(1, self.threshold * self.grid - self.test.highest)
+        return max(1, self.threshold * self.grid - self.test_noise.highest)
 
     @property
     def record_delta(self) -> float:
@@ -51,7 +51,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @cached_property
     def chance_at_threshold(self) -> float:
-        return float(self.test.at_least()[max(0, -self.test.lowest)])
+        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
 
     @cached_property
     def profile(self) -> Profile:
@@ -68,8 +68,8 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return offline_hhh.run(
             counted,
-            test=self.test,
-            release=self.release,
+            test=self.test_noise,
+            release=self.count_noise,
             threshold=self.threshold * self.grid,
             remainder=self.remainder,
         )

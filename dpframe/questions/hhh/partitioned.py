@@ -40,24 +40,24 @@ StreamPlan = StreamingPlan | UserSetsPlan
 class PartitionPlan:
     """A streaming plan for a source in ``merged.sketch.sketches`` partitions."""
 
-    asked: StreamPlan
+    streaming: StreamPlan
     merged: MergedStreamPlan
 
     @property
     def hierarchy(self) -> Hierarchy:
-        return self.asked.hierarchy
+        return self.streaming.hierarchy
 
     @property
     def unit(self) -> PrivacyUnit:
-        return self.asked.unit
+        return self.streaming.unit
 
     @property
     def budget(self) -> Budget:
-        return self.asked.budget
+        return self.streaming.budget
 
     @property
     def request(self) -> dict[str, object]:
-        return self.asked.request
+        return self.streaming.request
 
     @property
     def profile(self) -> Profile:
@@ -133,7 +133,7 @@ class PartitionPlan:
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
-        return self.asked.answered(facts, noisy, frame)
+        return self.streaming.answered(facts, noisy, frame)
 
 
 def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
@@ -143,7 +143,7 @@ def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
     if threshold is None:
         threshold = -(-sketch.threshold // sketch.grid)
     merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=threshold)
-    return PartitionPlan(asked=asked, merged=merged)
+    return PartitionPlan(streaming=asked, merged=merged)
 
 
 def _sketch(asked: StreamPlan, partitions: int) -> SumPlan | SparsePlan:

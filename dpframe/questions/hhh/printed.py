@@ -32,16 +32,16 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed"
 
     @property
-    def test(self) -> NoiseTable:
+    def test_noise(self) -> NoiseTable:
         return self.laws.test
 
     @property
-    def release(self) -> NoiseTable:
+    def count_noise(self) -> NoiseTable:
         return self.laws.release
 
     @property
     def band(self) -> int:
-        reach = self.test.highest + self.laws.gamma.highest
+        reach = self.test_noise.highest + self.laws.gamma.highest
         return max(1, self.threshold * self.grid - reach)
 
     @property
@@ -54,7 +54,7 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
 
     @property
     def certainly_reported(self) -> int:
-        low = self.test.lowest + self.laws.gamma.lowest
+        low = self.test_noise.lowest + self.laws.gamma.lowest
         return self.threshold + -(low // self.grid)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:

@@ -27,8 +27,8 @@ def hhh_receipt(plan: HhhPlan[Any, Any], name: str | None) -> Receipt:
             "confidence": plan.confidence,
             "counters": plan.counters,
             "noise": {
-                "test": law_facts(plan.test, plan.grid),
-                "release": law_facts(plan.release, plan.grid),
+                "test": law_facts(plan.test_noise, plan.grid),
+                "release": law_facts(plan.count_noise, plan.grid),
             },
             "intervals": plan.intervals,
             "budget": UNTRACKED,

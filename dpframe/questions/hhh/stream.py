@@ -1,6 +1,6 @@
 """``dp.StreamingHHH``: hierarchical heavy hitters of a stream that comes in pieces.
 
-The counting is that of :mod:`dpframe.sources.streaming`; here it gets a private way out.
+The counting is that of :mod:`dpframe.sources.stream_batches`; here it gets a private way out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpframe.questions.hhh.merged import MergedStreamPlan, make_merged_stream_pl
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.questions.sketches.checks import known_records
 from dpframe.questions.sketches.released import next_release
-from dpframe.sources import streaming as raw
+from dpframe.sources import stream_batches as raw
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.gshm import GshmLaws
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.budget import per_record
 from dpframe.mechanisms import merged_streaming, streaming_hhh
@@ -41,11 +41,11 @@ class SketchedPlan(HhhPlan[L, States]):
     paper = PAPER
 
     @property
-    def test(self) -> NoiseTable:
+    def test_noise(self) -> NoiseTable:
         return self.laws.noise
 
     @property
-    def release(self) -> NoiseTable:
+    def count_noise(self) -> NoiseTable:
         return self.laws.noise
 
     @property

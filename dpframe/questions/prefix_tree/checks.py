@@ -25,7 +25,7 @@ from dpframe.questions.prefix_tree.asked import (
     PrefixMechanism,
 )
 
-LONGEST = 4096
+LONGEST_ITEM = 4096
 """Bits of an item."""
 
 LARGEST_LIMIT = 2**28
@@ -105,7 +105,7 @@ def _user(user: object) -> str:
 
 def _segments(given: Given) -> Segments:
     segments = given["segments"]
-    bits = whole("length", given["length"], 1, LONGEST)
+    bits = whole("length", given["length"], 1, LONGEST_ITEM)
     cells = whole("limit", given["limit"], 2, LARGEST_LIMIT)
     if isinstance(segments, str):
         kind = chosen("segments", segments, ("adaptive", "even"))

@@ -17,10 +17,10 @@ import numpy as np
 
 from dpframe.accounting import aggregate, shuffle
 from dpframe.accounting.aggregate import aggregate_delta
+from dpframe.accounting.binomial import trials
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.search import least_scale
-from dpframe.accounting.trials import trials
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit

@@ -16,8 +16,8 @@ from dpframe.questions.sketches.checks import hint, sketch_plan_from
 from dpframe.questions.sketches.released import next_release
 from dpframe.sketches._sketch import Sketch
 from dpframe.sketches.merging import combined
-from dpframe.sources.stream import in_order
-from dpframe.sources.streaming import StreamingHHH, merged_streams
+from dpframe.sources.record_stream import in_order
+from dpframe.sources.stream_batches import StreamingHHH, merged_streams
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dpframe.accounting.gshm import GshmLaws, gshm_delta, gshm_laws
 from dpframe.accounting.sketch_lattice import (
     LARGEST_TABLE,
     LatticeLaws,
     lattice_delta,
     lattice_laws,
 )
+from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.errors import BudgetError
 from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
 from dpframe.questions.sketches.base import Asked

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from dpframe._unicode import is_text
-from dpframe.accounting.hot_partition import Split
+from dpframe.accounting.privhp import Split
 from dpframe.asking.given import EPSILON, Given, amount, chosen, unit_from, whole
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -31,7 +31,7 @@ SPLITS = ("optimal", "uniform")
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RowDomain:
     """A domain and how to write it down: texts of its axes, and the keys of its categories."""
 
     specs: tuple[str, ...]
@@ -50,9 +50,9 @@ class Asked:
         return hashlib.sha256(text.encode()).hexdigest()
 
     @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Asked:
+    def from_dict(cls, facts: Mapping[str, Any]) -> RowDomain:
         keys = {name: [tuple(row) for row in rows] for name, rows in facts["keys"].items()}
-        return asked(facts["columns"], depth=facts["depth"], keys=keys or None)
+        return row_domain(facts["columns"], depth=facts["depth"], keys=keys or None)
 
 
 def _rows(table: pa.Table) -> list[list[str | None]]:
@@ -60,7 +60,7 @@ def _rows(table: pa.Table) -> list[list[str | None]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def asked(columns: object, *, depth: object, keys: object) -> Asked:
+def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
     """What rows can be, from unchecked arguments."""
     if columns is None:
         raise ParameterTypeError(
@@ -71,7 +71,7 @@ def asked(columns: object, *, depth: object, keys: object) -> Asked:
     hierarchies = {",".join(h.source_columns): h for h in _hierarchies(columns)}
     if keys is None or not hierarchies:
         domain = as_domain(columns, depth=levels, keys=keys)
-        return Asked(_specs(domain), {}, domain)
+        return RowDomain(_specs(domain), {}, domain)
     if isinstance(keys, Mapping):
         named = {_named(name): listed for name, listed in keys.items()}
     elif len(hierarchies) == 1:
@@ -86,7 +86,7 @@ def asked(columns: object, *, depth: object, keys: object) -> Asked:
         )
     tables = {name: key_table(_plain(listed), hierarchies[name]) for name, listed in named.items()}
     domain = as_domain(columns, depth=levels, keys=tables)
-    return Asked(_specs(domain), tables, domain)
+    return RowDomain(_specs(domain), tables, domain)
 
 
 def _plain(listed: object) -> object:
@@ -139,7 +139,7 @@ class Fitting:
     ``seed`` is that of the hash functions, None for a random one.
     """
 
-    wanted: Asked
+    wanted: RowDomain
     plan: SyntheticPlan
     seed: int | None = None
     schema: pa.Schema | None = None
@@ -152,7 +152,7 @@ class Fitting:
 
 def fitting(given: Given) -> Fitting:
     """What is asked for, from unchecked arguments; with a plan to be explained only."""
-    wanted = asked(given["columns"], depth=given["depth"], keys=given["keys"])
+    wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
     seed = given.whole("seed", 0, 2**63 - 1)
     sizes = {name: given[name] for name in ("k", "width", "rows")}
     shape = shape_from(wanted.domain, seed=0 if seed is None else seed, **sizes)
@@ -160,7 +160,7 @@ def fitting(given: Given) -> Fitting:
 
 
 def synthetic_plan(
-    wanted: Asked, shape: Shape, schema: pa.Schema | None, given: Mapping[str, object]
+    wanted: RowDomain, shape: Shape, schema: pa.Schema | None, given: Mapping[str, object]
 ) -> SyntheticPlan:
     """A plan from unchecked arguments; without a schema one to be explained only."""
     user, most = given.get("user"), given.get("max_contributions")

@@ -8,7 +8,7 @@ from typing import Any, cast
 from dpframe.asking.plan import Counted
 from dpframe.domains import Domain
 from dpframe.noise import random_seed
-from dpframe.questions.synthesize.checks import Asked, Fitting, written
+from dpframe.questions.synthesize.checks import Fitting, RowDomain, written
 from dpframe.questions.synthesize.generator import check_dtypes
 from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches.hot_partition import HotPartition
@@ -55,7 +55,7 @@ def count(source: object, plan: SyntheticPlan, progress: bool) -> Counted[HotPar
     return Counted(counts)
 
 
-def dtypes_of(source: object, wanted: Asked) -> dict[str, str]:
+def dtypes_of(source: object, wanted: RowDomain) -> dict[str, str]:
     """What pandas calls the types of the columns, if the source is a frame of pandas.
 
     Raises ColumnError for a type of which no rows can be drawn.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dpframe.mechanisms.hot_partition import Partition
+from dpframe.mechanisms.privhp import Partition
 
 
 def synthetic_frame(noisy: Partition) -> pd.DataFrame:

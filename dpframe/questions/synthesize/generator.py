@@ -16,9 +16,9 @@ from dpframe.asking.release import Release
 from dpframe.digest import seal
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ColumnError
-from dpframe.mechanisms.hot_partition import Partition, sample_leaves
+from dpframe.mechanisms.privhp import Partition, sample_leaves
 from dpframe.noise import public_generator
-from dpframe.questions.synthesize.checks import Asked, check_sample
+from dpframe.questions.synthesize.checks import RowDomain, check_sample
 from dpframe.questions.synthesize.generator_files import Content, generator_bytes, read_generator
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Generator:
     """
 
     def __init__(
-        self, release: Release, wanted: Asked, schema: pa.Schema, dtypes: dict[str, str]
+        self, release: Release, wanted: RowDomain, schema: pa.Schema, dtypes: dict[str, str]
     ) -> None:
         self._release, self._asked, self._schema, self._dtypes = release, wanted, schema, dtypes
         frame = release.frame
@@ -183,7 +183,7 @@ def arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:
     return pd.Series(pd.array(column, dtype=pd.ArrowDtype(column.type)))
 
 
-def returning(wanted: Asked, dtypes: dict[str, str]) -> list[str]:
+def returning(wanted: RowDomain, dtypes: dict[str, str]) -> list[str]:
     """Columns whose drawn values are values of the type that pandas had for the column."""
     out = []
     for axis in wanted.domain.axes:
@@ -207,7 +207,7 @@ UNDRAWN: dict[type, tuple[str, ...]] = {
 """How types of pandas begin that are read as text, of which no such values can be drawn."""
 
 
-def check_dtypes(wanted: Asked, dtypes: dict[str, str]) -> None:
+def check_dtypes(wanted: RowDomain, dtypes: dict[str, str]) -> None:
     """Raise ColumnError for a column of numbers or times whose values could not be drawn."""
     for axis in wanted.domain.axes:
         for name in axis.columns:
@@ -220,7 +220,7 @@ def check_dtypes(wanted: Asked, dtypes: dict[str, str]) -> None:
                 )
 
 
-def nullable(wanted: Asked, schema: pa.Schema) -> dict[str, str]:
+def nullable(wanted: RowDomain, schema: pa.Schema) -> dict[str, str]:
     """What pandas calls whole numbers and truth values with missing ones, for categories that can
     be ``<other>``.
 

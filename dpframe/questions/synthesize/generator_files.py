@@ -21,7 +21,7 @@ from dpframe._paths import content_of, local
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
-from dpframe.questions.synthesize.checks import Asked, read_schema, written
+from dpframe.questions.synthesize.checks import RowDomain, read_schema, written
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -53,7 +53,7 @@ class Content:
     """What a generator is made of."""
 
     release: Release
-    asked: Asked
+    asked: RowDomain
     schema: pa.Schema
     dtypes: dict[str, str]
 
@@ -118,7 +118,7 @@ def _read(content: bytes) -> Content:
     facts, receipt = json.loads(metadata[KEY]), Receipt(dict(json.loads(metadata[RECEIPT])))
     if facts.get("sealed") and at < 0:
         raise ValueError("the seal is gone")
-    asked, schema = Asked.from_dict(facts["asked"]), read_schema(facts["schema"])
+    asked, schema = RowDomain.from_dict(facts["asked"]), read_schema(facts["schema"])
     arrays = _arrays(file.read(columns=list(COLUMNS), use_threads=False))
     _check_tree(arrays, asked.domain.depth)
     dtypes = {str(name): str(kind) for name, kind in facts["dtypes"].items()}

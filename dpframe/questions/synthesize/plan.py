@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.hot_partition import PartitionLaws, Split, partition_laws
+from dpframe.accounting.privhp import PartitionLaws, Split, partition_laws
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, per_record
-from dpframe.mechanisms import hot_partition
-from dpframe.mechanisms.hot_partition import Partition
+from dpframe.mechanisms import privhp as hot_partition
+from dpframe.mechanisms.privhp import Partition
 from dpframe.questions.synthesize.lines import synthetic_lines
 from dpframe.questions.synthesize.receipt import synthetic_receipt
 from dpframe.sketches.hot_partition import HotPartition, Shape

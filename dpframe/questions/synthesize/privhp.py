@@ -17,10 +17,10 @@ from dpframe.domains import IpAxis, ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.questions.synthesize.ask import DEFAULT_SPLIT
 from dpframe.questions.synthesize.checks import (
-    Asked,
-    asked,
+    RowDomain,
     joined,
     read_schema,
+    row_domain,
     shape_from,
     synthetic_plan,
     written,
@@ -81,7 +81,7 @@ class PrivHP:
         keys: object = None,
         seed: int | None = None,
     ) -> None:
-        self._asked = asked(columns, depth=depth, keys=keys)
+        self._asked = row_domain(columns, depth=depth, keys=keys)
         shape = shape_from(self._asked.domain, k=k, width=width, rows=rows, seed=seed)
         self._state = _empty(shape)
         self._schema: pa.Schema | None = None
@@ -219,7 +219,7 @@ class PrivHP:
     def _restored(cls, facts: dict[str, Any], counts: np.ndarray) -> PrivHP:
         stream = object.__new__(cls)
         stream._state = HotPartition._restored(facts, counts)
-        stream._asked = Asked.from_dict(facts["asked"])
+        stream._asked = RowDomain.from_dict(facts["asked"])
         stream._schema = None if facts["schema"] is None else read_schema(facts["schema"])
         stream._dtypes = {str(k): str(v) for k, v in facts["dtypes"].items()}
         stream._released, stream._resumed = int(facts["released"]), int(facts["resumed"])
@@ -240,7 +240,7 @@ def _empty(shape: Shape) -> HotPartition:
     return HotPartition(shape.depth, shape.hot, shape.width, shape.rows, seed=shape.seed)
 
 
-def _usual_schema(wanted: Asked) -> pa.Schema:
+def _usual_schema(wanted: RowDomain) -> pa.Schema:
     """Types for a stream that saw no batch."""
     fields = []
     for axis in wanted.domain.axes:

@@ -8,8 +8,8 @@ from typing import Any
 from dpframe.asking.plan import Counted
 from dpframe.asking.warehouse_plan import WarehousePlan
 from dpframe.questions.tree_counts.base import TreePlan
+from dpframe.sources.counting import exact_counts
 from dpframe.sources.relations import only_text
-from dpframe.sources.tables import exact_counts
 from dpframe.tree import CountTree
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpframe.accounting.laws import Laws
+from dpframe.accounting.path_laws import Laws
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms import hhh_counts
@@ -36,30 +36,30 @@ class HeavyHittersPlan(TreePlan[Laws]):
         return self.smallest
 
     @cached_property
-    def test(self) -> NoiseTable:
+    def test_noise(self) -> NoiseTable:
         """The noise that decides, centred for the threshold."""
         return self.laws.centred(self.threshold)
 
     @property
     def band(self) -> int:
-        return max(1, self.threshold * self.grid - self.test.highest)
+        return max(1, self.threshold * self.grid - self.test_noise.highest)
 
     @property
     def noise(self) -> dict[str, Any]:
         return {
-            "test": law_facts(self.test, self.grid),
+            "test": law_facts(self.test_noise, self.grid),
             "release": law_facts(self.laws.release, self.grid),
         }
 
     def own_lines(self) -> list[Quantity]:
         grid, what, release = self.grid, what_counts(self), self.laws.release
-        most = self.threshold + -(self.test.lowest // grid) - 1
+        most = self.threshold + -(self.test_noise.lowest // grid) - 1
         return [
             Quantity("threshold", self.threshold, f"residual {what} from which a node is reported"),
             Quantity(
                 "hidden at most", most, f"{what} of a node that is not reported, beyond others"
             ),
-            Quantity("test noise", noise_text(self.test, grid), "decides what is shown"),
+            Quantity("test noise", noise_text(self.test_noise, grid), "decides what is shown"),
             Quantity("release noise", noise_text(release, grid), "added to reported residuals"),
             Quantity(
                 "standard error", f"{release.sd / grid:.4g}", f"of a reported residual, in {what}"
@@ -69,7 +69,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
     def run(self, counted: CountTree, /) -> NoisyTree:
         return hhh_counts.run(
             counted,
-            test=self.test,
+            test=self.test_noise,
             release=self.laws.release,
             threshold=self.threshold * self.grid,
             confidence=self.confidence,

@@ -1,0 +1,88 @@
+"""Scales worth trying for a move, and how laws that publish above a threshold are compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from dpframe.accounting.search import least_scale
+from dpframe.accounting.shifts import Family, Move, unbounded_delta
+from dpframe.errors import BudgetError
+
+OFTEN = 0.95
+"""Chance of publication of a counter equal to ``visible``, by which laws are compared."""
+
+OFTEN_DEVIATIONS = 1.645
+"""Standard normal quantile of ``OFTEN``, for searches only."""
+
+WIDEN = 1 + 1e-6
+"""Pure scales are this much wider than the closed form: the rounding of a table is then free."""
+
+LEAST_SCALE = {"laplace": 1 / 16, "gaussian": 1 / 4}
+"""Below these a 64-bit table has no second value, and wider noise is no loss."""
+
+SHARE = 0.95
+"""Part of delta that the narrowest noise tried may spend on the move."""
+
+STEP = 1.005
+"""Ratio of the scales tried."""
+
+STEPS = 8
+
+ATTEMPTS = (0.999, 0.97, 0.7)
+"""Parts of delta to plan with, until the tables made from a plan stay within delta."""
+
+
+class Publishing(Protocol):
+    """Laws with a threshold."""
+
+    @property
+    def visible(self) -> int:
+        """Smallest counter that is published with probability ``OFTEN``."""
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of a published counter."""
+
+
+L = TypeVar("L", bound=Publishing)
+
+
+def better_family(build: Callable[[Family], L]) -> L:
+    """The laws with the smaller ``visible``, ties by deviation; raises if neither family can."""
+    families: tuple[Family, ...] = ("laplace", "gaussian")
+    found, failed = [], BudgetError()
+    for family in families:
+        try:
+            found.append(build(family))
+        except BudgetError as error:
+            failed = error
+    if not found:
+        raise failed
+    return min(found, key=lambda laws: (laws.visible, laws.sd))
+
+
+def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -> Iterator[float]:
+    """Scales from about the least within delta; for Laplace noise up to the pure one."""
+    least = LEAST_SCALE[family]
+    pure = max(least, WIDEN * move.absolute / epsilon)
+    start = pure if family == "laplace" else math.sqrt(2 * move.squared * math.log(2 / delta))
+    start = max(least, start / (1 if family == "laplace" else epsilon))
+    found = least_scale(
+        lambda scale: unbounded_delta(family, scale, move, epsilon), start, SHARE * delta
+    )
+    for step in range(STEPS):
+        scale = max(least, found) * STEP**step
+        if family == "laplace" and scale >= pure:
+            break
+        yield scale
+    if family == "laplace":
+        yield pure
+
+
+def out_of_reach(epsilon: float, delta: float, what: str) -> BudgetError:
+    return BudgetError(
+        f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g} for {what}: "
+        "raise delta, or move epsilon towards 1."
+    )

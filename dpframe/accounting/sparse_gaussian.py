@@ -1,0 +1,196 @@
+"""The Gaussian sparse histogram mechanism on integers, for counts that all move the same way.
+
+Bounded-memory merges of Misra-Gries sketches, and sketches of users' sets (Lebeda and Tetek,
+Corollaries 2 and 10): neighbours differ by 1 in at most L counts, all in one direction, and zeros
+are not stored. Discrete Gaussian noise on every stored count; values of at least 1 + t are
+published.
+
+*Condition* (Wilkins, Kifer, Zhang, Karrer 2024, as in Lebeda and Tetek, Theorem 5, with discrete
+noise throughout). Let
+``Psi = P(Z <= t - 1)``, the chance that a count of 1 stays hidden, and D_j the divergence of j
+counts that move by 1. If j of the L counts are stored on both sides, L - j on one side only and
+``lone = Psi^(L - j)``, the largest of
+
+    1 - Psi^L,   1 - lone + lone D_j(epsilon - ln lone),   D_j(epsilon + ln lone),   j = 1 .. L
+
+is attained by some pair of sketches: it is the exact delta of the law. The formula with the normal
+cdf is up to twice too small.
+
+*Several sketches*, one a level, may move in different directions: a counts only on one side, a'
+only on the other, j on both, ``a + a' + j`` = h L:
+
+    1 - Psi^a + Psi^a D_j(epsilon - (a - a') ln Psi)
+
+is bounded with both a and a' at h L - j, which costs a factor of 1 + O(delta).
+
+A table that ends below t hides a count of 1 with certainty; then its end is paid for in D_j. That
+gives smaller thresholds than a long table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpframe.accounting.candidate_scales import (
+    ATTEMPTS,
+    OFTEN,
+    OFTEN_DEVIATIONS,
+    candidate_scales,
+    out_of_reach,
+)
+from dpframe.accounting.shifts import (
+    MARGIN,
+    Bounded,
+    Move,
+    at_least,
+    bound_for,
+    noise_table,
+    unbounded_delta,
+    upper_tails,
+)
+from dpframe.noise import NoiseTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GshmLaws:
+    """Noise of scale ``scale`` on stored counts; noisy counts of at least ``1 + t`` are published.
+
+    ``changed`` counts may differ on each of ``sketches`` levels; ``delta`` is the accountant's
+    upper bound at the epsilon of the request.
+    """
+
+    noise: NoiseTable
+    scale: float
+    t: int
+    changed: int
+    sketches: int
+    delta: float
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of a published count."""
+        return self.noise.sd
+
+    def chance(self, counter: int) -> float:
+        """P(a key with this counter is published)."""
+        return float(at_least(self.noise, np.array([1 + self.t - counter]))[0])
+
+    @property
+    def visible(self) -> int:
+        """Smallest counter that is published with probability ``OFTEN``."""
+        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
+        return 1 + self.t - often
+
+
+def gshm_delta(
+    noise: NoiseTable, *, scale: float, t: int, changed: int, sketches: int = 1, epsilon: float
+) -> float:
+    """Upper bound on delta; for one sketch of up to 200 counts nothing but rounding is added.
+
+    Parameters
+    ----------
+    noise, scale
+        The table, and the parameter of the discrete Gaussian that it cuts and rounds.
+    t
+        Noisy counts of at least ``1 + t`` are published.
+    changed
+        Counts L that may differ, by 1, on each level.
+    """
+    bounded = Bounded.of(noise, family="gaussian", scale=scale)
+    total = changed * sketches
+    with np.errstate(divide="ignore"):
+        hidden = float(np.log1p(-at_least(noise, np.array([t]))[0]))  # ln Psi
+    if not math.isfinite(hidden):
+        return 1.0
+    worst = max(-math.expm1(total * hidden), -math.expm1(epsilon + total * hidden))
+    for first, last in _blocks(total):
+        most, least = (total - first) * hidden, (total - last) * hidden  # ln lone
+        published = -math.expm1(most)
+        silent = bounded.delta(Move(near=last - 1), epsilon + most)
+        if sketches > 1:
+            worst = max(worst, published + silent)
+            continue
+        rest = math.exp(least) * bounded.delta(Move(near=last - 1), epsilon - least)
+        worst = max(worst, published + rest, silent)
+    return min(1.0, worst * MARGIN)
+
+
+def _blocks(total: int) -> Iterator[tuple[int, int]]:
+    """Runs of j from ``total`` down to 1, single at the top; both D_j and Psi^j are monotone."""
+    last = total
+    while last >= 1:
+        size = max(1, (total - last) // 32) if total > 200 else 1
+        first = max(1, last - size + 1)
+        yield first, last
+        last = first - 1
+
+
+@lru_cache(maxsize=256)
+def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) -> GshmLaws:
+    """The least noise and threshold within the budget.
+
+    Parameters
+    ----------
+    changed
+        Counts that may differ on each level: the number of counters k.
+    sketches
+        Levels that one record or user enters.
+
+    Returns
+    -------
+    GshmLaws
+        With ``delta`` at most the requested one, recomputed from the table.
+
+    Raises
+    ------
+    BudgetError
+        No 64-bit table reaches the budget.
+    """
+    total = changed * sketches
+    move = Move(near=total - 1)
+    scales = list(candidate_scales("gaussian", move, epsilon, delta))
+    for part in ATTEMPTS:
+        sizes = [size for scale in scales for size in _sizes(scale, move, epsilon, part * delta)]
+        for _, scale, bound, t in sorted(sizes)[:2]:
+            noise = noise_table("gaussian", scale, bound)
+            spent = gshm_delta(
+                noise, scale=scale, t=t, changed=changed, sketches=sketches, epsilon=epsilon
+            )
+            if spent <= delta:
+                return GshmLaws(
+                    noise=noise,
+                    scale=scale,
+                    t=t,
+                    changed=changed,
+                    sketches=sketches,
+                    delta=spent,
+                )
+    raise out_of_reach(epsilon, delta, f"{sketches} sketches of {changed} counters")
+
+
+Size = tuple[float, float, int, int]
+"""(merit, scale, bound, t), merit about ``visible``."""
+
+
+def _sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:
+    """Bounds and thresholds within delta at one scale, from the unbounded law.
+
+    Either a long table with t on its tail, or a table that ends below t, paid for where it ends.
+    """
+    moved = unbounded_delta("gaussian", scale, move, epsilon)
+    rest = delta - moved
+    if rest <= 0:
+        return []
+    total = move.coordinates
+    tails = upper_tails("gaussian", scale, bound_for("gaussian", scale, 1e-4 * rest / total))
+    last, beyond = np.maximum(tails[:-1] - tails[1:], 0.0), tails[1:]
+    ended = total * last + moved * np.expm1(np.minimum(2 * total * beyond, 50.0))
+    long, short = int(np.argmax(ended <= 0.02 * rest)), int(np.argmax(ended <= rest))
+    behind = int(np.argmax(total * tails <= 0.99 * delta))
+    options = [(long, behind), (short, short + 1)]
+    return [(t + OFTEN_DEVIATIONS * scale, scale, b, t) for b, t in options if b > 0 and t > 0]

@@ -1,0 +1,98 @@
+"""From whatever holds the rows to a CountTree, by one statement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe._duck import Relation
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
+from dpframe.noise import random_seed
+from dpframe.sources.keys import check_key_types, listed_counts
+from dpframe.sources.relations import canonical, only_text, opened
+from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.spark import is_spark
+from dpframe.sources.spark_counts import check_spark, counted_by_spark
+from dpframe.sources.weights import check_weight_type
+from dpframe.tree import CountTree, ListedNodes
+
+
+def exact_counts(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    listed: ListedNodes | None = None,
+    progress: bool = False,
+) -> CountTree:
+    """True counts of the nodes at or above the band, or of the listed ones alone. Private.
+
+    Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
+    """
+    if is_spark(source):
+        table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed)
+        tree = tree_of(table, read)
+        return tree if listed is None else listed_counts(tree, listed)
+    with opened(source, _read(hierarchy, unit)) as relation:
+        types = _types(relation, hierarchy, unit, text=only_text(source))
+        read = tuple(types[c] for c in hierarchy.source_columns)
+        if listed is not None:
+            check_key_types(listed, hierarchy, read)
+        statement = rollup_statement(
+            hierarchy,
+            unit,
+            band=band,
+            types=read,
+            user_type=types[unit.user] if unit.user is not None else None,
+            seed=random_seed(),
+            only=listed,
+        )
+        table = relation.query(statement, progress)
+    tree = tree_of(table, read)
+    return tree if listed is None else listed_counts(tree, listed)
+
+
+def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
+    """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
+    if is_spark(source):
+        check_spark(source, hierarchy, unit)
+        return
+    with opened(source, _read(hierarchy, unit)) as relation:
+        _types(relation, hierarchy, unit, text=only_text(source))
+
+
+def _read(hierarchy: Hierarchy, unit: PrivacyUnit) -> list[str]:
+    beside = (unit.user, unit.weight)
+    return [*hierarchy.source_columns, *(column for column in beside if column is not None)]
+
+
+def _types(
+    relation: Relation, hierarchy: Hierarchy, unit: PrivacyUnit, *, text: bool
+) -> dict[str, str]:
+    """Types by name, checked; of a source of nothing but ``text`` the weights are text."""
+    types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
+    if unit.user is not None:
+        check_writable(unit.user, types[unit.user])
+    if unit.weight is not None:
+        check_weight_type(unit.weight, types[unit.weight], text=text)
+    return types
+
+
+def tree_of(table: pa.Table, types: tuple[str, ...] = ()) -> CountTree:
+    """The tree of a rollup's rows: level, n, keys, in preorder."""
+    return CountTree.from_preorder(
+        level=_numbers(table["level"]),
+        count=_numbers(table["n"]),
+        keys=tuple(table[name] for name in table.column_names[2:]),
+        types=types,
+    )
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+    return numbers

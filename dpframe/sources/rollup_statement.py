@@ -1,0 +1,310 @@
+"""The rollup as one SQL statement: bound, group by every level, keep what is above the band.
+
+Pure text: from a plan, the columns' types and a seed to SQL. The statement reads the view
+``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:
+
+source      the columns that matter, renamed: c0, c1, ..., and the user u or the weight w
+keyed       the finest key of every row, k1, k2, ...
+pairs       rows a user and key                       (only with a user)
+leaves      counts of the finest keys, in units of the grid
+level_l     counts of level l, from level l + 1
+candidates  nodes at or above the band
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpframe._duck import VIEW
+from dpframe._sql import ascending, identifier, literal
+from dpframe.budget import PrivacyUnit
+from dpframe.dialects import Dialect
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import text_of
+from dpframe.sources.portable_sql import portable_sql
+from dpframe.sources.weights import weight_sql
+from dpframe.tree import ListedNodes
+
+
+def rollup_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    band: int,
+    types: tuple[str, ...],
+    seed: int,
+    user_type: str | None = None,
+    view: str = VIEW,
+    only: ListedNodes | None = None,
+    valid: tuple[str, str] | None = None,
+    dialect: Dialect | None = None,
+    weight_type: str | None = None,
+    extra: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
+
+    ``valid`` names a condition on types, which is an error of the whole result or of none; it is
+    first, where no table is hidden by a name of ours.
+    With ``only``, a short list, nodes that are not listed are left out to save their transport:
+    some can remain. In a ``dialect`` other than DuckDB's, types are those of
+    :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
+    and rows come in any order: ``sources.candidates`` puts them in theirs.
+    With ``extra`` columns in the result, by name, keys are texts, for any client.
+    """
+    if dialect is not None:
+        return portable_sql(
+            hierarchy,
+            unit,
+            dialect,
+            band=band,
+            types=types,
+            seed=seed,
+            user_type=user_type,
+            weight_type=weight_type,
+            view=view,
+            only=only,
+            extra=extra,
+            names=names,
+        )
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
+    parts = [
+        *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
+        source,
+        *(
+            _plain_leaves(hierarchy, types, weighted=unit.weight is not None)
+            if unit.user is None
+            else _user_leaves(hierarchy, unit, types, seed)
+        ),
+        *_levels(hierarchy),
+        f"candidates AS ({_candidates(hierarchy, types, band)})",
+    ]
+    shown = ", ".join(f't{i} AS "t{i}"' for i in _range(hierarchy.key_width))  # in any case
+    if extra is not None:
+        numbers = _range(hierarchy.key_width)
+        cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
+        shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
+    return (
+        "WITH "
+        + ",\n".join(parts)
+        + f'\nSELECT level AS "level", n AS "n", {shown} FROM candidates '
+        f"{_listed(hierarchy, only)}"
+        + (f"WHERE (SELECT ok FROM {valid[0]}) " if valid else "")
+        + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
+    )
+
+
+def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:
+    """One row, as text, that has no key at some level, if there is one; for public rows only.
+
+    The hierarchy must count malformed values.
+    """
+    source, types = source_sql(hierarchy, unit, types=types, user_type=None, view=VIEW)
+    values = [f"c{i}" for i in range(len(types))]
+    keyed = _keyed(hierarchy, types, "source", ", ".join(values))
+    missing = " OR ".join(f"{name} IS NULL" for name in _names(hierarchy))
+    texts = ", ".join(f"CAST({value} AS VARCHAR) AS v{i}" for i, value in enumerate(values))
+    return (
+        f"WITH {source} SELECT {texts} FROM ({keyed}) WHERE {missing} "
+        f"ORDER BY {ascending(*(f'v{i}' for i in range(len(values))))} LIMIT 1"
+    )
+
+
+def source_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    view: str,
+) -> tuple[str, tuple[str, ...]]:
+    """``source``, and the types of its columns."""
+    named = list(zip(hierarchy.source_columns, types, strict=True))
+    chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
+    if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
+        chosen, types = [f"{text_of(identifier(named[0][0]), types[0])} AS c0"], ("VARCHAR",)
+    user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
+    weight = []
+    if unit.weight is not None:
+        weight = [f"{weight_sql(identifier(unit.weight), unit.most)} AS w"]
+    return f"source AS (SELECT {', '.join(chosen + user + weight)} FROM {view})", types
+
+
+ONE_TEXT = (
+    *("VARCHAR", "ENUM", "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "FLOAT", "DOUBLE"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "UUID"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "PANDAS"),
+)
+"""Types whose equal values have equal texts, so that they can be grouped before they are read; of
+others, such as INTERVAL and lists, one record could choose the text for all."""
+
+
+def exact(column: str, duckdb_type: str | None) -> str:
+    """A column whose texts are equal only if they are the same bytes, whatever its collation."""
+    return identifier(column) + (" COLLATE C" if duckdb_type == "VARCHAR" else "")
+
+
+def _range(n: int) -> range:
+    return range(1, n + 1)
+
+
+def _names(hierarchy: Hierarchy, width: int | None = None) -> tuple[str, ...]:
+    return tuple(f"k{i}" for i in _range(width or hierarchy.key_width))
+
+
+def _keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
+    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
+    columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
+    query = rows
+    for step in hierarchy.key_steps(columns, types):
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"(SELECT *, {added} FROM {query})"
+    names = _names(hierarchy)
+    select = ", ".join([*names, kept] if kept else names)
+    where = ""
+    if hierarchy.on_invalid == "drop":
+        where = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in names)
+    return f"SELECT {select} FROM {query}{where}"
+
+
+def _plain_leaves(hierarchy: Hierarchy, types: tuple[str, ...], *, weighted: bool) -> list[str]:
+    keys = ", ".join(_names(hierarchy))
+    if hierarchy.reads_text:  # equal texts first: each is parsed once
+        n = (
+            "sum(w)::BIGINT AS n FROM source WHERE w > 0"
+            if weighted
+            else "count(*) AS n FROM source"
+        )
+        return [
+            f"texts AS (SELECT c0, {n} GROUP BY c0)",
+            f"keyed AS ({_keyed(hierarchy, types, 'texts', 'n')})",
+            f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM keyed GROUP BY {keys})",
+        ]
+    if weighted:
+        return [
+            f"keyed AS ({_keyed(hierarchy, types, '(FROM source WHERE w > 0)', 'w')})",
+            f"leaves AS (SELECT {keys}, sum(w)::BIGINT AS n FROM keyed GROUP BY {keys})",
+        ]
+    return [
+        f"keyed AS ({_keyed(hierarchy, types, 'source', '')})",
+        f"leaves AS (SELECT {keys}, count(*) AS n FROM keyed GROUP BY {keys})",
+    ]
+
+
+def _user_leaves(
+    hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
+) -> list[str]:
+    """Counts in which one user weighs what the unit allows, whatever their number of rows."""
+    keys = ", ".join(_names(hierarchy))
+    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else sample(keys, unit, seed)
+    return [
+        *user_pairs(hierarchy, types),
+        *bounded,
+        f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
+    ]
+
+
+def user_pairs(hierarchy: Hierarchy, types: tuple[str, ...]) -> list[str]:
+    """``pairs``: rows a user and finest key, m."""
+    keys = ", ".join(_names(hierarchy))
+    if hierarchy.reads_text:
+        return [
+            "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
+            f"keyed AS ({_keyed(hierarchy, types, 'texts', 'u, m')})",
+            f"pairs AS (SELECT u, {keys}, sum(m)::BIGINT AS m FROM keyed GROUP BY u, {keys})",
+        ]
+    return [
+        f"keyed AS ({_keyed(hierarchy, types, 'source', 'u')})",
+        f"pairs AS (SELECT u, {keys}, count(*) AS m FROM keyed GROUP BY u, {keys})",
+    ]
+
+
+def _shares(keys: str, grid: int, seed: int) -> list[str]:
+    """``grid`` units of each user over their rows: cumulated and rounded with one random offset.
+
+    Every user gets exactly ``grid`` units, a key its exact share in expectation; the offset of
+    a user depends on that user and the seed only. It is one for all rows of the user: ids that are
+    equal can have different hashes (numbers in a VARIANT, text without case in a STRUCT).
+    """
+    order = ascending(*keys.split(", "))
+    return [
+        f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
+        "ROWS UNBOUNDED PRECEDING)::BIGINT AS upto, sum(m) OVER (PARTITION BY u)::BIGINT AS total, "
+        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
+        f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::BIGINT) // total "
+        f"- ({grid} * (upto - m) + (h % total)::BIGINT) // total AS n FROM running)",
+    ]
+
+
+def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
+    """A uniform sample of at most ``max_contributions`` rows of each user, over all keys.
+
+    Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
+    neither on the order of the rows nor on other users.
+    """
+    order = ascending(f"hash(u, {keys}, i, {seed}::UBIGINT)", *keys.split(", "), "i")
+    return [
+        f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
+        f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY {order}) "
+        f"<= {unit.max_contributions})",
+    ]
+
+
+def _levels(hierarchy: Hierarchy) -> list[str]:
+    """level_h from the leaves, then each level from the one below, as far as rows reach."""
+    depth = hierarchy.depth(_names(hierarchy))
+    height = hierarchy.height
+    ends = ", d" if depth is not None else ""
+    finest = "" if depth is None else f", {depth} AS d"
+    parts = [f"level_{height} AS (SELECT {', '.join(_names(hierarchy))}{finest}, n FROM leaves)"]
+    for level in range(height - 1, 0, -1):
+        keys = hierarchy.coarser(level, _names(hierarchy))
+        named = [f"{sql} AS k{i}" for i, sql in enumerate(keys, 1)]
+        groups = ", ".join(str(i) for i in _range(len(keys) + (1 if ends else 0)))
+        shorter = f", least(d, {level}) AS d" if ends else ""
+        parts.append(
+            f"level_{level} AS (SELECT {', '.join(named)}{shorter}, sum(n)::BIGINT AS n "
+            f"FROM level_{level + 1} GROUP BY {groups})"
+        )
+    return parts
+
+
+def _candidates(hierarchy: Hierarchy, types: tuple[str, ...], band: int) -> str:
+    width = hierarchy.key_width
+    keys = _names(hierarchy)
+    ragged = hierarchy.depth(keys) is not None
+    sorts = len(hierarchy.preorder(1, keys))
+    selects = []
+    for level in _range(hierarchy.height):
+        texts = hierarchy.texts(level, keys, types)
+        columns = [f"{level} AS level", "n"]
+        columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
+        columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]
+        here = f" AND d = {level}" if ragged else ""
+        selects.append(f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}")
+    nulls = [f"NULL AS s{i}" for i in _range(sorts)] + [f"NULL AS t{i}" for i in _range(width)]
+    root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
+    return "\nUNION ALL ".join([*selects, root])
+
+
+SHORT = 2_000
+"""Listed nodes that a statement spells out."""
+
+
+def _listed(hierarchy: Hierarchy, only: ListedNodes | None) -> str:
+    """A join that keeps the listed nodes of a short list."""
+    if only is None or len(only.level) > SHORT:
+        return ""
+    columns = [column.to_pylist() for column in only.keys]
+    rows = ", ".join(
+        f"({level}, {', '.join('NULL' if text is None else literal(text) for text in texts)})"
+        for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
+    )
+    names = [f"v{i}" for i in range(hierarchy.key_width + 1)]
+    same = " AND ".join(
+        f"(CAST(t{i} AS VARCHAR) COLLATE C) IS NOT DISTINCT FROM v{i}::VARCHAR"
+        for i in _range(hierarchy.key_width)
+    )
+    return f"SEMI JOIN (VALUES {rows}) AS listed({', '.join(names)}) ON level = v0 AND {same} "

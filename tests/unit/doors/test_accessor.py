@@ -1,0 +1,191 @@
+"""``df.dp`` has the signatures of the functions, for people, editors and type checkers."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from dpframe.asking.question import OF_WAREHOUSE
+from dpframe.doors.accessor import DpAccessor
+from dpframe.questions import QUESTIONS
+
+HERE = Path(__file__).resolve().parents[3]
+ASKED = [question.name for question in QUESTIONS]
+EXPLAINED = ["explain" if name == "hhh" else f"explain_{name}" for name in ASKED]
+FRAME = pd.DataFrame({"a": ["x"] * 60})
+
+
+@pytest.mark.parametrize("name", [*ASKED, *EXPLAINED])
+def test_a_method_has_the_signature_of_its_function(name: str) -> None:
+    """Law: every argument of the function, in its order and with its default, but for the source
+    and for what another engine has counted; what it is about must be said."""
+    source, about, *rest = inspect.signature(getattr(dp, name)).parameters.values()
+    wanted = [
+        about.replace(default=about.empty),
+        *(p for p in rest if p.name not in OF_WAREHOUSE),
+    ]
+    found = inspect.signature(getattr(FRAME.dp, name))
+    assert list(found.parameters.values()) == wanted
+    assert source.name not in found.parameters
+    assert {p.kind for p in wanted[1:]} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("name", [*ASKED, *EXPLAINED])
+def test_a_method_says_what_its_function_says(name: str) -> None:
+    """Law: what ``df.dp.hhh?`` shows is the docstring of ``dp.hhh``, about a frame."""
+    function, method = getattr(dp, name), getattr(DpAccessor, name)
+    doc, own = inspect.cleandoc(function.__doc__), method.__doc__
+    assert own.split("\n")[0] == doc.split("\n")[0]
+    assert f".dp.{name}(" in own
+    assert not re.search(r"^(source|candidates|plan)\b.*\n    ", own, re.M)
+    for parameter in inspect.signature(method).parameters:
+        if parameter != "self" and name in ASKED:
+            assert re.search(rf"^([\w, ]+, )?{parameter}(, [\w, ]+)?\n    ", own, re.M), parameter
+
+
+@pytest.mark.parametrize(("name", "explain"), [*zip(ASKED, EXPLAINED, strict=True)])
+def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
+    """Law: the signature of an explanation is that of its question, with the source or without."""
+    asked = inspect.signature(getattr(dp, name)).parameters.values()
+    explained = inspect.signature(getattr(dp, explain)).parameters.values()
+    left = [p for p in asked if p.name not in OF_WAREHOUSE]
+    assert list(explained) == [p.replace(default=None) if p.default is p.empty else p for p in left]
+
+
+def test_explanations_take_a_source_by_place_and_by_name() -> None:
+    """Law: however it is written, it is the same call."""
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    plans = [
+        dp.explain(["a"], **budget),
+        dp.explain(FRAME, ["a"], **budget),
+        dp.explain(hierarchy=["a"], **budget),
+        dp.explain(FRAME, hierarchy=["a"], **budget),
+        dp.explain(source=FRAME, hierarchy=["a"], **budget),
+        dp.explain(["a"], source=FRAME, **budget),
+        FRAME.dp.explain(["a"], **budget),
+        FRAME.dp.explain(hierarchy=["a"], **budget),
+    ]
+    assert len({str(plan) for plan in plans}) == 1
+    with pytest.raises(dp.ColumnError):
+        dp.explain(["b"], source=FRAME, **budget)
+    with pytest.raises(dp.ParameterError, match="needs a ledger"):
+        dp.explain(FRAME, ["a"], **budget, release="r")
+    for doubled in (dp.explain, FRAME.dp.explain):
+        with pytest.raises(dp.ParameterTypeError, match="'source'"):
+            doubled(*([FRAME] * (doubled is dp.explain)), ["a"], source=FRAME, **budget)
+
+
+class Loud:
+    """A value that must not be looked at."""
+
+    def __str__(self) -> str:
+        raise AssertionError("read")
+
+
+def test_explanations_read_no_row() -> None:
+    """Law: of a frame, names and types; nothing lazy is computed, no reader is used up."""
+    loud = pd.DataFrame({"a": pd.Series([Loud()] * 3, dtype=object)})
+    table = pa.table({"a": ["x"]})
+    lazy = pl.DataFrame({"a": ["x"]}).lazy()
+    fails = lazy.with_columns(a=pl.col("a").map_elements(lambda _: 1 / 0, return_dtype=pl.String))
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    for source in (loud, table, table.to_batches()[0], lazy.collect(), fails):
+        assert dp.explain(source, ["a"], **budget).plan.height == 1
+        assert dp.explain_tree_counts(source, ["a"], **budget).plan.height == 1
+        dp.explain_synthesize(source, "columns:a", keys=["x"], epsilon=1.0)
+        with pytest.raises(dp.ColumnError):
+            dp.explain(source, ["b"], **budget)
+    loud.dp.explain(["a"], **budget)
+    with pytest.raises(dp.SourceError, match="does not exist"):
+        dp.explain_synthesize("nowhere.csv", "columns:a", keys=["x"], epsilon=1.0)
+
+
+CALLER = """\
+import pandas as pd
+import dpframe as dp
+
+frame = pd.DataFrame({"a": ["x"]})
+
+def right() -> pd.DataFrame:
+    dp.explain(["a"], epsilon=1.0, delta=1e-6).to_frame()
+    dp.explain(frame, ["a"], epsilon=1.0, delta=1e-6).to_frame()
+    dp.explain(frame, hierarchy=["a"], epsilon=1.0, release="r")
+    dp.explain_heavy_hitters("a", k=3)
+    dp.explain_heavy_hitters(frame, "a", k=3)
+    frame.dp.explain(["a"], epsilon=1.0).to_frame()
+    frame.dp.explain_tree_counts(["a"], keys=["x"])
+    frame.dp.explain_heavy_hitters("a", k=3)
+    frame.dp.explain_synthesize({"a": (0, 1)}, epsilon=1.0)
+    frame.dp.explain_prefix_tree("a", devices=3, user="a")
+    rows: pd.DataFrame = frame.dp.synthesize({"a": (0, 1)}, epsilon=1.0).sample(3)
+    frame.dp.heavy_hitters(column="a", epsilon=1.0, delta=1e-6)
+    frame.dp.prefix_tree("a", user="a")
+    frame.dp.tree_counts(["a"], epsilon=1.0).dp.report("page.html")
+    with dp.use_ledger(dp.Ledger("budget.db", epsilon=1.0)):
+        dp.StreamingHHH(dp.ip("a", prefixes=(8, 16)), counters=3).update(frame)
+    return frame.dp.hhh(["a"], epsilon=1.0, threshold=3, ledger="budget.db")
+
+def wrong() -> None:
+    dp.hhh(frame, ["a"], treshold=3)  # no
+    dp.explain(frame, ["a"], treshold=3)  # no
+    dp.explain(["a"], treshold=3)  # no
+    frame.dp.hhh(["a"], treshold=3)  # no
+    frame.dp.hhh(["a"], epsilon="1")  # no
+    frame.dp.hhh(frame.dp)  # no
+    frame.dp.tree_counts(["a"], remainder=True)  # no
+    frame.dp.heavy_hitters()  # no
+    frame.dp.synthesize({}, delta=1e-6)  # no
+    frame.dp.prefix_tree("a", iteration=3)  # no
+    frame.dp.explain(["a"], treshold=3)  # no
+    frame.dp.explain_tree_counts(["a"], treshold=3)  # no
+    frame.dp.explain_heavy_hitters("a", treshold=3)  # no
+    frame.dp.explain_synthesize({}, width="w")  # no
+    frame.dp.explain_prefix_tree("a", device=3)  # no
+    frame.dp.hh(["a"])  # no
+    frame.dp.report()  # no
+    dp.Ledger("budget.db", epsilonn=1.0)  # no
+    dp.ip("a", prefix=(8, 16))  # no
+    dp.StreamingHHH("ip:a", counter=3)  # no
+    dp.MisraGries(countrs=3)  # no
+    dp.PrivHP({}, kk=3)  # no
+    with dp.use_ledger(leger=None): ...  # no
+"""
+
+SETTINGS = """\
+[mypy]
+plugins = dpframe.doors.mypy_plugin
+strict = True
+[mypy-pyspark.*,polars.*,pyarrow.*,numba.*,dp_accounting.*,scipy.*,duckdb.*,plotly.*]
+follow_imports = skip
+"""
+"""Libraries whose types the caller's file does not use take mypy most of its time."""
+
+
+def test_mypy_finds_what_is_wrong_in_a_callers_file(tmp_path: Path) -> None:
+    """Law: of right and wrong calls, ``mypy --strict`` refuses the wrong ones, each at its line."""
+    (tmp_path / "caller.py").write_text(CALLER)
+    (tmp_path / "mypy.ini").write_text(SETTINGS)
+    cache = HERE / ".mypy_cache" / "callers"
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), "caller.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(HERE), "MYPYPATH": str(HERE), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.stderr, done.stderr
+    lines = enumerate(CALLER.splitlines(), start=1)
+    wanted = {number for number, line in lines if line.endswith("# no")}
+    found = {int(n) for n in re.findall(r"^caller\.py:(\d+): error", done.stdout, re.M)}
+    assert found == wanted, done.stdout
+    assert 'did you mean "threshold"?' in done.stdout
+    assert not re.search(r"^(?!caller\.py|Found).*error", done.stdout, re.M), done.stdout

@@ -1,0 +1,423 @@
+"""The ledger's public surface: what it shows, how it prints, how it travels, what the CLI does."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import dpframe as dp
+from dpframe import errors
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli.main import main
+from dpframe.ledger import Ledger, as_ledger, current_ledger
+from tests.doors import in_this_process
+
+FRAME = pd.DataFrame({"a": ["x"] * 900, "who": range(900)})
+TOTALS = {"epsilon": 3.0, "delta": 1e-5}
+
+SUMMARY = {
+    "ledger": "str",
+    "accountant": "str",
+    "epsilon": "float64",
+    "delta": "float64",
+    "spent_epsilon": "float64",
+    "spent_delta": "float64",
+    "left_epsilon": "float64",
+    "left_delta": "float64",
+    "plain_epsilon": "float64",
+    "saved_epsilon": "float64",
+    "releases": "int64",
+    "reserved": "int64",
+}
+RELEASES = {
+    "number": "int64",
+    "time": "str",
+    "release": "str",
+    "release_id": "str",
+    "source": "str",
+    "mechanism": "str",
+    "hierarchy": "str",
+    "neighbours": "str",
+    "epsilon": "float64",
+    "delta": "float64",
+    "stored": "bool",
+    "receipt": "str",
+}
+
+
+def hhh(ledger: object, **options: Any) -> pd.DataFrame:
+    return dp.hhh(FRAME, ["a"], **{"epsilon": 0.5, "delta": 1e-6, **options}, ledger=ledger)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "budget.db", **TOTALS)
+
+
+@pytest.fixture
+def none_in_use() -> Iterator[None]:
+    yield
+    dp.use_ledger(None)
+
+
+def kinds(frame: pd.DataFrame) -> dict[str, str]:
+    """Columns and dtypes; text may be object in older versions of pandas, or where all is None."""
+    return {
+        str(name): "str" if str(kind) in ("object", "str", "string") else str(kind)
+        for name, kind in frame.dtypes.items()
+    }
+
+
+# -- what it shows ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", ["sum", "pld"])
+@pytest.mark.parametrize("full", [False, True], ids=["empty", "with releases"])
+def test_summary_and_releases_have_fixed_columns(
+    tmp_path: Path, accountant: Any, full: bool
+) -> None:
+    """Law: names, order and types of the columns do not depend on what is in the ledger."""
+    ledger = Ledger(tmp_path / "budget.db", **TOTALS, accountant=accountant)
+    if full:
+        hhh(ledger)
+        hhh(ledger, release="daily", user="who")
+    assert kinds(ledger.summary()) == SUMMARY
+    assert kinds(ledger.releases()) == RELEASES
+    assert (len(ledger.summary()), len(ledger.releases())) == (1, 2 if full else 0)
+
+
+def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
+    """Law: numbers are those of the releases, in their order, with their receipts."""
+    one, two = hhh(ledger), hhh(ledger, release="daily", user="who")
+    summary = ledger.summary().iloc[0]
+    assert summary["ledger"] == str(ledger.path)
+    assert (summary["spent_epsilon"], summary["left_epsilon"]) == (1.0, 2.0)
+    assert (summary["spent_delta"], summary["left_delta"]) == (2e-6, 8e-6)
+    assert (summary["plain_epsilon"], summary["saved_epsilon"], summary["releases"]) == (1.0, 0, 2)
+    releases = ledger.releases()
+    assert list(releases["number"]) == [1, 2]
+    assert list(releases["stored"]) == [False, True]
+    assert releases["release"].isna().tolist() == [True, False]
+    assert releases["neighbours"].tolist() == [
+        "adding or removing one record",
+        "adding or removing one user ('who') with all their records",
+    ]
+    for frame, row in zip((one, two), releases.to_dict("records"), strict=True):
+        receipt = json.loads(row["receipt"])
+        assert row["release_id"] == receipt["release_id"] == frame.dp.receipt["release_id"]
+        assert row["epsilon"] == receipt["epsilon"] == 0.5
+        assert (
+            receipt["ledger"] is None
+        )  # written before the charge: what was left is not known yet
+    assert two.dp.receipt["ledger"]["left_epsilon"] == 2.0
+
+
+def test_pld_shows_what_it_saves(tmp_path: Path) -> None:
+    """Law: saved = plain - spent >= 0, and spent + left = total."""
+    ledger = Ledger(tmp_path / "budget.db", **TOTALS, accountant="pld")
+    asked = {"epsilon": 0.5, "delta": 1e-8, "mechanism": "gaussian"}
+    reservation = ledger.reserve(dp.explain(["a"], **asked), releases=4, delta=5e-6)
+    summary = ledger.summary().iloc[0]
+    assert summary["plain_epsilon"] == 2.0
+    assert summary["saved_epsilon"] > 0.5
+    assert summary["saved_epsilon"] == pytest.approx(2.0 - summary["spent_epsilon"])
+    assert summary["spent_epsilon"] == reservation.epsilon
+    assert summary["spent_epsilon"] + summary["left_epsilon"] == pytest.approx(3.0)
+
+
+def test_spent_left_and_the_receipt_agree(ledger: Ledger) -> None:
+    """Law: spent + left = totals in exact decimals; a receipt shows what was left after it."""
+    receipt = hhh(ledger, epsilon=0.3).dp.receipt
+    assert ledger.spent == dp.Spending(epsilon=0.3, delta=1e-6)
+    assert ledger.left == dp.Spending(epsilon=2.7, delta=9e-6)
+    assert receipt["budget"] == (
+        "of (3, 1e-05) in the ledger, (2.7, 9e-06) was left after this release"
+    )
+    held = receipt["ledger"]
+    assert held == {
+        "id": ledger.ledger_id,
+        "accountant": "sum",
+        "epsilon": 3.0,
+        "delta": 1e-5,
+        "left_epsilon": 2.7,
+        "left_delta": 9e-6,
+    }
+
+
+def test_names_come_in_the_order_of_their_charges(ledger: Ledger) -> None:
+    """Law: ``names`` lists what can be recalled, oldest first."""
+    for name in ("zebra", "ape", "Ünïcode 日本", 'it\'s "quoted"; DROP TABLE results --'):
+        hhh(ledger, release=name)
+        assert ledger.recall(name).dp.receipt["release"] == name
+    assert ledger.names()[:2] == ["zebra", "ape"]
+    assert len(ledger.names()) == 4
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 201, "\ud800"])
+def test_names_that_nobody_can_read_are_refused(ledger: Ledger, name: str) -> None:
+    """Law: a name is 1 to 200 printable characters; nothing is charged for another."""
+    with pytest.raises(dp.ParameterError, match="printable characters"):
+        hhh(ledger, release=name)
+    assert len(ledger.releases()) == 0
+
+
+# -- how it prints and travels ---------------------------------------------------------------------
+
+
+def test_repr_names_the_file_and_the_totals(ledger: Ledger) -> None:
+    """Law: repr is a call that opens the same ledger; it reads nothing."""
+    text = repr(ledger)
+    assert text == f"Ledger({str(ledger.path)!r}, epsilon=3, delta=1e-05, accountant='sum')"
+    assert eval(text, {"Ledger": Ledger}).ledger_id == ledger.ledger_id
+    ledger.path.unlink()
+    assert repr(ledger) == text
+
+
+def test_a_use_prints_its_ledger(ledger: Ledger, none_in_use: None) -> None:
+    """Law: the value of the statement in a notebook says which ledger is used."""
+    assert repr(dp.use_ledger(ledger)) == f"<using {ledger!r}>"
+    assert repr(dp.use_ledger(None)) == "<using None>"
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))])
+def test_a_copy_is_the_same_ledger(ledger: Ledger, way: Any) -> None:
+    """Law: copies and pickles charge the same file."""
+    hhh(way(ledger))
+    assert ledger.spent.epsilon == 0.5
+    assert way(ledger).ledger_id == ledger.ledger_id
+
+
+def _charge_in_child(ledger: Ledger) -> float:
+    hhh(ledger)
+    return ledger.spent.epsilon
+
+
+def test_a_spawned_process_charges_the_ledger_it_is_given(ledger: Ledger) -> None:
+    """Law: a ledger sent to another process charges the same file."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_charge_in_child, (ledger,)) == 0.5
+    assert ledger.spent.epsilon == 0.5
+
+
+FORK = """
+import os, sys, pandas as pd, dpframe as dp
+from dpframe.ledger import current_ledger
+from dpframe.ledger.store import reading
+ledger = dp.Ledger(sys.argv[1], epsilon=3.0, delta=1e-5)
+from tests.privacy.ledger_worker import release, ended, forked
+from dpframe.ledger import Ledger
+dp.use_ledger(ledger)
+release(ledger)  # the ledger was used before the fork
+def child():
+    assert current_ledger() is ledger
+    release(ledger)
+    release(ledger, name="of the child")
+codes = [ended(forked(child)) for _ in range(3)]
+release(ledger)
+print(codes, ledger.spent.epsilon, ledger.names(), len(ledger.releases()))
+"""
+
+
+def test_forked_processes_charge_the_ledger_in_use(tmp_path: Path) -> None:
+    """Law: an open ledger, and the one in use, survive a fork; nothing is charged twice or lost."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, str(tmp_path / "budget.db")],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parents[3],
+    )
+    assert done.stdout == "[0, 0, 0] 0.06 ['of the child'] 6\n", done.stderr
+
+
+def test_no_connection_is_held_between_calls(ledger: Ledger) -> None:
+    """Law: an open ledger holds no file open, so forks, moves and other tools are harmless."""
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("open files cannot be listed here")
+    hhh(ledger, release="daily")
+    held = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # that of the listing
+            held.append(os.readlink(f"/proc/self/fd/{number}"))
+    assert len(held) >= 3
+    assert not [path for path in held if "budget.db" in path]
+
+
+# -- which ledger ----------------------------------------------------------------------------------
+
+
+def test_as_ledger_takes_what_ledger_takes(ledger: Ledger) -> None:
+    """Law: None stays None, a Ledger stays itself, paths are opened, anything else is refused."""
+    assert as_ledger(None) is None
+    assert as_ledger(ledger) is ledger
+    for path in (ledger.path, str(ledger.path)):
+        opened = as_ledger(path)
+        assert opened is not None
+        assert opened.ledger_id == ledger.ledger_id
+    with pytest.raises(dp.ParameterTypeError, match=r"ledger must be a dp.Ledger or the path"):
+        as_ledger(5)
+    with pytest.raises(dp.ParameterTypeError, match=r"ledger must be a dp.Ledger or the path"):
+        dp.use_ledger(5)  # type: ignore[arg-type]
+
+
+def test_ledger_goes_before_use_ledger(ledger: Ledger, tmp_path: Path, none_in_use: None) -> None:
+    """Law: the argument of the call wins; without one the ledger in use is charged."""
+    other = Ledger(tmp_path / "other.db", **TOTALS)
+    with dp.use_ledger(other):
+        hhh(ledger)
+        hhh(None)
+    assert (ledger.spent.epsilon, other.spent.epsilon) == (0.5, 0.5)
+
+
+def test_a_use_that_fails_changes_nothing(
+    ledger: Ledger, tmp_path: Path, none_in_use: None
+) -> None:
+    """Law: naming a ledger that does not exist leaves the one in use."""
+    with dp.use_ledger(ledger):
+        with pytest.raises(dp.LedgerError, match="does not exist"):
+            dp.use_ledger(tmp_path / "no.db")
+        assert current_ledger() is ledger
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def test_errors_of_a_ledger_can_be_caught_in_three_ways() -> None:
+    """Law: as in the tree at the top of ``errors``: LedgerError, DpframeError, and a builtin."""
+    assert issubclass(dp.LedgerError, RuntimeError)
+    assert issubclass(dp.OverBudgetError, dp.LedgerError)
+    assert issubclass(dp.ReleaseNameError, dp.LedgerError)
+    assert issubclass(dp.ReleaseNameError, ValueError)
+    for error in (dp.LedgerError, dp.OverBudgetError, dp.ReleaseNameError):
+        assert issubclass(error, dp.DpframeError)
+        assert error.__doc__
+        assert error.__name__ in (errors.__doc__ or "")
+        assert error.__name__ in (dp.hhh.__doc__ or "") or error is dp.LedgerError
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"epsilon": 4.0}, ["epsilon requested 4, remaining 2.5, over by 1.5"]),
+        ({"delta": 1e-3}, ["delta requested 0.001, remaining 9e-06, over by 0.000991"]),
+        ({"epsilon": 2.6, "delta": 1e-5}, ["epsilon requested 2.6", "; delta requested 1e-05"]),
+        ({"epsilon": 2.5 + 1e-12}, ["over by 1e-12"]),
+    ],
+)
+def test_over_budget_says_by_how_much(
+    ledger: Ledger, asked: dict[str, float], words: list[str]
+) -> None:
+    """Law: what was asked, what remains and the difference, for each of both, and a next step."""
+    hhh(ledger)
+    with pytest.raises(dp.OverBudgetError) as error:
+        hhh(ledger, **asked)
+    for word in (*words, "Ask for less, or replay an earlier release by its name."):
+        assert word in str(error.value)
+    hhh(ledger, epsilon=2.5)
+    assert ledger.left.epsilon == 0.0
+
+
+def test_messages_name_the_file(tmp_path: Path) -> None:
+    """Law: an error about a file names it, and says what to do."""
+    for path, words in ((tmp_path / "no.db", "give epsilon= and delta="), (tmp_path, "a folder")):
+        with pytest.raises(dp.LedgerError) as error:
+            Ledger(path)
+        assert str(path) in str(error.value)
+        assert words in str(error.value)
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "dpframe", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+    )
+
+
+def here(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same in this process."""
+    return in_this_process(*map(str, arguments), cwd=cwd)
+
+
+def test_the_command_line_makes_charges_shows_and_replays(tmp_path: Path) -> None:
+    """Law: the whole life of a ledger: make, release by name, replay without the file, refuse."""
+    FRAME.to_parquet(tmp_path / "data.parquet")
+    made = here("ledger", "b.db", "--epsilon", 1, "--delta", 1e-5, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert re.search(r"left_epsilon\s+1.0", made.stdout)
+    call = ["hhh", "data.parquet", "columns:a", "--epsilon", 0.6, "--delta", 1e-6]
+    call += ["--ledger", "b.db", "--release", "daily"]
+    first = run(*call, "-o", "one.parquet", "--quiet", cwd=tmp_path)
+    assert (first.returncode, first.stdout, first.stderr) == (0, "", "")
+    (tmp_path / "data.parquet").unlink()
+    again = run(*call, "-o", "two.parquet", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "of (1, 1e-05) in the ledger, (0.4, 9e-06) was left after this release" in again.stdout
+    one, two = (pq.read_table(tmp_path / f"{n}.parquet") for n in ("one", "two"))
+    assert one.equals(two)
+    drawn, receipt = (receipt_of(table.schema.metadata) for table in (one, two))
+    assert drawn is not None
+    assert receipt is not None
+    assert dict(receipt) == {**drawn, "replayed": True}
+    assert receipt["release"] == "daily"
+
+    shown = here("ledger", "b.db", cwd=tmp_path)
+    assert re.search(r"spent_epsilon\s+0.6", shown.stdout)
+    assert re.search(r"daily .* columns:a .* True", shown.stdout)
+    over = here(*call[:-1], "weekly", cwd=tmp_path)
+    assert (over.returncode, over.stdout, len(over.stderr.splitlines())) == (2, "", 1)
+    assert "epsilon requested 0.6, remaining 0.4, over by 0.2" in over.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ledger", "no.db"], "ledger 'FOLDER/no.db' does not exist"),
+        (["ledger", "no.db", "--epsilon", "1"], "pass --delta too"),
+        (["ledger", "no.db", "--epsilon", "0", "--delta", "1e-5"], "epsilon (0.0), a total"),
+        (["ledger", "made.db", "--epsilon", "4", "--delta", "1e-5"], "was made with --epsilon 3"),
+        (["ledger", "made.db", "--accountant", "pld"], "was made with --epsilon 3"),
+        (["ledger", "text.csv"], "is no ledger, or is damaged"),
+        (["ledger", "."], "is a folder"),
+        (["ledger", "no/b.db", "--epsilon", "1", "--delta", "1e-5"], "check that the folder"),
+        (["hhh", "text.csv", "columns:a", "BUDGET", "--ledger", "no.db"], "does not exist"),
+        (["hhh", "text.csv", "columns:a", "BUDGET", "--release", "daily"], "needs --ledger"),
+        (["hhh", "no.csv", "columns:a", "BUDGET", "--ledger", "made.db"], "'no.csv'"),
+    ],
+)
+def test_mistakes_at_the_command_line_are_answered(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    """Law: exit code 2, one line on stderr, no traceback, and nothing is charged."""
+    made = Ledger(tmp_path / "made.db", **TOTALS)
+    (tmp_path / "text.csv").write_text("a\n" + "x\n" * 900)
+    budget = ["--epsilon", "0.5", "--delta", "1e-6"]
+    monkeypatch.chdir(tmp_path)
+    assert main([b for a in arguments for b in (budget if a == "BUDGET" else [a])]) == 2
+    out, said = capsys.readouterr()
+    assert (out, len(said.splitlines())) == ("", 1)
+    assert words.replace("FOLDER", str(tmp_path)) in said
+    assert made.spent.epsilon == 0.0
+    assert not (tmp_path / "no.db").exists()

@@ -1,0 +1,307 @@
+"""Parents rebuilt from a frame are the parents that the mechanism knew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.postprocess.level_values import natural_order
+from dpframe.postprocess.nesting import areas, nearest_reported
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.sources.counting import exact_counts
+from dpframe.testing import seeded_noise
+from dpframe.tree import NoisyNodes
+from tests import strategies as nasty
+
+
+def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> HhhPlan:
+    """So large a budget that nodes of a few records are reported."""
+    return HHH.plan(
+        {
+            "hierarchy": hierarchy,
+            "epsilon": 10.0 if mechanism == "gaussian" else 50.0,
+            "delta": 0.1,
+            "mechanism": mechanism,
+            "remainder": remainder,
+            "acknowledge": mechanism == "paper",
+        }
+    )
+
+
+def true_parents(noisy: NoisyNodes, plan: HhhPlan, types: tuple[str, ...]) -> list[int]:
+    """What the mechanism knew, in the order of the rows of the frame."""
+    keys = tuple(key.cast("string") for key in noisy.keys)
+    labels = plan.hierarchy.labels(noisy.level, keys)
+    order = natural_order(plan.hierarchy, noisy.level, labels, keys, types)
+    row_of = np.argsort(order)
+    return [int(row_of[a]) if a >= 0 else -1 for a in noisy.ancestor[order].tolist()]
+
+
+def expect_parents(plan: HhhPlan, source: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
+    with seeded_noise(seed):
+        tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band)
+        noisy = plan.run(tree)
+    frame = plan.frame(noisy, tree.types)
+    again = as_hierarchy(plan.hierarchy.spec)
+    assert nearest_reported(frame, again).tolist() == true_parents(noisy, plan, tree.types)
+    return frame
+
+
+def column(values: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame({"x": pd.Series(values, dtype=object)})
+
+
+# -- every kind ----------------------------------------------------------------------------------
+
+WORDS = ["é", "b'", "日本", "a/b", "x y", "<b>", "🏴", "ع", "1", "-"]
+
+LABELS = ["bücher", "org", "w", "日本", "a-b", "1a"]
+
+DENSE: dict[str, Any] = {
+    "ip:x": lambda a, b, c, d: f"{a}.{b}.{c}.{d}" if d % 2 else f"{a}:{b}:{c}::{d}",
+    "ip:x?prefixes=3,12,19,30&prefixes6=1,18,31,47": lambda a, b, c, d: (
+        f"{32 * (a % 8)}.{16 * b}.{32 * (c % 8)}.{d}" if d % 2 else f"{a}000:{b}:{c}::{d}"
+    ),
+    "path:x?separator=::": lambda *parts: "::".join(WORDS[p] for p in parts[: 1 + parts[3] % 5]),
+    "path:x?separator=a": lambda *parts: "a".join("xyz"[p % 3] * p for p in parts),
+    "domain:x": lambda *parts: ".".join(LABELS[p % 6] for p in parts),
+    "domain:x?depth=2": lambda *parts: ".".join(f"w{p}" for p in parts),
+    "date:x": lambda a, b, c, d: f"{a}-01-{b + 1:02} {c:02}:{d:02}:00".rjust(19, "0"),
+    "date:x?levels=month,hour": lambda a, b, c, d: f"2013-{a + 1:02}-{b + 1:02} {c:02}:{d:02}:00",
+    "code:x?lengths=1,2,3,5": lambda *parts: "".join("01é日🏴 'ab."[p] for p in parts[::-1]) + "..",
+    "number:x?lower=-100&upper=9.3&depth=30": lambda a, b, c, d: 9 - a - b / 10 - c / 100 - d / 1e3,
+    "number:x?lower=0&upper=10000&depth=14": lambda a, b, c, d: 1000 * a + 100 * b + 10 * c + d,
+}
+"""Values of four digits, small ones likelier: every level has nodes that only it can report."""
+
+
+def digits(seed: int) -> list[list[int]]:
+    drawn = np.random.default_rng(seed).geometric(0.35, (900, 4)) % 10
+    out: list[list[int]] = drawn.tolist()
+    return out
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("spec", DENSE)
+def test_parents_of_every_kind(spec: str, seed: int) -> None:
+    """Chains of reported nodes, with gaps and an ``<invalid>`` node among them."""
+    values = [*(DENSE[spec](*row) for row in digits(seed)), *([None] * 9), *(["\t"] * 9)]
+    plan = plan_of(spec)
+    frame = expect_parents(plan, column(values), seed)
+    expect_depth(plan, frame)
+    kinds_without = ("path", "code")  # a tab is a path and a code
+    assert ("<invalid>" in set(frame["prefix"])) or plan.hierarchy.kind in kinds_without
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_parents_of_columns(seed: int) -> None:
+    """The same labels under different parents, separators and missing values in them."""
+    names = [None, "a", "a / b", "b / a", "b", "c", "c / ", "", "d", "é"]
+    frame = pd.DataFrame([[names[d] for d in row] for row in digits(seed)], columns=[*"wxyz"])
+    plan = plan_of(["w", "x", "y", "z"])
+    expect_depth(plan, expect_parents(plan, frame, seed))
+
+
+def expect_depth(plan: HhhPlan, frame: pd.DataFrame) -> None:
+    """The comparison was no empty one: parents on several levels, and steps over some."""
+    ancestor = nearest_reported(frame, plan.hierarchy)
+    level = frame["level"].to_numpy()
+    step = level[1:] - level[ancestor[1:]]
+    assert len(set(level[ancestor[1:]])) >= min(3, plan.height)
+    assert len(set(ancestor.tolist())) > 5
+    assert 1 in step
+    assert plan.height <= 2 or (step > 1).any()
+
+
+@nasty.examples(
+    7,
+    100,
+    st.lists(nasty.IPS, max_size=30),
+    st.sampled_from(
+        [
+            dp.ip("x"),
+            dp.ip("x", version=4),
+            dp.ip("x", prefixes=(1, 31), prefixes6=(127,)),
+            dp.ip("x", prefixes=(7, 9, 10), prefixes6=(3, 96, 97), invalid="drop"),
+        ]
+    ),
+    st.integers(1, 99),
+)
+def test_addresses_lie_in_their_networks(values: list[Any], hierarchy: Any, seed: int) -> None:
+    expect_parents(plan_of(hierarchy), column(values + values[1::2] * 4), seed)
+
+
+@nasty.examples(7, 100, st.data(), nasty.SEPARATORS, st.integers(1, 9), st.integers(1, 99))
+def test_paths_lie_in_their_beginnings(
+    data: st.DataObject, separator: str, depth: int, seed: int
+) -> None:
+    """Also where a separator cuts through the text of the ``<invalid>`` node."""
+    values = data.draw(st.lists(nasty.paths(separator), max_size=30))
+    values = [v for v in values if not str(v).startswith("<invalid>")]
+    expect_parents(
+        plan_of(dp.path("x", separator=separator, depth=depth)),
+        column(values + values[1::2] * 4),
+        seed,
+    )
+
+
+@nasty.examples(7, 100, st.lists(nasty.CODES, max_size=30), st.integers(1, 99))
+def test_codes_lie_in_their_prefixes(values: list[Any], seed: int) -> None:
+    expect_parents(
+        plan_of(dp.code("x", lengths=(1, 3, 5))), column(values + values[1::2] * 4), seed
+    )
+
+
+@nasty.examples(7, 100, st.lists(nasty.DOMAINS, max_size=30), st.integers(1, 5), st.integers(1, 99))
+def test_domains_lie_in_their_ends(values: list[Any], depth: int, seed: int) -> None:
+    expect_parents(plan_of(dp.domain("x", depth=depth)), column(values + values[1::2] * 4), seed)
+
+
+@nasty.examples(
+    7,
+    100,
+    st.lists(nasty.DATE_TEXTS, max_size=30),
+    st.sampled_from([("year", "month", "day", "hour"), ("month", "hour"), ("year", "day")]),
+    st.integers(1, 99),
+)
+def test_dates_lie_in_their_years(values: list[Any], levels: tuple[str, ...], seed: int) -> None:
+    expect_parents(plan_of(dp.date("x", levels=levels)), column(values + values[1::2] * 4), seed)
+
+
+@nasty.examples(
+    7,
+    100,
+    st.lists(nasty.NUMBERS, max_size=30),
+    st.sampled_from([(0.0, 100.0), (-3.7, 99.9), (-1e300, 1e300), (1e-9, 2e-9)]),
+    st.sampled_from([1, 5, 12, 48]),
+    st.integers(1, 99),
+)
+def test_numbers_lie_in_their_intervals(
+    values: list[Any], bounds: tuple[float, float], depth: int, seed: int
+) -> None:
+    lower, upper = bounds
+    frame = pd.DataFrame({"x": np.array(values * 5, dtype=np.float64)})
+    expect_parents(plan_of(dp.number("x", lower=lower, upper=upper, depth=depth)), frame, seed)
+
+
+@nasty.examples(7, 100, st.integers(1, 4).flatmap(nasty.column_rows), st.integers(1, 99))
+def test_columns_lie_under_their_columns(rows: list[tuple[Any, ...]], seed: int) -> None:
+    """Labels such as ``a / b`` are ambiguous; the columns of the levels are not."""
+    rows = [row for row in rows if "<invalid>" not in map(str, row)]
+    width = len(rows[0]) if rows else 2
+    names = [*"abcd"][:width]
+    rows = rows + rows[1::2] * 4
+    frame = pd.DataFrame(rows, columns=names, dtype=object)
+    expect_parents(plan_of(dp.columns(*names)), frame, seed)
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian", "paper"])
+def test_every_mechanism_and_no_remainder(mechanism: str) -> None:
+    """Without a released root the uppermost reported nodes have no parent."""
+    rng = np.random.default_rng(5)
+    parts = np.minimum(rng.geometric(0.3, (4000, 3)), 99)
+    hosts = [f"10.{a}.{b}.{c}" for a, b, c in parts.tolist()]
+    plan = plan_of("ip:x?version=4", mechanism, remainder=False)
+    frame = expect_parents(plan, column(hosts))
+    assert frame["level"].nunique() >= 3
+    assert -1 in nearest_reported(frame, plan.hierarchy)
+
+
+# -- frames that were changed --------------------------------------------------------------------
+
+IP = as_hierarchy("ip:x?version=4")
+NODES = pd.DataFrame(
+    {
+        "level": [0, 1, 3, 4, 4, 4, 1],
+        "prefix": [
+            *("*", "10.0.0.0/8", "10.1.2.0/24", "10.1.2.3/32", "10.9.9.9/32", "99.0.0.1/32"),
+            "<invalid>",
+        ],
+        "count": [50, 40, 45, 9, 7, -3, 0],
+    }
+)
+
+
+def test_missing_levels_are_stepped_over() -> None:
+    """The nearest reported one, any number of levels up."""
+    assert nearest_reported(NODES, IP).tolist() == [-1, 0, 1, 2, 1, 0, 0]
+
+
+def test_rows_may_be_sorted_and_filtered() -> None:
+    """Positions are those of the rows that are passed, whatever their index."""
+    some = NODES.sort_values("count").drop(index=[0, 2])
+    labels = some["prefix"].tolist()
+    found = nearest_reported(some, IP).tolist()
+    above = {label: labels[a] if a >= 0 else None for label, a in zip(labels, found, strict=True)}
+    assert above["10.1.2.3/32"] == above["10.9.9.9/32"] == "10.0.0.0/8"
+    assert above["99.0.0.1/32"] is above["10.0.0.0/8"] is above["<invalid>"] is None
+
+
+def test_no_rows_have_no_parents() -> None:
+    assert nearest_reported(NODES.iloc[:0], IP).tolist() == []
+    assert areas(NODES.iloc[:0], nearest_reported(NODES.iloc[:0], IP)).tolist() == []
+
+
+def test_a_literal_invalid_is_taken_before_a_missing_value() -> None:
+    """Both read ``<invalid>``; children go to the first row, the literal one."""
+    frame = pd.DataFrame({"level": [1, 1, 2], "prefix": ["<invalid>", "<invalid>", "<invalid>/b"]})
+    assert nearest_reported(frame, as_hierarchy("path:x")).tolist() == [-1, -1, 0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "frame"),
+    [
+        ("ip:x", {"level": [1], "prefix": ["ten"]}),
+        ("ip:x?version=4", {"level": [5], "prefix": ["10.0.0.1/32"]}),
+        ("number:x?lower=0&upper=1", {"level": [1], "prefix": ["half"]}),
+        ("number:x?lower=0&upper=1", {"level": [1], "prefix": ["[inf, 0"]}),
+        ("code:x?lengths=1", {"level": [2], "prefix": ["ab"]}),
+        ("path:x", {"level": [-1], "prefix": ["a"]}),
+        ("path:x", {"level": [1]}),
+        ("columns:x,y", {"level": [1], "prefix": ["a"], "x": ["a"]}),
+    ],
+)
+def test_a_frame_that_does_not_fit_is_refused(spec: str, frame: dict[str, Any]) -> None:
+    """The message names the row or the column, and no label."""
+    with pytest.raises(ParameterError, match=r"as\s+dpframe returned it") as raised:
+        nearest_reported(pd.DataFrame(frame), as_hierarchy(spec))
+    assert "half" not in str(raised.value)
+
+
+# -- areas ---------------------------------------------------------------------------------------
+
+
+def test_areas_hold_children_and_are_never_negative() -> None:
+    """A parent whose noisy children sum up to more grows; a negative count has no area."""
+    ancestor = nearest_reported(NODES, IP)
+    assert areas(NODES, ancestor).tolist() == [52, 52, 45, 9, 7, 0, 0]
+
+
+@nasty.examples(
+    30, 300, st.lists(st.tuples(st.text("ab", min_size=1, max_size=4), st.integers(-9, 99)))
+)
+def test_children_always_fit(nodes: list[tuple[str, int]]) -> None:
+    """What children take is never more than what their parent has."""
+    frame = pd.DataFrame(
+        {
+            "level": [len(label) for label, _ in nodes],
+            "prefix": [label for label, _ in nodes],
+            "count": [n for _, n in nodes],
+        }
+    ).astype({"level": "int64", "count": "int64"})
+    hierarchy: Hierarchy = dp.code("x", lengths=(1, 2, 3, 4))
+    ancestor = nearest_reported(frame, hierarchy)
+    area = areas(frame, ancestor)
+    taken = np.zeros_like(area)
+    np.add.at(taken, ancestor[ancestor >= 0], area[ancestor >= 0])
+    assert (taken <= area).all()
+    assert (area >= 0).all()
+    assert (area >= frame["count"]).all()

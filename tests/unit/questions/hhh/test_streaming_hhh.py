@@ -1,0 +1,540 @@
+"""Streaming heavy hitters: the selection against dictionaries, bounds, front doors, arguments."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe.accounting.sketches import sketch_laws
+from dpframe.asking.release import receipt_of
+from dpframe.doors.cli import main as cli
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.mechanisms import streaming_hhh, upward_selection
+from dpframe.mechanisms.sketch_release import NoisySketch
+from dpframe.noise import laplace
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.sketches import SketchState
+from dpframe.sources import relations
+from dpframe.sources.record_stream import sketched
+from dpframe.sources.stream_sql import stream_sql
+from dpframe.testing import seeded_noise
+from dpframe.tree import NoisyNodes
+from tests import naive
+from tests.naive import Path as Node
+from tests.rollups import exact_counts
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+STREAMING: dict[str, Any] = {**BUDGET, "mechanism": "streaming"}
+
+
+def plan_of(hierarchy: Any, **options: Any) -> HhhPlan:
+    return HHH.plan({"hierarchy": hierarchy, **STREAMING, **options})
+
+
+class Quiet:
+    """A law that draws zeros."""
+
+    def __init__(self) -> None:
+        table = laplace(1.0, 1)
+        self.weights, self.lowest, self.highest = table.weights, 0, 0
+
+    def draw(self, n: int) -> Any:
+        return np.zeros(n, dtype=np.int64)
+
+
+class QuietLaws:
+    noise = shared = Quiet()
+    theta = 1
+
+
+def without_noise(
+    levels: Sequence[SketchState], hierarchy: Hierarchy, threshold: int
+) -> NoisyNodes:
+    laws: Any = QuietLaws()
+    return streaming_hhh.run(
+        levels, laws=laws, threshold=threshold, confidence=0.9, hierarchy=hierarchy
+    )
+
+
+# -- rows for every kind -------------------------------------------------------------------------
+
+N = 400
+
+
+def rows() -> pd.DataFrame:
+    """Few heavy values and many light ones, ragged, with NULL and malformed values."""
+    heavy = ((np.random.default_rng(7).zipf(1.4, N) - 1) % 60).tolist()
+    missing = [i % 23 == 3 for i in range(N)]
+
+    def column(texts: Sequence[str]) -> pd.Series[str]:
+        pairs = zip(texts, missing, strict=True)
+        return pd.Series([None if gone else text for text, gone in pairs], dtype="str")
+
+    return pd.DataFrame(
+        {
+            "ip": column([f"10.{h % 3}.{h}.7" if h % 5 else f"2001:db8:{h:x}::1" for h in heavy]),
+            "path": column(
+                ["/".join([str(h % 3), str(h % 7), str(h)][: 1 + h % 3]) for h in heavy]
+            ),
+            "host": column([f"h{h}.net{h % 3}.example.org" if h % 9 else "no one" for h in heavy]),
+            "code": column([f"{90000 + 111 * h}"[: 2 + h % 4] for h in heavy]),
+            "when": column([f"20{10 + h % 3}-0{1 + h % 9}-1{h % 10} 1{h % 10}:00" for h in heavy]),
+            "number": column([str(h) if h % 11 else "none" for h in heavy]),
+            "a": column([["[1]", "=", "!", "é", '"'][h % 5] for h in heavy]),
+            "b": column([f"日本 {h % 13}" for h in heavy]),
+        }
+    )
+
+
+ROWS = rows()
+
+SPECS = [
+    *("ip:ip", "ip:ip?version=4&invalid=drop", "path:path", "domain:host", "code:code?lengths=2,4"),
+    *("date:when", "number:number?lower=0&upper=64&depth=4", "columns:a,b", "columns:b"),
+    *("columns:a,b?invalid=drop", "path:path?depth=2"),
+]
+
+
+def node_of(hierarchy: Hierarchy, level: int, key: tuple[str | None, ...]) -> Node:
+    """The path of a node from its key, as ``tests.naive`` writes paths."""
+    if hierarchy.label_columns:
+        return key[:level]
+    if key[0] is None:
+        return (None,)
+    return tuple(str(n) for n in hierarchy.lineage(level, (hierarchy.label(level, key),)))
+
+
+def canonical(hierarchy: Hierarchy, node: Node) -> Node:
+    """A path of ``tests.naive`` in the words of the hierarchy's lineage."""
+    if hierarchy.label_columns or node == (None,):
+        return node
+    shown = node[-1]
+    assert shown is not None
+    return tuple(str(n) for n in hierarchy.lineage(len(node), (shown,)))
+
+
+def found_nodes(noisy: NoisyNodes, hierarchy: Hierarchy) -> list[Node]:
+    texts = list(zip(*(k.to_pylist() for k in noisy.keys), strict=True))
+    pairs = zip(noisy.level.tolist(), texts, strict=True)
+    return [node_of(hierarchy, level, key) for level, key in pairs]
+
+
+def all_keys(hierarchy: Hierarchy) -> list[Counter[str]]:
+    """How often each key of each level comes in ``ROWS``."""
+    with relations.opened(ROWS, hierarchy.source_columns) as relation:
+        types = dict(zip(relation.columns, relation.types, strict=True))
+        read = tuple(types[c] for c in hierarchy.source_columns)
+        found = relation.query(stream_sql(hierarchy, types=read), False)
+    return [Counter(k for k in c.to_pylist() if k is not None) for c in found.columns]
+
+
+KEYS = {spec: all_keys(as_hierarchy(spec)) for spec in SPECS}
+
+
+# -- the selection -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32 - 1), threshold=st.integers(1, 40))
+def test_the_selection_is_that_of_the_definition(spec: str, seed: int, threshold: int) -> None:
+    """Law: on any released nodes, gaps included, what is selected is what dictionaries select."""
+    hierarchy, draw = as_hierarchy(spec), np.random.default_rng(seed)
+    noisy = []
+    for keys in KEYS[spec]:
+        kept = sorted(key for key in keys if draw.random() < 0.6)
+        upper = draw.integers(-5, 60, len(kept))
+        noisy.append(
+            NoisySketch(
+                keys=pa.array(kept, pa.large_string()),
+                upper=upper.astype(np.int64),
+                decrements=int(draw.integers(-5, 50)),
+            )
+        )
+    released = upward_selection.Released.of(
+        [level.keys for level in noisy],
+        [level.upper for level in noisy],
+        [max(0, level.decrements) for level in noisy],
+        hierarchy,
+    )
+    chosen, residual = upward_selection.selected(released, threshold=threshold)
+    above = upward_selection.chosen_above(released.above, chosen)
+    pairs = zip(released.level.tolist(), released.keys, strict=True)
+    nodes = [node_of(hierarchy, level, key) for level, key in pairs]
+    assert len(set(nodes)) == len(nodes)
+    expected = naive.streamed_hitters(
+        dict(zip(nodes, released.upper.tolist(), strict=True)),
+        [level.decrements for level in noisy],
+        threshold=threshold,
+    )
+    found = {nodes[i]: (int(residual[i]), int(released.upper[i])) for i in np.flatnonzero(chosen)}
+    assert found == expected
+    for i in np.flatnonzero(chosen):
+        ancestors = [nodes[i][:n] for n in range(len(nodes[i]) - 1, 0, -1)]
+        nearest = next((a for a in ancestors if a in expected), None)
+        assert (nodes[above[i]] if above[i] >= 0 else None) == nearest
+
+
+def test_the_twin_looks_over_gaps_and_at_the_sketch_error() -> None:
+    """Law: three cases by hand."""
+    released = {("a",): 30, ("a", "b", "c"): 25}
+    assert naive.streamed_hitters(released, [0, 0, 0], threshold=10) == {("a", "b", "c"): (25, 25)}
+    assert naive.streamed_hitters(released, [0, 0, 20], threshold=10) == {("a",): (30, 30)}
+    assert naive.streamed_hitters(released, [20, 0, 9], threshold=5) == {
+        ("a", "b", "c"): (25, 25),
+        ("a",): (5, 30),
+    }
+
+
+@pytest.mark.parametrize("threshold", [1, 5, 30])
+@pytest.mark.parametrize("spec", SPECS)
+def test_without_noise_and_with_room_for_all_it_is_exact(spec: str, threshold: int) -> None:
+    """Law: nodes, residuals and counts are those of exact hierarchical heavy hitters."""
+    hierarchy = as_hierarchy(spec)
+    exact = exact_counts(ROWS, hierarchy)
+    counts = {path: n for path, n in exact.items() if n}
+    zeros = dict.fromkeys(exact, 0)
+    heavy = naive.heavy_hitters(
+        exact, test=zeros, release=zeros, threshold=threshold, remainder=False
+    )
+    levels = sketched(ROWS, hierarchy, len(counts) + 2)
+    noisy = without_noise(levels, hierarchy, threshold)
+    assert noisy.sketch_error == (0,) * hierarchy.height
+    numbers = zip(noisy.residual.tolist(), noisy.count.tolist(), strict=True)
+    found = dict(zip(found_nodes(noisy, hierarchy), numbers, strict=True))
+    expected = {
+        canonical(hierarchy, path): (residual, exact[path]) for path, (residual, _) in heavy.items()
+    }
+    assert found == expected
+    assert len(found) > 1
+
+
+@pytest.mark.parametrize("counters", [2, 5, 20])
+def test_without_noise_the_sketch_alone_holds_the_truth_between_its_bounds(counters: int) -> None:
+    """Law: C <= true count <= C + alpha for every node, whatever the number of counters."""
+    for spec in ("path:path", "columns:a,b"):
+        hierarchy = as_hierarchy(spec)
+        exact = {canonical(hierarchy, p): n for p, n in exact_counts(ROWS, hierarchy).items() if p}
+        noisy = without_noise(sketched(ROWS, hierarchy, counters), hierarchy, 1)
+        assert noisy.bounds is not None
+        lower, upper = (ends.tolist() for ends in noisy.bounds)
+        for node, low, high in zip(found_nodes(noisy, hierarchy), lower, upper, strict=True):
+            assert low - 2 <= exact[node] <= high + 2  # the width of a law of -1 to 1
+
+
+# -- bounds --------------------------------------------------------------------------------------
+
+
+def covered(
+    plan: HhhPlan, levels: tuple[SketchState, ...], exact: dict[Node, int]
+) -> tuple[int, int]:
+    """Intervals with the true count in them, and all."""
+    noisy = plan.run(levels)
+    assert noisy.bounds is not None
+    ends = zip(*(e.tolist() for e in noisy.bounds), strict=True)
+    inside = [
+        low <= exact[node] <= high
+        for node, (low, high) in zip(found_nodes(noisy, plan.hierarchy), ends, strict=True)
+    ]
+    return sum(inside), len(inside)
+
+
+HEAVY = pd.DataFrame({"p": [f"{i % 4}/{(i * i) % 13}" for i in range(12_000)]})
+"""Four heavy nodes and 28 below them."""
+
+
+def coverage(levels: tuple[SketchState, ...], plan: HhhPlan, runs: int = 60) -> float:
+    exact = {p: n for p, n in exact_counts(HEAVY, plan.hierarchy).items() if p}
+    inside = total = 0
+    for _ in range(runs):
+        a, b = covered(plan, levels, exact)
+        inside, total = inside + a, total + b
+    assert total >= 4 * runs
+    return inside / total
+
+
+@pytest.mark.parametrize("counters", [8, 100])
+def test_intervals_hold_the_truth_at_least_as_often_as_they_say(counters: int) -> None:
+    """Law: all of these counts are far above the threshold, so that selection does not matter."""
+    plan = plan_of("path:p?depth=2", counters=counters, confidence=0.9, threshold=150)
+    levels = sketched(HEAVY, plan.hierarchy, counters)
+    assert (max(s.decrements for s in levels) > 0) == (counters == 8)
+    with seeded_noise(11):
+        assert coverage(levels, plan) >= 0.9
+
+
+def test_a_sketch_that_lost_more_than_it_says_is_noticed() -> None:
+    """Negative control: alpha that is not counted, and noise twice as wide as its law."""
+    plan = plan_of("path:p?depth=2", counters=100, confidence=0.9, threshold=150)
+    levels = sketched(HEAVY, plan.hierarchy, 100)
+    lossy = tuple(
+        SketchState(**{**{n: getattr(s, n) for n in s.__slots__}, "counts": s.counts - 12})
+        for s in levels
+    )
+    with seeded_noise(11):
+        assert coverage(lossy, plan) < 0.8
+
+
+# -- arguments -----------------------------------------------------------------------------------
+
+FEW = pd.DataFrame({"p": ["a/b"] * 200, "u": range(200)})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"counters": 0}, ParameterError, r"counters \(0\) must be a whole number from 2"),
+        ({"counters": 1}, ParameterError, r"counters \(1\)"),
+        ({"counters": -3}, ParameterError, r"counters \(-3\)"),
+        ({"counters": 2.5}, ParameterTypeError, "counters must be a whole number"),
+        ({"counters": "many"}, ParameterTypeError, "counters must be a whole number"),
+        ({"counters": True}, ParameterTypeError, "counters must be a whole number"),
+        ({"counters": 10**9}, ParameterError, "counters"),
+        (
+            {"counters": 50, "mechanism": "offline"},
+            ParameterError,
+            "goes with mechanism='streaming'",
+        ),
+        (
+            {"counters": 50, "mechanism": "laplace"},
+            ParameterError,
+            "goes with mechanism='streaming'",
+        ),
+        ({"remainder": True}, ParameterError, r"remainder \(True\) releases what no"),
+        ({"user": "u"}, ParameterError, "streaming"),
+        ({"release_share": 0.5}, ParameterError, r"release_share \(0.5\) divides"),
+        ({"threshold": 0}, ParameterError, "threshold"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_read(
+    options: dict[str, Any], error: type[DpframeError], said: str, tmp_path: Path
+) -> None:
+    """Law: name, value and rule; nothing is charged."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
+    with pytest.raises(error, match=said):
+        dp.hhh(FEW, "path:p", ledger=ledger, **{**STREAMING, **options})
+    assert len(ledger.releases()) == 0
+
+
+def test_whole_numbers_of_any_type_are_counters() -> None:
+    """Law: 50, 50.0 and a numpy integer are one request."""
+    plans = [plan_of("path:p", counters=c) for c in (50, 50.0, np.int32(50))]
+    assert plans[0].request == plans[1].request == plans[2].request
+    assert plan_of("path:p").counters == 2000
+
+
+EMPTY = {
+    "no rows": pd.Series([], dtype="str"),
+    "one row": pd.Series(["a/b"], dtype="str"),
+    "all NULL, few": pd.Series([None] * 3, dtype="str"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("spec", ["path:p", "columns:p", "ip:p", "path:p?invalid=drop"])
+def test_small_and_empty_sources_give_an_empty_frame(name: str, spec: str) -> None:
+    """Law: the columns and types of any other release, and a receipt with an error a level."""
+    with seeded_noise(3):
+        usual = dp.hhh(FEW, spec, **STREAMING)
+        found = dp.hhh(pd.DataFrame({"p": EMPTY[name]}), spec, **STREAMING)
+    assert found.dtypes.to_dict() == usual.dtypes.to_dict()
+    assert len(found) == 0
+    assert len(found.dp.receipt["sketch_error"]) == as_hierarchy(spec).height
+
+
+def test_null_is_a_node_like_any_other() -> None:
+    """Law: many NULLs are reported as the invalid node; dropped ones are not."""
+    rows = pd.DataFrame({"p": pd.Series([None] * 500 + ["x/y"] * 300, dtype="str")})
+    for spec, names in (
+        ("path:p", {"<invalid>", "x/y"}),
+        ("path:p?invalid=drop", {"x/y"}),
+        ("columns:p", {"<invalid>", "x/y"}),
+    ):
+        with seeded_noise(4):
+            assert set(dp.hhh(rows, spec, **STREAMING)["prefix"]) == names
+
+
+def test_any_text_comes_back_as_it_went_in() -> None:
+    """Law: texts that look like keys, JSON or SQL are reported as they are, on every level."""
+    odd = [
+        "é/日本",
+        "e\u0301",
+        "=",
+        "!",
+        '["a"]',
+        "['",
+        '"',
+        "\\",
+        "🏴/🏴/x",
+        "a\x00b",
+        "<invalid>",
+        " ",
+    ]
+    wide = pd.DataFrame({"p": odd * 300, "q": odd * 300})
+    with seeded_noise(5):
+        found = dp.hhh(wide, "columns:p,q", **STREAMING)
+        paths = dp.hhh(wide, "path:p", **STREAMING)
+    deepest = found[found["level"] == 2]
+    assert set(zip(deepest["p"], deepest["q"], strict=True)) == {(t, t) for t in odd}
+    assert {t for t in odd if "/" not in t} <= set(paths["prefix"])
+    assert {"é/日本", "🏴/🏴/x"} <= set(paths["prefix"])
+
+
+# -- receipts ------------------------------------------------------------------------------------
+
+
+def test_a_receipt_tells_the_error_of_each_level_and_nothing_else_of_the_data() -> None:
+    """Law: receipts of different rows differ in the time, the name, and the sketch error alone."""
+    other = pd.DataFrame({"p": [f"s{i}/x" for i in range(5000)]})
+    cards = []
+    for frame in (FEW, other):
+        with seeded_noise(6):
+            cards.append(dp.hhh(frame, "path:p?depth=2", counters=20, **STREAMING).attrs["dp"])
+    here, there = cards
+    assert len(here["sketch_error"]) == 2
+    assert here["sketch_error"] != there["sketch_error"]
+    differ = {name for name in here if here[name] != there[name]}
+    assert differ <= {"release_id", "time", "sketch_error", "card"}
+    lines = zip(here["card"], there["card"], strict=True)
+    assert {a[0] for a, b in lines if a != b} == {"sketch errors"}
+    assert "error" in json.dumps(here)
+    assert "a/b" not in json.dumps(here)
+
+
+def test_the_printed_card_and_the_plan_tell_the_counters() -> None:
+    """Law: what is public before the data are read is in explain and in the card."""
+    plan = dp.explain("path:p?depth=2", counters=77, **STREAMING).to_frame()
+    told = dict(zip(plan["quantity"], plan["value"], strict=True))
+    laws = sketch_laws(sketches=2, **BUDGET)
+    assert (told["counters"], told["hidden below"]) == ("77", str(laws.theta))
+    assert "sketch errors" not in told
+    card = str(dp.hhh(FEW, "path:p?depth=2", counters=77, **STREAMING).dp.receipt)
+    assert "sketch errors" in card
+
+
+# -- front doors ---------------------------------------------------------------------------------
+
+COUNTERS = 60
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
+    folder = tmp_path_factory.mktemp("stream")
+    ROWS.to_parquet(folder / "rows.parquet")
+    con = duckdb.connect(str(folder / "rows.db"))
+    con.read_parquet(str(folder / "rows.parquet")).create("visits")
+    con.execute("CREATE VIEW seen AS SELECT * FROM visits WHERE true")
+    yield folder / "rows.parquet", con
+    con.close()
+
+
+def command_line(file: Path, hierarchy: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    out = file.with_name("out.parquet")
+    flags = ["--epsilon=1", "--delta=1e-6", "--mechanism=streaming", f"--counters={COUNTERS}"]
+    assert cli.main(["hhh", str(file), hierarchy, *flags, "-o", str(out), "--quiet"]) == 0
+    receipt = receipt_of(pq.read_schema(out).metadata)
+    assert receipt is not None
+    return pd.read_parquet(out), receipt.to_dict()
+
+
+SQL = (
+    "SELECT * FROM dp_hhh({0}, hierarchy := '{1}', epsilon := 1, delta := 1e-6, "
+    f"mechanism := 'streaming', counters := {COUNTERS}{{2}})"
+)
+
+
+def by_sql(con: Any, source: str, hierarchy: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    dp.register(con)  # here: a connection draws as the context of its registration does
+    result = con.execute(SQL.format(source, hierarchy, "")).df()
+    newest = "SELECT receipt FROM dp_releases() ORDER BY number DESC LIMIT 1"
+    return result, json.loads(con.execute(newest).fetchall()[0][0])
+
+
+@pytest.mark.parametrize("spec", ["ip:ip", "path:path", "columns:a,b", "code:code?lengths=2,4"])
+def test_every_front_door_gives_the_same_release(stored: tuple[Path, Any], spec: str) -> None:
+    """Law: same rows, arguments and noise give equal frames, column types and receipts."""
+    file, con = stored
+    options = {**STREAMING, "counters": COUNTERS}
+
+    def function(source: object) -> tuple[pd.DataFrame, dict[str, Any]]:
+        result = dp.hhh(source, spec, **options)
+        return result, result.attrs["dp"]
+
+    def accessor() -> tuple[pd.DataFrame, dict[str, Any]]:
+        result = ROWS.dp.hhh(spec, **options)
+        return result, result.dp.receipt.to_dict()
+
+    doors = {
+        "accessor": accessor,
+        "pandas": lambda: function(ROWS),
+        "Arrow": lambda: function(pa.Table.from_pandas(ROWS)),
+        "relation": lambda: function(con.table("visits")),
+        "file": lambda: function(file),
+        "command line": lambda: command_line(file, spec),
+        "SQL, table": lambda: by_sql(con, "'visits'", spec),
+        "SQL, view": lambda: by_sql(con, "'seen'", spec),
+        "SQL, query": lambda: by_sql(con, "query := 'FROM visits WHERE true'", spec),
+    }
+    expected, card = None, None
+    for name, door in doors.items():
+        with seeded_noise(8):
+            frame, receipt = door()
+        receipt = {k: v for k, v in receipt.items() if k not in ("release_id", "time")}
+        if expected is None:
+            expected, card = frame, receipt
+        pd.testing.assert_frame_equal(frame, expected, obj=name)
+        assert receipt == card, name
+    assert expected is not None
+    assert len(expected) > 1
+
+
+def test_sql_charges_once_and_a_named_release_is_replayed(
+    stored: tuple[Path, Any], tmp_path: Path
+) -> None:
+    """Law: one statement, one charge; a name answers again without drawing or charging."""
+    _, con = stored
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
+    dp.register(con, ledger=ledger)
+    con.execute(SQL.format("'visits'", "path:path", "")).fetchall()
+    assert len(ledger.releases()) == 1
+    con.execute("EXPLAIN " + SQL.format("'visits'", "path:path", "")).fetchall()
+    con.execute("DESCRIBE " + SQL.format("'visits'", "path:path", "")).fetchall()
+    assert len(ledger.releases()) == 1
+    named = SQL.format("'visits'", "path:path", ", release := 'paths-1'")
+    first = con.execute(named).fetchall()
+    assert con.execute(named).fetchall() == first
+    assert len(ledger.releases()) == 2
+    other = named.replace(f"counters := {COUNTERS}", "counters := 61")
+    with pytest.raises(duckdb.Error, match="paths-1"):
+        con.execute(other).fetchall()
+    assert len(ledger.releases()) == 2
+
+
+def test_tables_that_a_second_connection_does_not_see_are_refused(tmp_path: Path) -> None:
+    """Law: temporary tables and registered frames are refused with the way out, at no charge."""
+    con = duckdb.connect()
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
+    dp.register(con, ledger=ledger)
+    con.execute("CREATE TEMP TABLE hidden AS SELECT 'a/b' AS path FROM range(300)")
+    con.register("frame", ROWS)
+    for name in ("hidden", "frame"):
+        with pytest.raises(duckdb.Error, match="second connection"):
+            con.execute(SQL.format(f"'{name}'", "path:path", "")).fetchall()
+    assert len(ledger.releases()) == 0
+    con.close()

@@ -1,0 +1,372 @@
+"""PrivHP: the fast sketch and growth against slow twins, bit for bit; files, laws, samples."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpframe.accounting.privhp import PartitionLaws, partition_laws
+from dpframe.errors import BudgetError, ParameterError, ParameterTypeError, SourceError
+from dpframe.mechanisms.privhp import Partition, run, run_full, sample_leaves
+from dpframe.noise import UnboundedNoise, public_generator
+from dpframe.sketches.hot_partition import HotPartition, Shape
+from dpframe.testing import seeded_noise
+from tests.hot_partitions import cell, codes_of, content, counted, grow, noisy, sign
+
+SHAPES = [
+    Shape(depth=6, hot=1, width=3, rows=1, seed=0),
+    Shape(depth=7, hot=5, width=8, rows=3, seed=2**63 - 1),
+    Shape(depth=5, hot=4, width=16, rows=1, seed=7),
+    Shape(depth=4, hot=1000, width=1, rows=5, seed=8),
+    Shape(depth=60, hot=3, width=9, rows=1, seed=9),
+]
+
+
+def made(shape: Shape) -> HotPartition:
+    return HotPartition(**asdict(shape))
+
+
+def sketched(codes: Any, shape: Shape) -> HotPartition:
+    sketch = made(shape)
+    sketch.update(codes_of(codes))
+    return sketch
+
+
+def same(a: HotPartition, b: HotPartition) -> bool:
+    return (
+        a.shape == b.shape
+        and np.array_equal(a.cells, b.cells)
+        and np.array_equal(a.tables, b.tables)
+    )
+
+
+def laws_of(shape: Shape, epsilon: float = 2.0, split: Any = "uniform") -> PartitionLaws:
+    return partition_laws(
+        depth=shape.depth,
+        hot=shape.hot,
+        rows=shape.rows,
+        epsilon=epsilon,
+        diameters=[2.0**-level for level in range(shape.depth + 1)],
+        split=split,
+    )
+
+
+def skewed(n: int, depth: int, seed: int = 0) -> list[int]:
+    g = np.random.default_rng(seed)
+    return [int(x * 2**depth) for x in g.beta(0.3, 4.0, n) * (1 - 2**-50)]
+
+
+def noise_of(laws: PartitionLaws, shape: Shape, seed: int) -> list[int]:
+    with seeded_noise(seed):
+        sizes = [
+            2**level if level <= shape.exact else shape.rows * shape.width
+            for level in range(shape.depth + 1)
+        ]
+        draws = [UnboundedNoise(b).draw(n) for b, n in zip(laws.scales, sizes, strict=True)]
+    return np.concatenate(draws).tolist()
+
+
+# -- the sketch ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_counts_are_those_of_the_slow_twin(shape: Shape) -> None:
+    """Law: every count and cell, also across blocks of the loop."""
+    codes = skewed(8200, shape.depth)
+    sketch = sketched(codes, shape)
+    exact, cells = counted(codes, shape)
+    deepest = [n for (level, _), n in exact.items() if level == shape.exact]
+    assert sketch.cells.tolist() == deepest
+    assert sketch.tables.reshape(-1).tolist() == list(cells.values())
+    assert sketch.records == 8200
+
+
+@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
+def test_places_and_signs_are_those_of_the_slow_twin(shape: Shape) -> None:
+    """Law: what growth looks up is where the loop has counted."""
+    level = shape.depth - 1
+    nodes = range(2**level)
+    for row in range(shape.rows):
+        places = shape.places(level, codes_of(nodes))[row].tolist()
+        assert places == [cell(shape, level, row, c) for c in nodes]
+        signs = shape.signs(level, codes_of(nodes))[row].tolist()
+        assert signs == [sign(shape, level, row, c) for c in nodes]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 127), max_size=60), st.randoms(), st.integers(0, 60))
+def test_neither_order_nor_batches_matter(codes: list[int], random: Any, cut: int) -> None:
+    """Law: the sketch is a function of the multiset of records."""
+    shape = SHAPES[1]
+    shuffled = list(codes)
+    random.shuffle(shuffled)
+    other = made(shape)
+    other.update(codes_of(shuffled[:cut]))
+    other.update(codes_of(shuffled[cut:]))
+    assert same(other, sketched(codes, shape))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_merge_is_the_sketch_of_both_streams(shape: Shape) -> None:
+    """Law: and the parts stay as they are, and the whole goes on counting."""
+    a, b = skewed(50, shape.depth, 1), skewed(70, shape.depth, 2)
+    left, right = sketched(a, shape), sketched(b, shape)
+    both = left.merge(right)
+    assert same(both, sketched(a + b, shape))
+    both.update(codes_of(a))
+    assert same(left, sketched(a, shape))
+    assert same(both, sketched(a + b + a, shape))
+
+
+def test_what_does_not_fit_is_not_merged() -> None:
+    shape = SHAPES[1]
+    sketch = made(shape)
+    for name, value in [("depth", 8), ("hot", 6), ("width", 9), ("rows", 5), ("seed", 1)]:
+        other = HotPartition(**{**asdict(shape), name: value})
+        with pytest.raises(ParameterError, match="the same"):
+            sketch.merge(other)
+    with pytest.raises(ParameterError, match="twice"):
+        sketch.merge(sketch)
+    with pytest.raises(ParameterTypeError):
+        sketch.merge(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_file_gives_the_sketch_back(shape: Shape, tmp_path: Path) -> None:
+    """Law: also before any record."""
+    parameters = {name: np.int64(value) for name, value in asdict(shape).items()}
+    for codes in ([], skewed(100, shape.depth)):
+        sketch = HotPartition(**parameters)
+        sketch.update(codes_of(codes))
+        sketch.save(tmp_path / "sketch")
+        again = HotPartition.load(tmp_path / "sketch")
+        assert same(again, sketch)
+        again.update(codes_of(codes))
+        assert same(again, sketched(codes + codes, shape))
+
+
+def test_files_that_no_sketch_wrote_are_refused(tmp_path: Path) -> None:
+    """Law: damage, and counters that cannot be."""
+    path = tmp_path / "sketch"
+    shape = SHAPES[1]
+    for spoil in ("cells", "tables", "negative"):
+        sketch = sketched(skewed(20, shape.depth), shape)
+        if spoil == "cells":
+            sketch._cells[0] += 1
+        elif spoil == "tables":
+            sketch._tables[0, 0, 0] += 1000
+        else:
+            sketch._cells[-1] = -1
+        sketch.save(path)
+        with pytest.raises(SourceError, match="damaged"):
+            HotPartition.load(path)
+    sketched([1], shape).save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-40] + b"\1" + content[-39:])
+    with pytest.raises(SourceError, match="damaged"):
+        HotPartition.load(path)
+    with pytest.raises(SourceError, match="cannot be read"):
+        HotPartition.load(tmp_path / "none")
+
+
+def test_arguments_are_checked() -> None:
+    good: dict[str, Any] = {"depth": 6, "hot": 4, "width": 8, "rows": 3, "seed": 1}
+    wrong = [("depth", 0), ("depth", 61), ("hot", 0), ("width", 0), ("rows", 2), ("rows", 0)]
+    for name, value in [*wrong, ("seed", -1), ("width", 2**27)]:
+        with pytest.raises(ParameterError):
+            HotPartition(**{**good, name: value})
+    with pytest.raises(ParameterTypeError):
+        HotPartition(**{**good, "hot": 2.0})
+    sketch = HotPartition(**good)
+    with pytest.raises(ParameterError, match="below 2"):
+        sketch.update(codes_of([1, 64]))
+    for codes in ([1], np.array([1]), np.ones((1, 1), np.uint64)):
+        with pytest.raises(ParameterTypeError):
+            sketch.update(codes)  # type: ignore[arg-type]
+    assert sketch.records == 0
+    with pytest.raises(ValueError, match="read-only"):
+        sketch.cells[0] = 1
+
+
+def test_repr_shows_parameters_only() -> None:
+    """Law: neither records nor the seed."""
+    shape = SHAPES[1]
+    text = "HotPartition(depth=7, hot=5, width=8, rows=3, <private>)"
+    assert repr(made(shape)) == repr(sketched([1, 2], shape)) == text
+
+
+def test_memory_is_that_of_the_cells() -> None:
+    """Law: (w j + k) r words, however many records."""
+    shape = Shape(depth=20, hot=1000, width=500, rows=3, seed=1)
+    assert made(shape).memory == 8 * (2**9 + 11 * 3 * 500) == 8 * shape.cells
+
+
+def test_the_compiler_is_loaded_with_the_first_records() -> None:
+    code = (
+        "import sys, numpy as np; from dpframe.sketches.hot_partition import HotPartition as H; "
+        "h = H(5, 2, 3, seed=1); h.update(np.zeros(0, np.uint64)); print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_hashes_spread_and_signs_balance() -> None:
+    """Law: near the collisions of random functions, for prefixes in a row and apart."""
+    shape = Shape(depth=30, hot=1, width=64, rows=3, seed=11)
+    for step in (1, 2**10):
+        prefixes = np.arange(0, 20_000 * step, step, dtype=np.uint64)
+        places, signs = shape.places(30, prefixes), shape.signs(30, prefixes)
+        for row in range(3):
+            sizes = np.bincount(places[row], minlength=64)
+            assert ((sizes - 312.5) ** 2 / 312.5).sum() < 110  # chi-square, 63 degrees
+            assert abs(signs[row].sum()) < 4.5 * math.sqrt(20_000)
+        together = (places[0] == places[1]).mean()
+        assert abs(together - 1 / 64) < 0.005
+
+
+# -- growth --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_partitions_are_those_of_the_printed_algorithms(shape: Shape, seed: int) -> None:
+    """Law: bit for bit, for the same noise; little noise, and more than there are records."""
+    laws = laws_of(shape, epsilon=[0.5, 4.0, 60.0][seed % 3])
+    codes = skewed(seed * 80, shape.depth, seed)
+    with seeded_noise(seed):
+        fast = run(sketched(codes, shape), laws)
+    twin = grow(*noisy(*counted(codes, shape), noise_of(laws, shape, seed)), shape)
+    assert content(fast) == twin
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_full_tree_is_that_of_exact_counts(seed: int) -> None:
+    """Law: the baseline is the same growth with all levels exact."""
+    shape = Shape(depth=6, hot=64, width=1, rows=1, seed=1)
+    laws = laws_of(shape, epsilon=3.0)
+    codes = skewed(200, 6, seed)
+    with seeded_noise(seed):
+        full = run_full(codes_of(codes), laws)
+    assert content(full) == grow(*noisy(*counted(codes, shape), noise_of(laws, shape, seed)), shape)
+    assert full.leaf.sum() == 64
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_counts_add_up_and_are_not_negative(shape: Shape) -> None:
+    """Law: consistency, at every node; leaves part the domain; at most k are branched a level."""
+    with seeded_noise(5):
+        partition = run(sketched(skewed(500, shape.depth), shape), laws_of(shape))
+    nodes = {(level, code): (n, leaf) for level, code, n, leaf in content(partition)}
+    assert min(n for n, _ in nodes.values()) >= 0
+    for (level, code), (n, leaf) in nodes.items():
+        children = [nodes.get((level + 1, 2 * code + bit)) for bit in (0, 1)]
+        if leaf:
+            assert children == [None, None]
+        else:
+            assert math.isclose(sum(c[0] for c in children if c), n, rel_tol=1e-12, abs_tol=1e-9)
+    inner = partition.level[~partition.leaf]
+    assert np.bincount(inner).max(initial=0) <= max(shape.hot, 1)
+    leaves = partition.level[partition.leaf]
+    assert sum(Fraction(1, 2**level) for level in leaves.tolist()) == 1
+
+
+def test_an_empty_stream_and_little_noise_give_a_partition() -> None:
+    """Law: near the truth where noise and collisions are few."""
+    shape = Shape(depth=8, hot=300, width=1, rows=1, seed=1)
+    codes = skewed(1000, 8)
+    exact = run(sketched(codes, shape), laws_of(shape, epsilon=900.0))
+    expected = np.bincount(codes, minlength=256)
+    assert np.array_equal(exact.count[exact.level == 8], expected)
+    shape = SHAPES[0]
+    assert len(run(made(shape), laws_of(shape)).code) == 1 + 2 * shape.depth
+
+
+def test_noise_of_another_sketch_is_refused() -> None:
+    shape = SHAPES[1]
+    for other in (SHAPES[0], Shape(7, 5, 8, 1, 0), Shape(7, 2, 8, 3, 0)):
+        with pytest.raises(ParameterError, match="another"):
+            run(made(shape), laws_of(other))
+    with pytest.raises(ParameterError, match="exact"):
+        run_full(codes_of([1]), laws_of(shape))
+
+
+# -- noise ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES[:4], ids=str)
+def test_scales_are_those_of_equation_23(shape: Shape) -> None:
+    """Law: the formula in floats, scales never below it, and the sum never above epsilon."""
+    gamma = [3.0 * 0.7**level for level in range(shape.depth + 1)]
+    sizes: dict[str, Any] = {"depth": shape.depth, "hot": shape.hot, "rows": shape.rows}
+    laws = partition_laws(**sizes, epsilon=0.8, diameters=gamma)
+    roots = []
+    for level in range(shape.depth + 1):
+        above = max(0, level - 1)
+        many = 2**above if level <= shape.exact else shape.rows * shape.hot
+        roots.append(math.sqrt(many * gamma[above]))
+    for level, (root, scale) in enumerate(zip(roots, laws.scales, strict=True)):
+        expected = sum(roots) / (0.8 * root) * (1 if level <= shape.exact else shape.rows)
+        assert 0 <= float(scale) - expected + 1e-9 < 1 / 2**16 + 2e-9
+    assert Fraction(799, 1000) < laws.epsilon <= Fraction(0.8)
+    even = partition_laws(**sizes, epsilon=0.8, diameters=gamma, split="uniform")
+    assert len(set(even.scales)) == (1 if shape.rows == 1 or shape.exact == shape.depth else 2)
+    assert even.epsilon <= Fraction(0.8)
+
+
+def test_budgets_of_no_use_and_wrong_diameters_are_refused() -> None:
+    good: dict[str, Any] = {"depth": 3, "hot": 2, "rows": 1, "epsilon": 1.0}
+    good["diameters"] = [4, 2, 1, 0]
+    assert partition_laws(**good).depth == 3
+    for epsilon in (1e-12, 0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(BudgetError):
+            partition_laws(**{**good, "epsilon": epsilon})
+    for diameters in ([4, 2, 1], [4, 2, 0, 1], [4, 2, 1, -1], [4, math.nan, 1, 1]):
+        with pytest.raises(ParameterError, match="diameters"):
+            partition_laws(**{**good, "diameters": diameters})
+    with pytest.raises(ParameterError, match="split"):
+        partition_laws(**{**good, "split": "even"})
+
+
+# -- samples -------------------------------------------------------------------------------------
+
+
+def test_leaves_are_drawn_in_proportion_to_their_counts() -> None:
+    """Law: frequencies within five standard errors; nothing else is drawn."""
+    partition = Partition(
+        level=np.array([0, 1, 1, 2, 2]),
+        code=codes_of([0, 0, 1, 2, 3]),
+        count=np.array([8.0, 5.0, 3.0, 3.0, 0.0]),
+        leaf=np.array([False, True, False, True, True]),
+        depth=2,
+    )
+    level, code = sample_leaves(partition, 40_000, public_generator(3))
+    drawn = list(zip(level.tolist(), code.tolist(), strict=True))
+    assert set(drawn) == {(1, 0), (2, 2)}
+    assert abs(drawn.count((1, 0)) - 25_000) < 5 * math.sqrt(40_000 * 15 / 64)
+    again = sample_leaves(partition, 40_000, public_generator(3))
+    assert np.array_equal(again[1], code)
+    assert len(sample_leaves(partition, 0, public_generator())[0]) == 0
+    assert not np.array_equal(sample_leaves(partition, 40_000, public_generator())[1], code)
+
+
+def test_a_partition_without_counts_gives_the_root() -> None:
+    """Law: a total of 0 says nothing about where records are."""
+    partition = Partition(
+        level=np.array([0, 1, 1]),
+        code=codes_of([0, 0, 1]),
+        count=np.zeros(3),
+        leaf=np.array([False, True, True]),
+        depth=1,
+    )
+    level, code = sample_leaves(partition, 5, public_generator(1))
+    assert level.tolist() == code.tolist() == [0] * 5
