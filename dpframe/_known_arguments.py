@@ -85,6 +85,11 @@ def _misfit(
         and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         and p.name not in (*places[: len(given)], *arguments)
     ]
+    return lacks(name, missing, docs)
+
+
+def lacks(name: str, missing: Sequence[str], docs: Sequence[str | None]) -> str:
+    """What a call of a function lacks, and one that has it, out of docstrings."""
     return f"{name} lacks {', '.join(missing)}.{_for_example(name, docs)}"
 
 

@@ -7,8 +7,8 @@ words about it quote it. One such record must not decide what happens to the oth
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dpframe import _compute as pc
 from dpframe._nested import children, has_children, with_children
 from dpframe.errors import ColumnError
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
+from dpframe.asking.given import data_name, flag, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, already, asked_for, released
 from dpframe.asking.replays import told
 from dpframe.asking.warehouse_plan import finished
-from dpframe.ledger import Ledger
+from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.sources.relations import describe
 
 if TYPE_CHECKING:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
-from dpframe._known_arguments import bound
+from dpframe._known_arguments import bound, lacks
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.given import chosen_ledger, data_name, flag, release_name
+from dpframe.asking.given import data_name, flag, release_name
 from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
+from dpframe.errors import ParameterTypeError
+from dpframe.ledger import chosen_ledger
 from dpframe.sources.frames import without_rows
 
 P = ParamSpec("P")
@@ -63,6 +66,8 @@ def explaining(
         if not first:
             given.setdefault(source, None)
         arguments = bound(explain, signature, first, given)
+        if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
+            raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
         asked = question.plan(arguments)
         _check_release(arguments)
         plan = question.declared(asked)

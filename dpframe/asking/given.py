@@ -13,7 +13,6 @@ from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy, columns
-from dpframe.ledger import Ledger, as_ledger, current_ledger
 
 EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
@@ -137,11 +136,6 @@ def data_name(value: object) -> str | None:
             "printable characters, for example '2026-11-03'."
         )
     return value
-
-
-def chosen_ledger(value: object) -> Ledger | None:
-    """The ledger of the call, or of ``use_ledger``."""
-    return current_ledger() if value is None else as_ledger(value)
 
 
 def unit_from(user: object, contribution: object, max_contributions: object) -> PrivacyUnit:

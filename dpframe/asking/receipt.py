@@ -7,14 +7,16 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.asking.quantities import Promises, Quantity, guarantee, shown
 from dpframe.digest import EXTRACT, Standing
-from dpframe.ledger import Ledger, Paid
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
+
+if TYPE_CHECKING:
+    from dpframe.ledger import Ledger, Paid
 
 SECRET = "operating system"
 REPLACED = "replaced by a seeded generator: NOT private"

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dpframe import _compute as pc
 from dpframe.domains._axis import Axis, Codes, Counts, Mask, is_text, plain, refuse
 from dpframe.domains._read import asked, distinct, duckdb_type, whole
 from dpframe.errors import HierarchyError

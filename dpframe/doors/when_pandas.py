@@ -5,18 +5,29 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+WITH_PANDAS = ("dpframe.asking.frame", "dpframe.doors.accessor", "pyarrow.compute")
+"""What calls would load later, with the frames of every question: a thread that loads a module
+while another one forks leaves a child that waits for it."""
+
 
 def register_accessor() -> None:
     """Give every pandas frame the accessor ``.dp``."""
     if "pandas" in sys.modules:
-        import dpframe.doors.accessor  # noqa: F401
+        plans = [
+            name for name in sys.modules if re.fullmatch(r"dpframe\.questions\.\w+\.plan", name)
+        ]
+        frames = [name.replace(".plan", ".frame") for name in plans]
+        for name in [*WITH_PANDAS, *filter(importlib.util.find_spec, frames)]:
+            importlib.import_module(name)
     else:
         sys.meta_path.insert(0, _UntilPandas())
 

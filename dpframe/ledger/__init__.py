@@ -1,7 +1,7 @@
 """A budget that cannot be overspent: kept in a file, charged before noise is drawn."""
 
 from dpframe.ledger.book import Ledger
-from dpframe.ledger.current import as_ledger, current_ledger, use_ledger
+from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use_ledger
 from dpframe.ledger.entries import Charge, Stored
 from dpframe.ledger.reservations import Reservation
 from dpframe.ledger.standing import Paid
@@ -15,6 +15,7 @@ __all__ = [
     "Spending",
     "Stored",
     "as_ledger",
+    "chosen_ledger",
     "current_ledger",
     "use_ledger",
 ]

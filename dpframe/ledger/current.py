@@ -307,3 +307,8 @@ def as_ledger(ledger: object) -> Ledger | None:
     raise ParameterTypeError(
         f"ledger must be a dp.Ledger or the path of one; got {type(ledger).__name__}."
     )
+
+
+def chosen_ledger(value: object) -> Ledger | None:
+    """The ledger of the call, or of ``use_ledger``."""
+    return current_ledger() if value is None else as_ledger(value)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from dpframe import _duck
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.given import chosen_ledger
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
-from dpframe.ledger import Ledger, history, store
+from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.opened import BUSY
 from dpframe.publishing.files import Target, alone, check_owner, take_place, target_of
 from dpframe.publishing.names import named

@@ -7,8 +7,8 @@ are checked for being counts of a tree: an accounting by paths would not hold fo
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.dialects import Dialect

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dpframe import _compute as pc
 from dpframe._nested import children, has_children, with_children
 from dpframe._unicode import decoded, unicode_table
 from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dpframe import _compute as pc
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register
 from dpframe._unicode import unicode
 from dpframe.errors import SourceError

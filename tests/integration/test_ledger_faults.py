@@ -450,12 +450,12 @@ def test_an_error_of_a_source_stays_what_it_is(
     spent: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law: an error in the counting of a named release is not taken for one of the ledger."""
-    from dpframe import release
+    from dpframe.questions.hhh import count as counting
 
     def count(*_: object, **__: object) -> None:
         raise sqlite3.OperationalError("database is locked: a secret row")
 
-    monkeypatch.setattr(release, "count", count)
+    monkeypatch.setattr(counting, "exact_counts", count)
     with pytest.raises(sqlite3.OperationalError):
         hhh(spent, release="weekly")
 

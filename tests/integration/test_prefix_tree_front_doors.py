@@ -23,6 +23,7 @@ from dpframe.federated.encoding import LETTERS
 from dpframe.ledger import opened
 from dpframe.pages.report import page
 from dpframe.postprocess.flat import flat
+from dpframe.questions.prefix_tree.plan import PrefixPlan
 from dpframe.testing import seeded_noise
 from tests.doors import Answer, Door, World, accessor, command, function, in_turn, public, sql
 from tests.integration.test_ledger_faults import held
@@ -287,9 +288,7 @@ def test_a_ledger_that_cannot_be_used_stops_every_door(
     world: World, ledger: dp.Ledger, broken: Callable[[Path], object], monkeypatch: Any, capsys: Any
 ) -> None:
     """Law: nothing is drawn without the charge, whatever happened to the ledger."""
-    monkeypatch.setattr(
-        "dpframe.questions.prefix_tree.plan.PrefixPlan.run", None
-    )  # a draw would be a TypeError
+    monkeypatch.setattr(PrefixPlan, "run", None)  # a draw would be a TypeError
     dp.register(world.con, ledger=ledger)
     broken(ledger.path)
     with pytest.raises(dp.LedgerError):

@@ -214,7 +214,7 @@ def test_thresholds_at_small_epsilons_are_the_feasible_ones(
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 2.0])
 def test_the_released_count_costs_the_same_at_every_height_above_two(epsilon: float) -> None:
     """Law: the standard deviation of a released residual is 4.2 / epsilon, whatever the height."""
-    deviations = [plan_of(height, epsilon).release.sd * epsilon for height in (2, 4, 16)]
+    deviations = [plan_of(height, epsilon).count_noise.sd * epsilon for height in (2, 4, 16)]
     assert all(4.0 < sd < 4.3 for sd in deviations)
     assert max(deviations) - min(deviations) < 1e-6
 

@@ -38,6 +38,7 @@ from dpframe.ledger.entries import append, entry_of, newest
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
 from dpframe.ledger.totals import totals
 from dpframe.noise import NoiseTable
+from dpframe.questions.hhh import count as count_module
 from tests.releases import release
 
 from . import ledger_worker
@@ -138,7 +139,7 @@ def test_a_charge_that_is_not_committed_is_rejected(
         with ledger._writing() as db:
             before = newest(db, totals(db))
             append(db, before, entry_of(charge(), (), (10, 10)))
-            PLAN.run(TREE)
+            PLAN.run(TREE.private)
 
     assert set(charged_at_draws(early)) == {0}
 
@@ -150,7 +151,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: object, **__: object) -> None:
         raise AssertionError("the source was read")
 
-    monkeypatch.setattr(release_module, "count", read)
+    monkeypatch.setattr(count_module, "exact_counts", read)
     monkeypatch.setattr(NoiseTable, "draw", None)
 
 
@@ -167,7 +168,7 @@ def test_a_count_that_fails_charges_nothing(
         with pytest.raises(dp.DpframeError):
             hhh(ledger, source, release=name)
     with monkeypatch.context() as broken:
-        broken.setattr(release_module, "count", lambda *_, **__: 1 / 0)
+        broken.setattr(count_module, "exact_counts", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hhh(ledger, release=name)
     assert (charges(ledger.path), ledger.names()) == (0, [])
@@ -194,14 +195,14 @@ def test_two_calls_that_fit_one_by_one_but_not_together_draw_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law: what was affordable before the count is checked again when it is charged."""
-    ledger, count = made(tmp_path, epsilon=0.7), release_module.count
+    ledger, count = made(tmp_path, epsilon=0.7), count_module.exact_counts
 
     def slow(*arguments: Any, **options: Any) -> Any:
         ledger.charge(charge(0.5, 1e-6))  # meanwhile somebody else takes the budget
         monkeypatch.setattr(NoiseTable, "draw", None)
         return count(*arguments, **options)
 
-    monkeypatch.setattr(release_module, "count", slow)
+    monkeypatch.setattr(count_module, "exact_counts", slow)
     with pytest.raises(dp.OverBudgetError):
         hhh(ledger)
     assert (ledger.spent.epsilon, charges(ledger.path)) == (0.5, 1)
@@ -679,7 +680,7 @@ def test_a_name_with_another_argument_is_refused(
     """Law: the error names the argument, what it was and what it is; nothing is charged or read."""
     ledger = made(tmp_path)
     hhh(ledger, release="daily")
-    monkeypatch.setattr(release_module, "count", None)
+    monkeypatch.setattr(count_module, "exact_counts", None)
     with pytest.raises(
         dp.ReleaseNameError, match=f"'daily'.*{argument} was .* and is now"
     ) as error:

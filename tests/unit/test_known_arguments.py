@@ -45,7 +45,7 @@ def called() -> dict[str, Callable[..., object]]:
 
 
 UNTOLD = {
-    "register": "answers in Python's words: its module belongs to the SQL door",
+    "register": "counts who holds the connection that it is given, which a wrapper would hold too",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpframe.asking.answer import asked_of
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.given import chosen_ledger, data_name, release_name
+from dpframe.asking.given import data_name, release_name
 from dpframe.asking.question import Question
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
@@ -26,6 +26,7 @@ from dpframe.doors.cli.output import (
     write,
     write_report,
 )
+from dpframe.ledger import chosen_ledger
 from dpframe.postprocess.flat import flat
 from dpframe.questions import QUESTIONS
 from dpframe.questions.hhh.ask import HHH

@@ -17,13 +17,12 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import literal
-from dpframe.asking.given import chosen_ledger
 from dpframe.doors.sql.binding import ask_sql, explain_sql
 from dpframe.doors.sql.running import beside, budget, draw, releases, replay, rows
 from dpframe.doors.sql.sessions import Session, no_connection, sessions, tokens
 from dpframe.doors.sql.types import BUDGET, RELEASES, ROWS, TEXTS
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.ledger import Ledger
+from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.questions import QUESTIONS
 
 

@@ -48,7 +48,8 @@ def draw(
 
 def _drawn(token: str, call: str, listed: pa.ListScalar) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
-    plan = asked_by(NAMED[facts["question"]], facts["arguments"], session)
+    question = NAMED[facts["question"]]
+    plan = question.fitted(asked_by(question, facts["arguments"], session), listed)
     with replaced_by(facts["noise"]):  # that of who asked: this may be a thread of DuckDB
         result = released(
             partial(_listed, listed, tuple(facts["types"]), plan),

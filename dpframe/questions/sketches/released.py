@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from dpframe.asking.given import chosen_ledger
 from dpframe.asking.plan import Counted, Draws
 from dpframe.asking.release import drawn
+from dpframe.ledger import chosen_ledger
 from dpframe.questions.sketches.receipt import numbered
 
 if TYPE_CHECKING:

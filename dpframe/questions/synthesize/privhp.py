@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.given import chosen_ledger, flag
+from dpframe.asking.given import flag
 from dpframe.asking.plan import Counted
 from dpframe.asking.release import released
 from dpframe.domains import IpAxis, ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.ledger import chosen_ledger
 from dpframe.questions.synthesize.ask import DEFAULT_SPLIT
 from dpframe.questions.synthesize.checks import (
     RowDomain,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpframe import _compute as pc
 from dpframe.hierarchy import OTHER
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.level_values import level_column, natural_order, text_column

@@ -307,7 +307,7 @@ def test_half_widths_of_many_terms_follow_the_normal_law() -> None:
 def test_only_a_centred_law_has_a_symmetric_interval() -> None:
     """The release laws of plans are symmetric, which the half width relies on."""
     for arguments in ({}, {"user": "who"}, {"mechanism": "laplace"}, {"mechanism": "gaussian"}):
-        law = plan_of(**arguments).release
+        law = plan_of(**arguments).count_noise
         assert law.lowest == -law.highest
         assert np.array_equal(law.weights[: law.highest], law.weights[: law.highest : -1])
     skewed = halves(left=("geometric", 9.0, 50), right=("geometric", 2.0, 20), recentre=True)

@@ -1,0 +1,12 @@
+"""``pyarrow.compute``, loaded when it is first used: it takes a third of ``import dpframe``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    import pyarrow.compute
+
+    function = globals()[name] = getattr(pyarrow.compute, name)
+    return function
