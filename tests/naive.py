@@ -138,7 +138,7 @@ def row_path(hierarchy: Hierarchy, values: Sequence[Any]) -> Path:
         return ip_path(values[0], prefixes=h.prefixes, prefixes6=h.prefixes6, version=h.version)
     if isinstance(h, _path.Path):
         return path_path(values[0], separator=h.separator, depth=h.depth_limit)
-    if isinstance(h, _domain.Domain):
+    if isinstance(h, _domain.HostNames):
         return domain_path(values[0], depth=h.depth_limit)
     if isinstance(h, _date.Date):
         return date_path(values[0], levels=h.levels)

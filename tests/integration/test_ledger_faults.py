@@ -361,9 +361,10 @@ def test_a_name_that_another_process_is_drawing_is_waited_for(
 
 
 WAIT = """
-import sqlite3, sys, dpframe as dp
+import signal, sqlite3, sys, dpframe as dp
 from dpframe.ledger import opened
 opened.BUSY = 60.0
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by who started us, perhaps
 print("waiting", flush=True)
 try:
     dp.Ledger(sys.argv[1]) if sys.argv[2] == "ours" else sqlite3.connect(

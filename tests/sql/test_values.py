@@ -265,7 +265,7 @@ def test_a_failure_inside_of_python_quotes_nothing(
     assert SECRET not in words
     assert charges(ledger) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("dpframe.sources.sql_tables.rollup_sql", fails)
+        patch.setattr("dpframe.sources.sql_tables.rollup_statement", fails)
         assert SECRET not in said(con, f"FROM {hhh('t')}")
         assert SECRET not in said(con, f"FROM dp_explain('t', 'columns:k', {BUDGET})")
 

@@ -157,7 +157,7 @@ def test_many_reports_are_accounted_for_in_bounded_memory(monkeypatch: Any) -> N
     told: dict[str, Any] = {"local_epsilon": 6.0, "epsilon": 1.0, "neighbours": "replace"}
     others = 49_999 - aggregate.spared(50_000, 6.0)
     fine = aggregate._together.__wrapped__(others, 30, *told.values())[0]
-    monkeypatch.setattr(aggregate, "LONGEST", 1 << 17)
+    monkeypatch.setattr(aggregate, "LONGEST_TABLE", 1 << 17)
     coarse = aggregate._together.__wrapped__(others, 30, *told.values())[0]
     assert len(coarse.mass) <= (1 << 17) + 4 * 30 < len(fine.mass)
     for epsilon in (0.5, 1.0):
