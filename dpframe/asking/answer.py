@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpframe.asking.given import data_name, flag, release_name
+from dpframe.asking.plan import Counted
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, already, asked_for, released
 from dpframe.asking.replays import told
 from dpframe.asking.warehouse_plan import finished
 from dpframe.ledger import Ledger, chosen_ledger
-from dpframe.sources.relations import describe
+from dpframe.sources.relations import describe, opened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,13 +78,22 @@ def asked_of(
     before = None if former is None else asked_for(former, place, data)
     release = already(request, ledger, name, before)
     if release is None:
-        plan = question.sized(what, source, progress)
-        release = released(
-            lambda: question.count(source, plan, progress),
-            plan,
-            source=place,
-            ledger=ledger,
-            name=name,
-            data=data,
-        )
+        kept = {"source": place, "ledger": ledger, "name": name, "data": data}
+        release = _released(question, what, source, progress, kept)
     return Answer(what, release)
+
+
+def _released(
+    question: Question[A, Any], what: A, source: object, progress: bool, kept: dict[str, Any]
+) -> Release:
+    """A new release; a source that is open to be sized is closed before noise is drawn."""
+    with ExitStack() as opening:
+        if question.opens is not None:
+            source = opening.enter_context(opened(source, question.opens(what)))
+        plan = question.sized(what, source, progress)
+
+        def counted() -> Counted[Any]:
+            with opening.pop_all():
+                return question.count(source, plan, progress)
+
+        return released(counted, plan, **kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -46,6 +46,9 @@ class Question(Generic[A, P]):
         The private step: true counts of a source for a plan; and whether to show progress.
     fitted
         What is asked for, with public facts of a source: types, partitions.
+    opens
+        The columns of a source that is opened once, to be sized and counted; None where counting
+        alone opens it.
     sized
         The plan of that for a source, where it depends on the public size of the data.
     declared
@@ -63,6 +66,7 @@ class Question(Generic[A, P]):
     planned: Callable[[Given], A]
     count: Callable[[object, P, bool], Counted[Any]]
     fitted: Callable[[A, object], A] = _as_it_is
+    opens: Callable[[A], Sequence[str]] | None = None
     sized: Callable[[A, object, bool], P] = _as_it_is
     declared: Callable[[A], P] = _as_it_is
     checked: Callable[[P, object], None] = _readable

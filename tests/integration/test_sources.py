@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe.asking.question import Question
 from dpframe.errors import SourceError
+from dpframe.questions import QUESTIONS
 from dpframe.sources.files import open_file
 from dpframe.testing import seeded_noise
 from tests.doors import rows
@@ -261,3 +263,29 @@ def test_a_csv_is_read_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_csv_keeps_leading_zeros(tmp_path: Path) -> None:
     """Codes stay text: nothing in a CSV is turned into a number."""
     assert labels(csv(tmp_path, "p,q\n" + "00501,1\n" * 500)) == {"00501"}
+
+
+CALLS: dict[str, tuple[object, dict[str, Any]]] = {
+    "hhh": (["word"], {"delta": 1e-6}),
+    "tree_counts": (["word"], {"delta": 1e-6}),
+    "heavy_hitters": ("word", {"delta": 1e-6}),
+    "synthesize": ("columns:word", {"keys": ["a"]}),
+    "prefix_tree": ("word", {"delta": 1e-6, "user": "who", "mechanism": "gaussian"}),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_the_rows_of_a_source_are_read_once(question: Question[Any, Any]) -> None:
+    """Law: whatever has to be known of a source first, its rows come out of it a single time."""
+    times: list[int] = []
+
+    def read(frame: pl.DataFrame) -> pl.DataFrame:
+        times.append(len(frame))
+        return frame
+
+    rows = pl.DataFrame({"who": range(900), "word": ["a"] * 900})
+    schema = rows.schema
+    lazy = rows.lazy().map_batches(read, schema=schema)
+    about, arguments = CALLS[question.name]
+    question.ask(lazy, about, epsilon=1.0, **arguments)
+    assert times == [900]

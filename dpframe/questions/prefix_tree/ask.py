@@ -12,7 +12,7 @@ from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.federated.encoding import Encoding
 from dpframe.questions.prefix_tree.checks import prefix_asked
-from dpframe.questions.prefix_tree.count import count, declared_plan, former, sized
+from dpframe.questions.prefix_tree.count import count, declared_plan, former, opens, sized
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,6 +161,7 @@ def prefix_tree(
 PREFIX_TREE = Question(
     ask=prefix_tree,
     planned=prefix_asked,
+    opens=opens,
     sized=sized,
     count=count,
     declared=declared_plan,

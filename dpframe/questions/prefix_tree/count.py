@@ -15,6 +15,11 @@ from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan, to_
 from dpframe.sources.devices import count_devices, population
 
 
+def opens(asked: PrefixAsked) -> list[str]:
+    """The columns that are read: users are counted first, and then their items."""
+    return [*asked.hierarchy.source_columns, asked.user]
+
+
 def sized(asked: PrefixAsked, source: object, progress: bool) -> PrefixPlan:
     """The plan for the users of a source, whose number is public."""
     users = count_devices(source, asked.hierarchy, asked.user)

@@ -13,12 +13,13 @@ from dpframe.questions.synthesize.generator import check_dtypes
 from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes, schema_of
+from dpframe.sources.frames import without_rows
 from dpframe.sources.relations import opened
 
 
 def fitted(asked: Fitting, source: object) -> Fitting:
     """With the types of the columns of a source, and a hash seed."""
-    schema = schema_of(source, asked.wanted.domain)
+    schema = schema_of(without_rows(source), asked.wanted.domain)
     seeded = with_schema(asked, schema)
     return replace(seeded, dtypes=dtypes_of(source, asked.wanted))
 
