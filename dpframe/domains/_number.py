@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from dpframe.domains._intervals import (
 )
 from dpframe.domains._read import asked, distinct, whole
 from dpframe.errors import ColumnError
-from dpframe.hierarchy import number
+from dpframe.hierarchy import Hierarchy, number
 from dpframe.noise import PublicRandom
 
 READABLE = "whole numbers, floating-point numbers, decimals and text"
@@ -151,8 +152,14 @@ class NumberAxis(IntervalAxis):
         return begins(cell, self.bits, fixed, prefix)
 
     def label(self, fixed: int, prefix: int) -> str:
-        text = number("x", lower=self.lower, upper=self.upper).label(fixed, (str(prefix),))
+        text = _halved(self.lower, self.upper).label(fixed, (str(prefix),))
         return f"{self.column} {text}"
+
+
+@lru_cache(maxsize=64, typed=True)
+def _halved(lower: float, upper: float) -> Hierarchy:
+    """The intervals of a range, for their labels."""
+    return number("x", lower=lower, upper=upper)
 
 
 def _doubles(column: pa.Array) -> Reals:
