@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -513,7 +514,7 @@ def test_flat_frames_have_reports_and_plots(world: World, tmp_path: Path, name: 
         assert set(data["level"]) == {1}
         assert set(data["parent"]) == {-1}
         (trace,) = frame.dp.plot().data
-        assert list(trace.labels) == frame["word"].tolist()
+        assert [html.unescape(label) for label in trace.labels] == frame["word"].tolist()
         assert list(trace.values) == frame["count"].tolist()
     assert list(result.columns) == ["word", "count", "lower", "upper"]  # left as it was
     for lacking in ("word", "count", "upper"):

@@ -7,6 +7,7 @@ import contextvars
 import copy
 import gc
 import pickle
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -16,7 +17,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, current_ledger
+from dpframe.ledger import Ledger, current, current_ledger
 
 FRAME = pd.DataFrame({"a": ["x"] * 900})
 
@@ -130,7 +131,9 @@ def at_top_level(statement: str, **names: object) -> None:
 
 
 @pytest.fixture
-def no_program() -> Iterator[None]:
+def no_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody has chosen: a context of another test that something keeps counts for none."""
+    monkeypatch.setattr(current, "_choices", weakref.WeakSet())
     yield
     at_top_level("dp.use_ledger(None)")
 

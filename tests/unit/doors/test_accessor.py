@@ -172,6 +172,7 @@ follow_imports = skip
 
 def test_mypy_finds_what_is_wrong_in_a_callers_file(tmp_path: Path) -> None:
     """Law: of right and wrong calls, ``mypy --strict`` refuses the wrong ones, each at its line."""
+    pytest.importorskip("mypy")
     (tmp_path / "caller.py").write_text(CALLER)
     (tmp_path / "mypy.ini").write_text(SETTINGS)
     cache = HERE / ".mypy_cache" / "callers"
