@@ -1,4 +1,4 @@
-"""``pyarrow.compute``, loaded when it is first used: it takes a third of ``import dpframe``."""
+"""``pyarrow.compute``, loaded when it is first used, or with pandas: it takes long to load."""
 
 from __future__ import annotations
 
