@@ -7,7 +7,6 @@
 """
 
 from dpframe import _forking as _forking
-from dpframe import questions
 from dpframe._version import __version__
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.receipt import Receipt
@@ -34,8 +33,9 @@ from dpframe.evaluation.wasserstein import wasserstein
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
 from dpframe.publishing.publish import publish
-from dpframe.questions import *  # noqa: F403
+from dpframe.questions import listed as _listed
 from dpframe.questions.hhh.stream import StreamingHHH
+from dpframe.questions.listed import *  # noqa: F403
 from dpframe.questions.sketches.ask import (
     MergedSketch,
     MisraGries,
@@ -87,6 +87,6 @@ __all__ = [
     "use_ledger",
     "wasserstein",
 ]
-__all__ += questions.__all__
+__all__ += _listed.__all__
 
 register_accessor()

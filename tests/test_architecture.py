@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +47,9 @@ NEIGHBOURS = {
     "prefix_tree": set(),
 }
 """Rooms of questions, and the others that each may use."""
+
+LIST = "questions.listed"
+"""The one module that knows all of them."""
 
 
 @cache
@@ -102,7 +106,7 @@ def _upward(imports: Imports) -> list[tuple[str, str]]:
         for target in targets:
             if _room(module) != _room(target) and _floor(target) >= _floor(module):
                 out.append((module, target))
-            elif _room(module) == _room(target) == "questions" and "." in module:
+            elif _room(module) == _room(target) == "questions" and module != LIST:
                 here, there = module.split(".")[1], target.split(".")[1]
                 if there not in {here, *NEIGHBOURS[here]}:
                     out.append((module, target))
@@ -219,6 +223,17 @@ def test_every_way_to_import_is_seen(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("from .sources import counting")
     with pytest.raises(AssertionError, match="relative"):
         _imports(tmp_path / "m.py")
+
+
+def test_no_name_hides_a_room() -> None:
+    """``import dpframe.questions.hhh.plan as p`` gives that module, though a function is called
+    ``hhh``."""
+    names = [f"dpframe.{name}" for name in _modules() if name.startswith("questions.")]
+    assert {f"dpframe.questions.{room}.plan" for room in NEIGHBOURS} <= set(names)
+    for name in names:
+        found: dict[str, object] = {}
+        exec(f"import {name} as p", found)
+        assert found["p"] is sys.modules[name]
 
 
 def test_a_plan_cannot_reach_data() -> None:

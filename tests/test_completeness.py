@@ -24,7 +24,7 @@ from dpframe.doors.cli.main import command_parser
 from dpframe.doors.cli.options import HELP, LEFT_OUT, TAKEN, type_of
 from dpframe.doors.cli.questions import explained as explaining_command
 from dpframe.errors import DpframeError
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 from tests.doors import rows
 from tests.golden.answers import CALLS, macros
 

@@ -16,8 +16,8 @@ import dpframe
 from dpframe.asking.release import receipt_of
 from dpframe.doors.cli import main as cli
 from dpframe.doors.cli import questions
-from dpframe.questions import QUESTIONS
 from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.listed import QUESTIONS
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
 

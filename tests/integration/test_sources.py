@@ -19,7 +19,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.question import Question
 from dpframe.errors import SourceError
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 from dpframe.sources.files import open_file
 from dpframe.testing import seeded_noise
 from tests.doors import rows

@@ -11,7 +11,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.sql.macros import EXPLAINS
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 from tests.sql.visits import (
     BUDGET,
     HHH,

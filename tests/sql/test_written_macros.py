@@ -12,8 +12,8 @@ import pytest
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
 from dpframe.doors.sql.macros import EXPLAINS, PYTHON_ONLY, SAMPLED, written
 from dpframe.doors.sql.register import folder
-from dpframe.questions import QUESTIONS
 from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.listed import QUESTIONS
 
 NAMES = [question.name for question in QUESTIONS]
 

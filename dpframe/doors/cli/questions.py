@@ -28,8 +28,8 @@ from dpframe.doors.cli.output import (
 )
 from dpframe.ledger import chosen_ledger
 from dpframe.postprocess.flat import flat
-from dpframe.questions import QUESTIONS
 from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.listed import QUESTIONS
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.synthesize.ask import SYNTHESIZE
 from dpframe.questions.synthesize.checks import check_sample

@@ -15,7 +15,7 @@ from dpframe.asking.question import Question
 from dpframe.doors.sql.sessions import Session
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 from dpframe.sources.columns import require
 from dpframe.sources.keys import DOMAIN, listed_nodes
 from dpframe.sources.sql_tables import table_source

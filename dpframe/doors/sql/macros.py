@@ -15,7 +15,7 @@ from typing import Any
 from dpframe._sql import identifier, literal
 from dpframe.asking.question import Question
 from dpframe.doors.sql.register import folder
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 
 EXPLAINS = {"hhh": "dp_explain"}
 """Macros that explain a question; others are ``dp_explain_`` and its name."""

@@ -23,7 +23,7 @@ from dpframe.doors.sql.sessions import Session, no_connection, sessions, tokens
 from dpframe.doors.sql.types import BUDGET, RELEASES, ROWS, TEXTS
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger, chosen_ledger
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 
 
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:

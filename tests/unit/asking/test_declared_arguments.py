@@ -14,7 +14,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.question import OF_RELEASE
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 
 SECRET = "sEcReT-4711"
 FRAME = pd.DataFrame({"place": [f"{SECRET}/a"] * 3, "who": [SECRET] * 3, "visits": [1, 2, 3]})

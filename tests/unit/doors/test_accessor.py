@@ -16,7 +16,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.question import OF_WAREHOUSE
 from dpframe.doors.accessor import DpAccessor
-from dpframe.questions import QUESTIONS
+from dpframe.questions.listed import QUESTIONS
 
 HERE = Path(__file__).resolve().parents[3]
 ASKED = [question.name for question in QUESTIONS]
