@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dpframe.accounting.compose import Profile
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.tree import CountTree, ListedNodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,3 +73,19 @@ class Plan(Draws[C, N], Protocol[C, N]):
 
     def advice(self) -> list[Quantity]:
         """What else could be asked for, for an explanation."""
+
+
+class Rollup(Plan[CountTree, Any], Protocol):
+    """A plan whose counts are those of a rollup: one statement of SQL makes them."""
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The levels that are counted."""
+
+    @property
+    def band(self) -> int:
+        """Units below which a count can never be reported, so that it need not be fetched."""
+
+    @property
+    def listed(self) -> ListedNodes | None:
+        """The keys that the caller listed, if any: no others are counted."""

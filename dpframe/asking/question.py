@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from dpframe.asking.given import Given
-from dpframe.asking.plan import Counted, Plan
+from dpframe.asking.plan import Counted, Plan, Rollup
 from dpframe.sources.counting import check_readable
+from dpframe.sources.sql_tables import check_stored, level_types
 
 A = TypeVar("A")
 """What is asked for: a plan, or what becomes one with the size of the data."""
@@ -25,6 +26,11 @@ OF_WAREHOUSE = ("candidates", "plan")
 
 def _readable(plan: Any, source: object) -> None:
     check_readable(source, plan.hierarchy, plan.unit)
+
+
+def _level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+    check_stored(asked.hierarchy, asked.unit, columns)
+    return level_types(asked.hierarchy, columns)
 
 
 def _as_it_is(asked: Any, *_: object) -> Any:
@@ -60,6 +66,15 @@ class Question(Generic[A, P]):
         The request that an older version stored for the same call, if there is one.
     rollup
         The public function that writes the statement by which a warehouse counts, if there is one.
+    rolled_up
+        The plan, where a statement of SQL counts for it; None where a second connection does that
+        while the statement runs.
+    result_types
+        What such a statement knows of its result before that: from the columns of a source, as
+        pairs of name and type, the types of levels, or of rows by name. Raises ColumnError for a
+        column that is not there or cannot be read.
+    instead
+        Where only some of the mechanisms need a second connection, which, and what needs none.
     """
 
     ask: Callable[..., Any]
@@ -72,6 +87,9 @@ class Question(Generic[A, P]):
     checked: Callable[[P, object], None] = _readable
     former: Callable[[A], Mapping[str, object] | None] = lambda _: None
     rollup: str | None = None
+    rolled_up: Callable[[A], Rollup | None] = _as_it_is
+    result_types: Callable[[A, list[tuple[str, str]]], Any] = _level_types
+    instead: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:

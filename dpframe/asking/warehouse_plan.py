@@ -8,17 +8,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.asking.given import chosen
-from dpframe.asking.plan import Counted, Plan
+from dpframe.asking.plan import Counted, Rollup
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, released
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import candidate_tree
@@ -26,7 +25,7 @@ from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.weights import check_weight_type
-from dpframe.tree import CountTree, ListedNodes
+from dpframe.tree import CountTree
 
 DUCKDB = "duckdb"
 TEXT = "VARCHAR"
@@ -35,23 +34,6 @@ EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
 INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
 """A session in which one record could change the texts of others gets no result, whatever the rows
 are: every result has a root."""
-
-
-class Rollup(Plan[CountTree, Any], Protocol):
-    """A plan whose counts are those of a rollup."""
-
-    @property
-    def hierarchy(self) -> Hierarchy: ...
-
-    @property
-    def height(self) -> int: ...
-
-    @property
-    def band(self) -> int: ...
-
-    @property
-    def listed(self) -> ListedNodes | None:
-        """The keys that the caller listed, if any: no others are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +59,7 @@ class WarehousePlan:
 
     @property
     def height(self) -> int:
-        return self.plan.height
+        return self.plan.hierarchy.height
 
     @property
     def columns(self) -> tuple[str, ...]:

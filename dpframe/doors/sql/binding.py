@@ -12,6 +12,7 @@ from typing import Any
 
 from dpframe._sql import literal
 from dpframe.asking.given import data_name, release_name
+from dpframe.asking.plan import Rollup
 from dpframe.asking.question import Question
 from dpframe.asking.release import asked_for, kept
 from dpframe.doors.sql.calls import NAMED, arguments_of, asked_by, plain
@@ -23,7 +24,6 @@ from dpframe.ledger import Stored
 from dpframe.noise import random_seed, replacement
 from dpframe.questions.synthesize.checks import check_sample
 from dpframe.sources import sql_tables
-from dpframe.sources.columns import require
 from dpframe.sources.sql_tables import SqlSource
 
 OURS = "system.main"
@@ -56,14 +56,15 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     if stored is not None:
         types = stored_types(stored, asked.hierarchy)
         return _result(question, asked, types, given, _once("replay", token, facts))
-    described = described_by(session, path, source)
-    if _is_rollup(asked):
-        types = sql_tables.level_types(asked.hierarchy, described)
-        rows = _drawn(token, {**facts, "types": types}, source, asked, described)
+    described, plan = described_by(session, path, source), question.rolled_up(asked)
+    if plan is not None:
+        types = sql_tables.level_types(plan.hierarchy, described)
+        rows = _drawn(token, {**facts, "types": types}, source, plan, described)
         return _result(question, asked, types, given, rows)
     if described is None:
-        return _not_seen(source, asked, name)
-    found = _checked(asked, described)
+        what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
+        return sql_tables.not_seen(source, what, instead)
+    found = question.result_types(asked, described)
     function = "rows" if sampled else "beside"
     rows = _once(function, token, facts, source.relation, path)
     return _result(question, asked, found, given, rows)
@@ -76,16 +77,12 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
     if given["tbl"] is not None or given["query"] is not None:
         source = source_of(given["tbl"], given["query"])
         described = described_by(session, path, source)
-        if _is_rollup(asked):
-            _rollup(source, asked, described, seed=0)  # for its checks
+        plan = question.rolled_up(asked)
+        if plan is not None:
+            _rollup(source, plan, described, seed=0)  # for its checks
         elif described is not None:
-            _checked(asked, described)
+            question.result_types(asked, described)
     return plan_sql(question.declared(asked))
-
-
-def _is_rollup(asked: Any) -> bool:
-    """Whether a statement counts; if not, it is sketches, devices or codes that are made."""
-    return hasattr(asked, "band") and getattr(asked, "counters", None) is None
 
 
 def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:
@@ -133,7 +130,7 @@ def _drawn(
     token: str,
     facts: Given,
     source: SqlSource,
-    plan: Any,
+    plan: Rollup,
     described: list[tuple[str, str]] | None,
 ) -> str:
     """Rows that are drawn from the rollup of a source, all its candidates as one list."""
@@ -149,7 +146,7 @@ def _drawn(
 
 
 def _rollup(
-    source: SqlSource, plan: Any, described: list[tuple[str, str]] | None, seed: int
+    source: SqlSource, plan: Rollup, described: list[tuple[str, str]] | None, seed: int
 ) -> str:
     return sql_tables.statement(
         source,
@@ -160,25 +157,6 @@ def _rollup(
         columns=described,
         only=plan.listed,
     )
-
-
-def _checked(asked: Any, described: list[tuple[str, str]]) -> Any:
-    """Types of the columns of a result that a second connection counts, after a check that it can:
-    those of the levels, of rows by their names; what devices send are texts."""
-    if hasattr(asked, "hierarchy"):
-        sql_tables.check_stored(asked.hierarchy, asked.unit, described)
-        return sql_tables.level_types(asked.hierarchy, described) if hasattr(asked, "band") else ()
-    domain, found = asked.wanted.domain, dict(described)
-    require(domain.columns, list(found))
-    types = {name: found[name] for name in domain.columns}
-    domain.check_types(types)
-    return types
-
-
-def _not_seen(source: SqlSource, asked: Any, name: str) -> str:
-    if hasattr(asked, "band"):
-        return sql_tables.not_seen(source, "mechanism='streaming'", "by mechanism='offline'")
-    return sql_tables.not_seen(source, f"dp_{name}", f"from Python by dp.{name}")
 
 
 def _json(facts: Given) -> str:

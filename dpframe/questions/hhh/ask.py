@@ -9,7 +9,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
-from dpframe.questions.hhh.count import count, fitted
+from dpframe.questions.hhh.count import SKETCHES, count, fitted, rolled_up
 from dpframe.questions.hhh.plan import hhh_plan
 
 if TYPE_CHECKING:
@@ -151,7 +151,15 @@ def hhh(
     return answered(HHH, locals()).to_frame()
 
 
-HHH = Question(ask=hhh, planned=hhh_plan, fitted=fitted, count=count, rollup="rollup_sql")
+HHH = Question(
+    ask=hhh,
+    planned=hhh_plan,
+    fitted=fitted,
+    count=count,
+    rollup="rollup_sql",
+    rolled_up=rolled_up,
+    instead=SKETCHES,
+)
 
 explain = explaining(
     "explain",

@@ -20,6 +20,15 @@ def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
     return plan  # type: ignore[no-any-return]
 
 
+def rolled_up(plan: Any) -> HhhPlan[Any, Any] | None:
+    """A plan that starts from exact counts; sketches are made of rows."""
+    return plan if plan.counters is None else None
+
+
+SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
+"""What reads the rows of a table, and what counts them instead."""
+
+
 def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
     """What the mechanism of a plan starts from."""
     if plan.counters is None:

@@ -11,7 +11,7 @@ from dpframe.asking.given import Given
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.count import count, fitted
+from dpframe.questions.hhh.count import SKETCHES, count, fitted, rolled_up
 from dpframe.questions.hhh.plan import MECHANISMS, hhh_plan
 
 if TYPE_CHECKING:
@@ -110,7 +110,14 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     return hhh_plan(given.but(hierarchy=hierarchy, remainder=False, acknowledge=False))
 
 
-HEAVY_HITTERS = Question(ask=heavy_hitters, planned=_plan, fitted=fitted, count=count)
+HEAVY_HITTERS = Question(
+    ask=heavy_hitters,
+    planned=_plan,
+    fitted=fitted,
+    count=count,
+    rolled_up=rolled_up,
+    instead=SKETCHES,
+)
 
 explain_heavy_hitters = explaining(
     "explain_heavy_hitters",

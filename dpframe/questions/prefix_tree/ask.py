@@ -12,7 +12,14 @@ from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.federated.encoding import Encoding
 from dpframe.questions.prefix_tree.checks import prefix_asked
-from dpframe.questions.prefix_tree.count import count, declared_plan, former, opens, sized
+from dpframe.questions.prefix_tree.count import (
+    count,
+    declared_plan,
+    former,
+    item_types,
+    opens,
+    sized,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,6 +173,8 @@ PREFIX_TREE = Question(
     count=count,
     declared=declared_plan,
     former=former,
+    rolled_up=lambda _: None,
+    result_types=item_types,
 )
 
 explain_prefix_tree = explaining(

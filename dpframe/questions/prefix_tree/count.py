@@ -13,6 +13,7 @@ from dpframe.federated.population import Population
 from dpframe.questions.prefix_tree.asked import PrefixAsked
 from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan, to_nobody
 from dpframe.sources.devices import count_devices, population
+from dpframe.sources.sql_tables import check_stored
 
 
 def opens(asked: PrefixAsked) -> list[str]:
@@ -48,6 +49,12 @@ def count(source: object, plan: PrefixPlan, progress: bool) -> Counted[Populatio
         progress=progress,
     )
     return Counted(checked_population(found, plan))
+
+
+def item_types(asked: PrefixAsked, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+    """None is known: devices send texts. Raises ColumnError as every rollup does."""
+    check_stored(asked.hierarchy, asked.unit, columns)
+    return ()
 
 
 def checked_population(found: Population, plan: PrefixPlan) -> Population:

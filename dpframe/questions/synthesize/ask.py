@@ -10,7 +10,14 @@ from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.synthesize.checks import Fitting, fitting
-from dpframe.questions.synthesize.count import checked, count, declared, fitted, sized
+from dpframe.questions.synthesize.count import (
+    checked,
+    count,
+    declared,
+    fitted,
+    row_types,
+    sized,
+)
 from dpframe.questions.synthesize.generator import Generator
 
 if TYPE_CHECKING:
@@ -121,6 +128,8 @@ SYNTHESIZE = Question(
     count=count,
     declared=declared,
     checked=checked,
+    rolled_up=lambda _: None,
+    result_types=row_types,
 )
 
 explain_synthesize = explaining(

@@ -13,6 +13,7 @@ from dpframe.questions.synthesize.generator import check_dtypes
 from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes, schema_of
+from dpframe.sources.columns import require
 from dpframe.sources.frames import without_rows
 from dpframe.sources.relations import opened
 
@@ -47,6 +48,15 @@ def checked(plan: SyntheticPlan, source: object) -> None:
     with opened(source, [*plan.columns, *user]):
         pass
     schema_of(source, cast(Domain, plan.rows))
+
+
+def row_types(asked: Fitting, columns: list[tuple[str, str]]) -> dict[str, str]:
+    """Those of the columns of rows, by name."""
+    domain, found = asked.wanted.domain, dict(columns)
+    require(domain.columns, list(found))
+    types = {name: found[name] for name in domain.columns}
+    domain.check_types(types)
+    return types
 
 
 def count(source: object, plan: SyntheticPlan, progress: bool) -> Counted[HotPartition]:
