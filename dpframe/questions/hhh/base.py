@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from dpframe.accounting.compose import Profile
+from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.notices import mostly_invalid
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
-from dpframe.budget import Budget, PrivacyUnit, group_delta
-from dpframe.hierarchy import Hierarchy
+from dpframe.budget import group_delta
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width
 from dpframe.questions.hhh.checks import Asked as Asked
@@ -27,13 +25,12 @@ C = TypeVar("C")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HhhPlan(ABC, Generic[L, C]):
+class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     """Everything about a release of heavy hitters except the data and the draw.
 
     ``threshold`` is in records (or users); the laws count units of ``unit.grid``.
     """
 
-    asked: Asked
     threshold: int
     laws: L
 
@@ -57,28 +54,8 @@ class HhhPlan(ABC, Generic[L, C]):
     # -- what was asked for -------------------------------------------------------------------
 
     @property
-    def hierarchy(self) -> Hierarchy:
-        return self.asked.hierarchy
-
-    @property
-    def unit(self) -> PrivacyUnit:
-        return self.asked.unit
-
-    @property
-    def budget(self) -> Budget:
-        return self.asked.budget
-
-    @property
-    def mechanism(self) -> str:
-        return self.asked.mechanism
-
-    @property
     def remainder(self) -> bool:
         return self.asked.remainder
-
-    @property
-    def confidence(self) -> float:
-        return self.asked.confidence
 
     @property
     def counters(self) -> int | None:
@@ -89,14 +66,6 @@ class HhhPlan(ABC, Generic[L, C]):
     def request(self) -> dict[str, object]:
         """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
         return self.asked.request
-
-    @property
-    def height(self) -> int:
-        return self.hierarchy.height
-
-    @property
-    def grid(self) -> int:
-        return self.unit.grid
 
     # -- what a mechanism says ----------------------------------------------------------------
 
@@ -140,11 +109,6 @@ class HhhPlan(ABC, Generic[L, C]):
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         return group_delta(self.budget, self.unit.moves, self.record_delta)
 
-    @cached_property
-    def profile(self) -> Profile:
-        """What the release keeps at smaller epsilons too, where it is computed; here one point."""
-        return ((self.budget.epsilon, self.budget.delta),)
-
     def half_width(self, terms: int) -> int:
         """Half width of the interval for a count of that many releases, in units."""
         return half_width(self.count_noise, max(1, terms), self.confidence)
@@ -158,10 +122,6 @@ class HhhPlan(ABC, Generic[L, C]):
     def never_reported(self) -> int:
         """Residuals below this are never reported (records, rounded down)."""
         return max(1, self.band // self.grid)
-
-    def advice(self) -> list[Quantity]:
-        """What else could be asked for."""
-        return []
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release; holds nothing that depends on the data."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from dpframe.accounting.compose import Profile
+from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.notices import mostly_invalid, no_weights
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
@@ -63,31 +62,14 @@ L = TypeVar("L", bound=Costs)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreePlan(ABC, Generic[L]):
+class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     """Everything about a release of tree counts except the data and the draw."""
 
-    asked: Asked
     laws: L
     text_weights: bool = True
     """Whether weights are read from texts, as far as is known; a public fact of the source."""
 
     # -- what was asked for -------------------------------------------------------------------
-
-    @property
-    def hierarchy(self) -> Hierarchy:
-        return self.asked.hierarchy
-
-    @property
-    def unit(self) -> PrivacyUnit:
-        return self.asked.unit
-
-    @property
-    def budget(self) -> Budget:
-        return self.asked.budget
-
-    @property
-    def mechanism(self) -> TreeMechanism:
-        return self.asked.mechanism
 
     @property
     def listed(self) -> ListedNodes | None:
@@ -96,10 +78,6 @@ class TreePlan(ABC, Generic[L]):
     @property
     def consistent(self) -> bool:
         return self.asked.consistent
-
-    @property
-    def confidence(self) -> float:
-        return self.asked.confidence
 
     @property
     def request(self) -> dict[str, object]:
@@ -124,14 +102,6 @@ class TreePlan(ABC, Generic[L]):
             "alpha": asked.alpha,
             "largest": asked.largest,
         }
-
-    @property
-    def height(self) -> int:
-        return self.hierarchy.height
-
-    @property
-    def grid(self) -> int:
-        return self.unit.grid
 
     # -- what a mechanism says ----------------------------------------------------------------
 
@@ -202,18 +172,9 @@ class TreePlan(ABC, Generic[L]):
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         return group_delta(self.budget, self.unit.moves, self.laws.delta)
 
-    @cached_property
-    def profile(self) -> Profile:
-        """What the release keeps at smaller epsilons too, where it is computed; here one point."""
-        return ((self.budget.epsilon, self.budget.delta),)
-
     def lines(self) -> list[Quantity]:
         """What is known before the data are read."""
         return [*heading(self), *self.own_lines(), *ending(self)]
-
-    def advice(self) -> list[Quantity]:
-        """Nothing else could be asked for."""
-        return []
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release of this plan."""
