@@ -107,6 +107,23 @@ GoesWith = Mapping[str, tuple[tuple[str, ...], str]]
 """Arguments that only some mechanisms take, and what they do."""
 
 
+def check_contribution(
+    unit: PrivacyUnit, mechanism: str, beside: Mapping[str, tuple[Contribution, ...]]
+) -> None:
+    """Raise ParameterError for what a mechanism does not count of a user; each counts "records",
+    and ``beside`` says what else."""
+    kind = unit.contribution
+    if unit.user is None or kind in ("records", *beside.get(mechanism, ())):
+        return
+    ways = [f"contribution={other!r}" for other in beside.get(mechanism, ())]
+    ways += [f"mechanism={other!r}" for other, kinds in beside.items() if kind in kinds]
+    raise ParameterError(
+        f"contribution={kind!r} does not go with mechanism={mechanism!r}: "
+        + ", or ".join(["pass contribution='records' with max_contributions=", *ways])
+        + "."
+    )
+
+
 def release_name(value: object) -> str | None:
     """The name of a release: text that people and file systems can read."""
     if value is None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpframe.asking.given import Given
-from dpframe.budget import Budget, PrivacyUnit
-from dpframe.errors import ParameterError
+from dpframe.asking.given import Given, check_contribution
+from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked, asked_for
@@ -34,6 +33,12 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "remainder": (("offline", "laplace", "gaussian"), "releases what no reported node covers"),
 }
 """Arguments that only some mechanisms take, and what they do."""
+
+CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
+    "offline": ("share",),
+    "streaming": ("items",),
+}
+"""What mechanisms count of a user beside records: shares need a grid, items a set a user."""
 
 
 def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
@@ -67,16 +72,5 @@ def make_plan(
 
 
 def _plan(asked: Asked) -> HhhPlan[Any, Any]:
-    unit, mechanism = asked.unit, asked.mechanism
-    if unit.contribution == "items" and mechanism != "streaming":
-        raise ParameterError(
-            f"contribution='items' is for mechanism='streaming'; mechanism={mechanism!r} adds up "
-            "what it counts: use contribution='share' or 'records'."
-        )
-    if unit.grid > 1 and mechanism != "offline":
-        known = "'records' or 'items'" if mechanism == "streaming" else "'records'"
-        raise ParameterError(
-            f"mechanism={mechanism!r} counts no shares of users: pass contribution={known} with "
-            "max_contributions=, or use mechanism='offline'."
-        )
-    return MECHANISMS[mechanism](asked)
+    check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
+    return MECHANISMS[asked.mechanism](asked)

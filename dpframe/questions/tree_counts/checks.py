@@ -58,13 +58,7 @@ def _unit(given: Given) -> PrivacyUnit:
                 f"max_weight ({max_weight!r}) needs weight=: name the column that says for how "
                 "many records a row stands, or leave max_weight out."
             )
-        unit = given.unit
-        if unit.contribution == "items":
-            raise ParameterError(
-                "contribution='items' is for mechanism='streaming' of hhh: use 'share' or "
-                "'records'."
-            )
-        return unit
+        return given.unit
     weight = column_name("weight", weight)
     if user is not None:
         raise ParameterError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.asking.given import check_contribution
+from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
@@ -33,6 +34,13 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "largest": (("relative",), "is the largest number of records that the data could have"),
 }
 """Arguments that only some mechanisms take, and what they do."""
+
+CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
+    "additive": ("share",),
+    "laplace": ("share",),
+    "hhh": ("share",),
+}
+"""What mechanisms count of a user beside records: shares need a grid."""
 
 
 def make_tree_plan(
@@ -63,9 +71,5 @@ def make_tree_plan(
         raise BudgetError(
             "mechanism='gaussian' needs delta > 0: pass delta, or use mechanism='laplace'."
         )
-    if unit.grid > 1 and mechanism in ("gaussian", "relative"):
-        raise ParameterError(
-            f"mechanism={mechanism!r} counts no shares of users: pass contribution='records' with "
-            "max_contributions=, or use mechanism='laplace'."
-        )
+    check_contribution(unit, mechanism, CONTRIBUTIONS)
     return MECHANISMS[mechanism](asked)

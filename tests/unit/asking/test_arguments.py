@@ -79,9 +79,9 @@ WRONG: list[tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]] = [
     # mechanism
     ({"mechanism": "ofline"}, ParameterError, ("mechanism ('ofline')", "Did you mean 'offline'?")),
     ({"mechanism": "Laplace"}, ParameterError, ("mechanism", "Did you mean 'laplace'?")),
-    ({"mechanism": "laplace", **USER}, ParameterError, ("mechanism='laplace'", "shares of users")),
+    ({"mechanism": "laplace", **USER}, ParameterError, ("mechanism='laplace'", "='share'")),
     ({"mechanism": "gaussian", **USER}, ParameterError, ("mechanism='gaussian'", "'records'")),
-    ({"mechanism": "paper", **USER}, ParameterError, ("mechanism='paper'", "shares of users")),
+    ({"mechanism": "paper", **USER}, ParameterError, ("mechanism='paper'", "='share'")),
     ({"mechanism": "laplace", "threshold": 2}, ThresholdError, ("threshold (2)", "smallest")),
     # the rest
     ({"release_share": 0}, ParameterError, ("release_share (0)", "0.01 to 0.99")),
@@ -340,3 +340,43 @@ def test_unreadable_values_are_counted_in_silence() -> None:
     """No warning, no error, and nothing of them in the receipt."""
     result = dp.hhh(FRAME, "date:place?levels=day", epsilon=1.0, delta=1e-6)
     assert SECRET not in str(result.attrs)
+
+
+COUNTS = {
+    dp.explain: {
+        "share": {"offline"},
+        "items": {"streaming"},
+        "records": {"offline", "streaming", "laplace", "gaussian", "paper"},
+    },
+    dp.explain_tree_counts: {
+        "share": {"additive", "laplace", "hhh"},
+        "items": set(),
+        "records": {"additive", "laplace", "gaussian", "hhh", "relative"},
+    },
+}
+"""What of a user each mechanism counts."""
+
+OWN: dict[str, dict[str, object]] = {
+    "paper": {"acknowledge": True, "remainder": False},
+    "relative": {"alpha": 0.5, "largest": 10**6},
+}
+
+
+@pytest.mark.parametrize("explain", COUNTS)
+def test_what_no_mechanism_counts_of_a_user_is_refused_in_the_same_words(
+    explain: Callable[..., object],
+) -> None:
+    """Law: of contributions and mechanisms exactly those go together whose noise covers it; others
+    are refused with both named, and with what is possible, which then is."""
+    for kind, known in COUNTS[explain].items():
+        for mechanism in COUNTS[explain]["records"]:
+            bound = {} if kind == "share" else {"max_contributions": 1}
+            call = {"user": "who", "contribution": kind, "mechanism": mechanism, **bound}
+            budget = {"epsilon": 1.0, "delta": 1e-2, **OWN.get(mechanism, {})}
+            if mechanism in known:
+                explain("path:place?depth=3", **call, **budget)
+                continue
+            refused = f"^contribution='{kind}' does not go with mechanism='{mechanism}': pass "
+            with pytest.raises(ParameterError, match=refused) as raised:
+                explain("path:place?depth=3", **call, **budget)
+            assert all(f"mechanism='{other}'" in str(raised.value) for other in known)

@@ -160,7 +160,8 @@ def test_front_doors_agree() -> None:
 
 @pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian"])
 def test_items_are_for_streams(mechanism: str) -> None:
-    with pytest.raises(dp.ParameterError, match="contribution='items' is for"):
+    refused = f"contribution='items' does not go with mechanism='{mechanism}'"
+    with pytest.raises(dp.ParameterError, match=refused):
         dp.explain(
             "path:path?depth=3",
             user="who",
