@@ -205,12 +205,27 @@ print(len(ledger.releases()))
 """
 
 
-@pytest.mark.parametrize("con", ["duckdb", "duckdb.default_connection()"])
+DEFAULTS = ["duckdb", "duckdb.default_connection()", "con=duckdb.default_connection()"]
+
+
+@pytest.mark.parametrize("con", DEFAULTS)
 def test_the_default_connection(con: str, ledger: dp.Ledger) -> None:
     """Law: what ``duckdb.sql`` uses stays registered, whether or not anybody holds its object."""
     code = [sys.executable, "-c", DEFAULT.format(con=con), str(ledger.path)]
     done = subprocess.run(code, capture_output=True, text=True)
     assert done.stdout.split()[-1:] == ["2"], done.stderr  # DuckDB may print its progress
+
+
+@pytest.mark.parametrize("given", ["con", "con=con"])
+def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> None:
+    """Law: passed by place or by name, it is gone with its holder, and so are its macros."""
+    code = (
+        "import duckdb, dpframe as dp, gc, weakref; from dpframe.doors.sql.sessions import sessions"
+        f"; con = duckdb.default_connection(); dp.register({given}); held = weakref.ref(con)"
+        "; assert len(sessions) == 1; del con; gc.collect(); print(held(), len(sessions))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "None 0", done.stderr
 
 
 def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:

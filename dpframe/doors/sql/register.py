@@ -7,15 +7,18 @@ list of candidates, which charges and draws when the statement runs. Binding doe
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from dpframe import _duck
+from dpframe._known_arguments import bound
 from dpframe._sql import literal
 from dpframe.doors.sql.binding import ask_sql, explain_sql
 from dpframe.doors.sql.running import beside, budget, draw, releases, replay, rows
@@ -25,7 +28,24 @@ from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, Sou
 from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.questions.listed import QUESTIONS
 
+T = TypeVar("T", bound=Callable[..., Any])
 
+
+def _told(function: T) -> T:
+    """As ``known_arguments``, whose wrapper would hold ``con`` once by place and twice by name."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(con: object = signature.empty, ledger: Any = None, *more: Any, **unknown: Any) -> Any:
+        if more or unknown or con is signature.empty:
+            given = (con, ledger, *more) if con is not signature.empty else ()
+            bound(function, signature, given, unknown)
+        return function(con, ledger)
+
+    return cast(T, call)
+
+
+@_told
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -89,7 +109,7 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
 
 
-_TEMPORARY = (lambda given: sys.getrefcount(given))(object())
+_TEMPORARY = _told(lambda con, ledger: sys.getrefcount(con))(object())  # type: ignore[call-arg]
 """References to an argument that the caller does not keep."""
 
 
