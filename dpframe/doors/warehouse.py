@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import Question
@@ -24,37 +23,24 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _planned_by(
-    question: Question[Any, Any], *, without: Sequence[str] = ()
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function's own parameters, and for its other keywords those by which a question is planned,
-    less what no statement does."""
-
-    def with_signature(function: Callable[P, T]) -> Callable[P, T]:
-        signature = inspect.signature(function)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        there = {*without, *(p.name for p in own)}
-        planning = [question.parameters[name] for name in question.planning if name not in there]
-        full = signature.replace(parameters=[*own, *planning])
-        function.__signature__ = full  # type: ignore[attr-defined]
-        return function
-
-    return with_signature
-
-
 @known_arguments
-@_planned_by(HHH, without=("counters",))
 def rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    **planning: Any,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    threshold: int | None = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    mechanism: str = "offline",
+    remainder: bool | None = None,
+    release_share: float | None = None,
+    confidence: float = 0.95,
+    acknowledge: bool = False,
 ) -> RollupSql:
     """The SQL statement that counts for :func:`hhh` in a warehouse, and the plan it belongs to.
 
@@ -93,23 +79,36 @@ def rollup_sql(
     >>> made.plan.columns
     ('level', 'n', 't1', 't2', 'plan', 'nodes')
     """
-    if planning.get("mechanism") == "streaming":
+    if mechanism == "streaming":
         raise ParameterError(
             "mechanism='streaming' keeps sketches, which no SQL statement makes: use "
             "mechanism='offline'."
         )
-    return _written(HHH, {"hierarchy": hierarchy, **planning}, table, dialect, types)
+    return _written(HHH, locals())
 
 
 @known_arguments
-@_planned_by(TREE_COUNTS)
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    **planning: Any,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    keys: object = None,
+    user: str | None = None,
+    contribution: str | None = None,
+    max_contributions: int | None = None,
+    weight: str | None = None,
+    max_weight: int | None = None,
+    mechanism: str = "additive",
+    level_weights: Sequence[float] | None = None,
+    threshold: int | None = None,
+    consistent: bool = True,
+    confidence: float = 0.95,
+    alpha: float | None = None,
+    largest: int | None = None,
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.tree_counts(candidates=result, plan=statement.plan)``.
 
@@ -121,22 +120,16 @@ def tree_rollup_sql(
     >>> made.plan.band
     1
     """
-    return _written(TREE_COUNTS, {"hierarchy": hierarchy, **planning}, table, dialect, types)
+    return _written(TREE_COUNTS, locals())
 
 
-def _written(
-    question: Question[Any, Any],
-    arguments: Mapping[str, object],
-    table: object,
-    dialect: object,
-    types: object,
-) -> RollupSql:
-    plan, chosen = question.plan(arguments), dialect_from(dialect)
+def _written(question: Question[Any, Any], arguments: Mapping[str, Any]) -> RollupSql:
+    plan, chosen = question.plan(arguments), dialect_from(arguments["dialect"])
     belonging = WarehousePlan(
         plan=plan,
-        table=source_from(table),
+        table=source_from(arguments["table"]),
         dialect=chosen,
-        types=column_types(plan, chosen, types),
+        types=column_types(plan, chosen, arguments["types"]),
         question=question.name,
     )
     return statement(belonging)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.question import OF_WAREHOUSE
+from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.doors.accessor import DpAccessor
 from dpframe.questions.listed import QUESTIONS
 
@@ -50,6 +51,28 @@ def test_a_method_says_what_its_function_says(name: str) -> None:
     for parameter in inspect.signature(method).parameters:
         if parameter != "self" and name in ASKED:
             assert re.search(rf"^([\w, ]+, )?{parameter}(, [\w, ]+)?\n    ", own, re.M), parameter
+
+
+NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": []}
+"""Arguments of sketches, which no statement makes."""
+
+
+@pytest.mark.parametrize("question", [q for q in QUESTIONS if q.rollup], ids=lambda q: q.name)
+def test_a_statement_for_a_warehouse_takes_what_plans_its_question(
+    question: Question[Any, Any],
+) -> None:
+    """Law: every argument of the question that a plan is made of, as it is declared there; what it
+    is about must be said."""
+    name = str(question.rollup)
+    about, *rest = [question.parameters[argument] for argument in question.planning]
+    own = ["hierarchy", "table", "dialect", "types"]
+    found = inspect.signature(getattr(dp, name)).parameters
+    assert [*found] == [*own, *(p.name for p in rest if p.name not in NO_STATEMENT[name])]
+    assert [found[p.name] for p in rest if p.name not in NO_STATEMENT[name]] == [
+        p for p in rest if p.name not in NO_STATEMENT[name]
+    ]
+    assert found["hierarchy"].default is inspect.Parameter.empty
+    assert f"{found['hierarchy'].annotation} | None" == about.annotation
 
 
 @pytest.mark.parametrize(("name", "explain"), [*zip(ASKED, EXPLAINED, strict=True)])
@@ -121,6 +144,9 @@ def right() -> pd.DataFrame:
     dp.explain(frame, hierarchy=["a"], epsilon=1.0, release="r")
     dp.explain_heavy_hitters("a", k=3)
     dp.explain_heavy_hitters(frame, "a", k=3)
+    dp.rollup_sql(["a"], table="t", dialect="duckdb", epsilon=1.0, delta=1e-6).plan
+    dp.tree_rollup_sql(["a"], table="t", dialect="duckdb", epsilon=1.0, keys=["x"]).sql
+    dp.register(None, ledger="budget.db")
     frame.dp.explain(["a"], epsilon=1.0).to_frame()
     frame.dp.explain_tree_counts(["a"], keys=["x"])
     frame.dp.explain_heavy_hitters("a", k=3)
@@ -152,6 +178,10 @@ def wrong() -> None:
     frame.dp.explain_prefix_tree("a", device=3)  # no
     frame.dp.hh(["a"])  # no
     frame.dp.report()  # no
+    dp.rollup_sql(["a"], table="t", dialect="duckdb", treshold=3)  # no
+    dp.rollup_sql(["a"], table="t", dialect="duckdb", counters=3)  # no
+    dp.tree_rollup_sql(["a"], table="t", dialect="duckdb", keyes=["x"])  # no
+    dp.register(None, leger="budget.db")  # no
     dp.Ledger("budget.db", epsilonn=1.0)  # no
     dp.ip("a", prefix=(8, 16))  # no
     dp.StreamingHHH("ip:a", counter=3)  # no
