@@ -49,6 +49,16 @@ def killing(marker: str, times: int) -> Any:
     return step
 
 
+def reading(marker: str) -> Any:
+    """A source step that leaves a file when rows are read."""
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        Path(marker).touch()
+        yield from batches
+
+    return step
+
+
 def main(ledger: str, file: str, marker: str) -> None:
     from pyspark.sql import SparkSession
 
@@ -68,6 +78,14 @@ def main(ledger: str, file: str, marker: str) -> None:
         say("offline", dp.hhh(rows, "path:path", threshold=100, **BUDGET).to_dict("list"))
     with seeded_noise(1):
         say("streaming", shown(dp.hhh(rows, "path:path", **STREAM)))
+
+    unread = rows.select("path").mapInArrow(reading(f"{marker}-read"), "path string")
+    for options in (BUDGET, STREAM):
+        say(f"explained {len(options)}", str(dp.explain(unread, "path:path", **options)))
+    try:
+        dp.explain(unread, "path:pat", **BUDGET)
+    except DpframeError as error:
+        say("no column", str(error))
 
     def broken(times: int) -> Any:
         return rows.select("path").mapInArrow(killing(f"{marker}{times}", times), "path string")

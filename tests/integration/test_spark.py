@@ -40,7 +40,7 @@ from dpframe.sources.spark import is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
 from dpframe.testing import seeded_noise
 from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS
-from tests.integration.spark_driver import BUDGET, STREAM, shown
+from tests.integration.spark_driver import BUDGET, STREAM, reading, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -503,6 +503,24 @@ def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
     assert spent(ledger) == 0
 
 
+def test_an_explanation_of_a_spark_frame_runs_nothing(session: Any, folder: Path) -> None:
+    """Law: of a frame of Spark it reads names and types; the plan is that of the call, for a stream
+    that of one sketch (docs/spark.md). A step of it that reads rows is noticed if it runs."""
+    marker = folder / "explained"
+    rows = session.range(9).selectExpr("concat('a/', id) AS path")
+    watched = rows.mapInArrow(reading(str(marker)), "path string")
+    for options in (BUDGET, STREAM):
+        said = dp.explain(watched, "path:path", **options)
+        assert str(said) == str(dp.explain("path:path", **options))
+    card = dp.hhh(rows, "path:path", **BUDGET).dp.receipt["card"]
+    assert dp.explain(watched, "path:path", **BUDGET).plan.receipt()["card"] == card
+    with pytest.raises(ColumnError, match="'pat'"):
+        dp.explain(watched, "path:pat", **BUDGET)
+    assert not marker.exists()
+    watched.count()
+    assert marker.exists()
+
+
 def test_importing_dpframe_does_not_load_pyspark() -> None:
     """A frame is known by the module of its class."""
     done = subprocess.run(
@@ -538,6 +556,12 @@ def test_executors_and_a_driver_that_are_killed(
         assert "withheld" in said[f"always {len(options)}"]
     assert len((folder / "marker100").read_text()) >= 4
     assert said["views"] == []
+    assert not (folder / "marker-read").exists()
+    explained = session.read.parquet(str(paths)).select("path")
+    for options in (BUDGET, STREAM):
+        wanted = str(dp.explain(explained, "path:path", **options))
+        assert said[f"explained {len(options)}"] == wanted
+    assert "'pat'" in said["no column"]
     ledger = Ledger(folder / "killed.db")
     assert spent(ledger) == 2  # with one executor less, and by the driver that died
     assert ledger.find("lost", {}) is ledger.find("killed", {}) is None
