@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from dpframe.errors import BudgetError
 TOTAL = 2**64
 """Sum of the weights of every table."""
 
-PublicRandom = np.random.Generator
+PublicRandom: TypeAlias = "np.random.Generator"  # which takes numpy long to load
 """What draws from numbers that are released already; never noise."""
 
 Bits = Callable[[int], NDArray[np.uint64]]

@@ -7,7 +7,6 @@ of other years, and DuckDB's answers follow the calendar of the connection.
 from __future__ import annotations
 
 import difflib
-import zoneinfo
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -32,6 +31,8 @@ def check_zone(name: object) -> None:
     rule = "write a name such as 'Europe/Paris'"
     if not isinstance(name, str):
         raise HierarchyError(f"date: zone must be the name of a time zone, as text; got {name!r}.")
+    import zoneinfo  # takes longer to load than most of dpframe, which hardly needs it
+
     known = zoneinfo.available_timezones() - {"localtime"}  # which is not the same everywhere
     if not known:
         raise HierarchyError(
@@ -50,7 +51,9 @@ def check_zone(name: object) -> None:
 @lru_cache(maxsize=32)
 def changes(name: str) -> tuple[tuple[datetime, int], ...]:
     """When a zone changes its offset, in UTC, and its seconds ahead of UTC from then on."""
-    zone, day, second = zoneinfo.ZoneInfo(name), timedelta(days=1), timedelta(seconds=1)
+    from zoneinfo import ZoneInfo
+
+    zone, day, second = ZoneInfo(name), timedelta(days=1), timedelta(seconds=1)
 
     def ahead(time: datetime) -> int:
         offset = zone.fromutc(time.replace(tzinfo=zone)).utcoffset()

@@ -7,7 +7,6 @@ leaves this file. Nothing here loads pyspark: whoever has a frame has loaded it.
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 import uuid
@@ -15,12 +14,15 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from dpframe.errors import ColumnError, DpframeError, SourceError
 from dpframe.sources.columns import require
+
+if TYPE_CHECKING:
+    from logging import LogRecord
 
 PARTITIONS = 200
 """Spark's own default for ``spark.sql.shuffle.partitions``, for sessions that hold no number."""
@@ -213,17 +215,6 @@ def withheld(call: Callable[[], T]) -> T:
     raise SourceError(f"reading the Spark DataFrame {failed}.")
 
 
-class _Others(logging.Filter):
-    """Lets pass what other threads log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._thread = threading.get_ident()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.thread != self._thread
-
-
 LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
 """In which pyspark, in this process, writes down what failed, with the value at which it did."""
 
@@ -233,7 +224,12 @@ def _unlogged() -> Iterator[None]:
     from pyspark.logger import PySparkLogger
 
     names = [name for name in LOGGERS if name in sys.modules or "." not in name]
-    loggers, others = [PySparkLogger.getLogger(name) for name in names], _Others()
+    loggers, own = [PySparkLogger.getLogger(name) for name in names], threading.get_ident()
+
+    def others(record: LogRecord) -> bool:
+        """Lets pass what other threads log."""
+        return record.thread != own
+
     for logger in loggers:
         logger.addFilter(others)
     try:
