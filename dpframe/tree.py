@@ -28,6 +28,8 @@ class CountTree:
     types
         DuckDB's types of the columns that are read, in their order; none where nobody knows.
         Public.
+    sums
+        Further columns of length n, of whole numbers: sums under the node, NULL for 0.
     """
 
     level: NDArray[np.int64]
@@ -35,6 +37,7 @@ class CountTree:
     count: NDArray[np.int64]
     keys: tuple[pa.ChunkedArray, ...]
     types: tuple[str, ...] = ()
+    sums: tuple[pa.ChunkedArray, ...] = ()
 
     def __repr__(self) -> str:
         return "CountTree(<private>)"
@@ -46,6 +49,7 @@ class CountTree:
         count: NDArray[np.int64],
         keys: tuple[pa.ChunkedArray, ...],
         types: tuple[str, ...] = (),
+        sums: tuple[pa.ChunkedArray, ...] = (),
     ) -> CountTree:
         """In preorder the parent is the last node before that is one level higher.
 
@@ -67,7 +71,7 @@ class CountTree:
                 "the rollup is no tree: the source changed while it was read, or the database "
                 "compares values in a way that dpframe does not know."
             )
-        return cls(level=level, parent=parent, count=count, keys=keys, types=types)
+        return cls(level=level, parent=parent, count=count, keys=keys, types=types, sums=sums)
 
     def at_level(self, depth: int) -> NDArray[np.int64]:
         """Positions of the nodes of one level."""
@@ -134,6 +138,13 @@ class NoisyTree:
     keys: tuple[pa.ChunkedArray, ...]
     rest: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     variance: NDArray[np.float64] | None = None
+
+
+def whole_numbers(column: pa.ChunkedArray) -> NDArray[np.object_]:
+    """Sums as Python's integers, which nothing overflows; NULL is 0."""
+    out = np.zeros(len(column), dtype=object)
+    out[:] = [0 if value is None else int(value) for value in column.to_pylist()]
+    return out
 
 
 def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

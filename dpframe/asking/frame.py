@@ -34,22 +34,33 @@ def tidy(noisy: NoisyNodes, plan: Tidied, types: Sequence[str] = ()) -> pd.DataF
 
     ``types`` are the DuckDB types of the columns of levels, where they are known.
     """
-    hierarchy, grid = plan.hierarchy, plan.grid
-    keys = tuple(pc.cast(key, pa.string()) for key in noisy.keys)
-    labels = hierarchy.labels(noisy.level, keys)
-    order = natural_order(hierarchy, noisy.level, labels, keys, types)
-    level, residual, count = noisy.level[order], noisy.residual[order], noisy.count[order]
+    grid = plan.grid
+    order, columns = node_columns(plan.hierarchy, noisy.level, noisy.keys, types)
     lower, upper = (ends[order] for ends in noisy.bounds or _around(noisy, plan))
-    no_rest = np.zeros(len(level), dtype=np.bool_)
-    columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
-    for depth, name in enumerate(hierarchy.label_columns, 1):
-        kind = types[depth - 1] if types else ""
-        columns[name] = level_column(keys[depth - 1].take(order), level, depth, kind, no_rest)
-    columns["residual"] = _rounded(residual, grid)
-    columns["count"] = _rounded(count, grid)
+    columns["residual"] = _rounded(noisy.residual[order], grid)
+    columns["count"] = _rounded(noisy.count[order], grid)
     columns["lower"] = lower // grid
     columns["upper"] = -(-upper // grid)
     return pd.DataFrame(columns)
+
+
+def node_columns(
+    hierarchy: Hierarchy,
+    level: NDArray[np.int64],
+    keys: Sequence[pa.ChunkedArray],
+    types: Sequence[str] = (),
+) -> tuple[NDArray[np.int64], dict[str, object]]:
+    """The order of nodes, and their columns in it: level, prefix and one a level."""
+    texts = tuple(pc.cast(key, pa.string()) for key in keys)
+    labels = hierarchy.labels(level, texts)
+    order = natural_order(hierarchy, level, labels, texts, types)
+    no_rest = np.zeros(len(level), dtype=np.bool_)
+    columns: dict[str, object] = {"level": level[order], "prefix": text_column(labels.take(order))}
+    for depth, name in enumerate(hierarchy.label_columns, 1):
+        kind = types[depth - 1] if types else ""
+        key = texts[depth - 1].take(order)
+        columns[name] = level_column(key, level[order], depth, kind, no_rest)
+    return order, columns
 
 
 def _around(noisy: NoisyNodes, plan: Tidied) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -54,6 +54,14 @@ def run(
     tree: CountTree, *, test: NoiseTable, release: NoiseTable, threshold: int, remainder: bool
 ) -> NoisyNodes:
     """Select and release, bottom up; all quantities in units of the grid."""
+    selected, residual = select(tree, test=test, threshold=threshold, remainder=remainder)
+    return summed_up(tree, selected, residual + release.draw(len(residual)))  # line 12
+
+
+def select(
+    tree: CountTree, *, test: NoiseTable, threshold: int, remainder: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which nodes are selected, and the true residuals of these, which are private."""
     selected = np.zeros(len(tree.level), dtype=bool)
     covered = np.zeros(len(tree.level), dtype=np.int64)  # records under selected descendants
     for level in range(int(tree.level.max(initial=0)), 0, -1):  # line 4
@@ -63,8 +71,7 @@ def run(
         selected[here] = top  # line 11
         np.add.at(covered, tree.parent[here], np.where(top, tree.count[here], covered[here]))
     selected[0] = remainder
-    residual = (tree.count - covered)[selected]
-    return summed_up(tree, selected, residual + release.draw(len(residual)))  # line 12
+    return selected, (tree.count - covered)[selected]
 
 
 def summed_up(tree: CountTree, selected: np.ndarray, residual: np.ndarray) -> NoisyNodes:

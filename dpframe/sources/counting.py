@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -28,8 +30,12 @@ def exact_counts(
     *,
     listed: ListedNodes | None = None,
     progress: bool = False,
+    sums: Mapping[str, str] | None = None,
+    beside: Sequence[str] = (),
 ) -> CountTree:
     """True counts of the nodes at or above the band, or of the listed ones alone. Private.
+
+    ``sums`` are as in :func:`rollup_statement`, and read columns ``beside`` those of the hierarchy.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
@@ -37,7 +43,7 @@ def exact_counts(
         table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed)
         tree = tree_of(table, read)
         return tree if listed is None else listed_counts(tree, listed)
-    with opened(source, _read(hierarchy, unit)) as relation:
+    with opened(source, [*_read(hierarchy, unit), *beside]) as relation:
         types = _types(relation, hierarchy, unit, text=only_text(source))
         read = tuple(types[c] for c in hierarchy.source_columns)
         if listed is not None:
@@ -50,9 +56,10 @@ def exact_counts(
             user_type=types[unit.user] if unit.user is not None else None,
             seed=random_seed(),
             only=listed,
+            sums=sums,
         )
         table = relation.query(statement, progress)
-    tree = tree_of(table, read)
+    tree = tree_of(table, read, tuple(sums or ()))
     return tree if listed is None else listed_counts(tree, listed)
 
 
@@ -83,13 +90,14 @@ def _types(
     return types
 
 
-def tree_of(table: pa.Table, types: tuple[str, ...] = ()) -> CountTree:
-    """The tree of a rollup's rows: level, n, keys, in preorder."""
+def tree_of(table: pa.Table, types: tuple[str, ...] = (), sums: Sequence[str] = ()) -> CountTree:
+    """The tree of a rollup's rows: level, n, keys and ``sums``, in preorder."""
     return CountTree.from_preorder(
         level=_numbers(table["level"]),
         count=_numbers(table["n"]),
-        keys=tuple(table[name] for name in table.column_names[2:]),
+        keys=tuple(table[name] for name in table.column_names[2:] if name not in sums),
         types=types,
+        sums=tuple(table[name] for name in sums),
     )
 
 

@@ -26,7 +26,7 @@ from dpframe.hierarchy._types import REAL
 from dpframe.sources.key_tables import MOST, key_table, shown
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_statement import malformed_sql, rollup_statement
-from dpframe.tree import CountTree, ListedNodes
+from dpframe.tree import CountTree, ListedNodes, whole_numbers
 
 DOMAIN = "domain"
 """Instead of a list: everything that the hierarchy can hold."""
@@ -241,7 +241,17 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
         count=count,
         keys=listed.keys,
         types=tree.types,
+        sums=tuple(_placed(column, place, found, size) for column in tree.sums),
     )
+
+
+def _placed(
+    column: pa.ChunkedArray, place: NDArray[np.int64], found: NDArray[np.bool_], size: int
+) -> pa.ChunkedArray:
+    """Sums of the listed nodes, as whole numbers of any size."""
+    out = np.zeros(size, dtype=object)
+    np.add.at(out, place[found], whole_numbers(column.filter(pa.array(found))))
+    return pa.chunked_array([pa.array(out.tolist(), pa.decimal128(38))])
 
 
 def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:

@@ -41,6 +41,7 @@ def rollup_statement(
     weight_type: str | None = None,
     extra: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
+    sums: Mapping[str, str] | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
@@ -51,6 +52,8 @@ def rollup_statement(
     :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
     and rows come in any order: ``sources.candidates`` puts them in theirs.
     With ``extra`` columns in the result, by name, keys are texts, for any client.
+    ``sums`` are whole numbers of a row of the view, in SQL by name: the result has their sum at
+    every node, behind the keys. Of records only, in DuckDB.
     """
     if dialect is not None:
         return portable_sql(
@@ -67,19 +70,23 @@ def rollup_statement(
             extra=extra,
             names=names,
         )
-    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
+    source, types = source_sql(
+        hierarchy, unit, types=types, user_type=user_type, view=view, beside=sums
+    )
+    added = tuple(sums or ())
     parts = [
         *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
         source,
         *(
-            _plain_leaves(hierarchy, types, weighted=unit.weight is not None)
+            _plain_leaves(hierarchy, types, weighted=unit.weight is not None, added=added)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
-        *_levels(hierarchy),
-        f"candidates AS ({_candidates(hierarchy, types, band)})",
+        *_levels(hierarchy, added),
+        f"candidates AS ({_candidates(hierarchy, types, band, added)})",
     ]
-    shown = ", ".join(f't{i} AS "t{i}"' for i in _range(hierarchy.key_width))  # in any case
+    named = [*(f"t{i}" for i in _range(hierarchy.key_width)), *added]
+    shown = ", ".join(f'{name} AS "{name}"' for name in named)  # in any case
     if extra is not None:
         numbers = _range(hierarchy.key_width)
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
@@ -101,11 +108,11 @@ def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...
     """
     source, types = source_sql(hierarchy, unit, types=types, user_type=None, view=VIEW)
     values = [f"c{i}" for i in range(len(types))]
-    keyed = _keyed(hierarchy, types, "source", ", ".join(values))
+    rows = keyed(hierarchy, types, "source", ", ".join(values))
     missing = " OR ".join(f"{name} IS NULL" for name in _names(hierarchy))
     texts = ", ".join(f"CAST({value} AS VARCHAR) AS v{i}" for i, value in enumerate(values))
     return (
-        f"WITH {source} SELECT {texts} FROM ({keyed}) WHERE {missing} "
+        f"WITH {source} SELECT {texts} FROM ({rows}) WHERE {missing} "
         f"ORDER BY {ascending(*(f'v{i}' for i in range(len(values))))} LIMIT 1"
     )
 
@@ -117,8 +124,9 @@ def source_sql(
     types: tuple[str, ...],
     user_type: str | None,
     view: str,
+    beside: Mapping[str, str] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """``source``, and the types of its columns."""
+    """``source``, and the types of its columns; ``beside`` are further ones, in SQL by name."""
     named = list(zip(hierarchy.source_columns, types, strict=True))
     chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
     if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
@@ -127,7 +135,8 @@ def source_sql(
     weight = []
     if unit.weight is not None:
         weight = [f"{weight_sql(identifier(unit.weight), unit.most)} AS w"]
-    return f"source AS (SELECT {', '.join(chosen + user + weight)} FROM {view})", types
+    more = [f"{sql} AS {name}" for name, sql in (beside or {}).items()]
+    return f"source AS (SELECT {', '.join(chosen + user + weight + more)} FROM {view})", types
 
 
 ONE_TEXT = (
@@ -153,7 +162,7 @@ def _names(hierarchy: Hierarchy, width: int | None = None) -> tuple[str, ...]:
     return tuple(f"k{i}" for i in _range(width or hierarchy.key_width))
 
 
-def _keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
+def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
     """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
     columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
     query = rows
@@ -168,8 +177,11 @@ def _keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -
     return f"SELECT {select} FROM {query}{where}"
 
 
-def _plain_leaves(hierarchy: Hierarchy, types: tuple[str, ...], *, weighted: bool) -> list[str]:
+def _plain_leaves(
+    hierarchy: Hierarchy, types: tuple[str, ...], *, weighted: bool, added: tuple[str, ...] = ()
+) -> list[str]:
     keys = ", ".join(_names(hierarchy))
+    more, summed = "".join(f", {name}" for name in added), _summed(added)
     if hierarchy.reads_text:  # equal texts first: each is parsed once
         n = (
             "sum(w)::BIGINT AS n FROM source WHERE w > 0"
@@ -177,19 +189,23 @@ def _plain_leaves(hierarchy: Hierarchy, types: tuple[str, ...], *, weighted: boo
             else "count(*) AS n FROM source"
         )
         return [
-            f"texts AS (SELECT c0, {n} GROUP BY c0)",
-            f"keyed AS ({_keyed(hierarchy, types, 'texts', 'n')})",
-            f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM keyed GROUP BY {keys})",
+            f"texts AS (SELECT c0{summed}, {n} GROUP BY c0)",
+            f"keyed AS ({keyed(hierarchy, types, 'texts', 'n' + more)})",
+            f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n{summed} FROM keyed GROUP BY {keys})",
         ]
     if weighted:
         return [
-            f"keyed AS ({_keyed(hierarchy, types, '(FROM source WHERE w > 0)', 'w')})",
+            f"keyed AS ({keyed(hierarchy, types, '(FROM source WHERE w > 0)', 'w')})",
             f"leaves AS (SELECT {keys}, sum(w)::BIGINT AS n FROM keyed GROUP BY {keys})",
         ]
     return [
-        f"keyed AS ({_keyed(hierarchy, types, 'source', '')})",
-        f"leaves AS (SELECT {keys}, count(*) AS n FROM keyed GROUP BY {keys})",
+        f"keyed AS ({keyed(hierarchy, types, 'source', more.removeprefix(', '))})",
+        f"leaves AS (SELECT {keys}, count(*) AS n{summed} FROM keyed GROUP BY {keys})",
     ]
+
+
+def _summed(added: tuple[str, ...]) -> str:
+    return "".join(f", sum({name}) AS {name}" for name in added)
 
 
 def _user_leaves(
@@ -211,11 +227,11 @@ def user_pairs(hierarchy: Hierarchy, types: tuple[str, ...]) -> list[str]:
     if hierarchy.reads_text:
         return [
             "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
-            f"keyed AS ({_keyed(hierarchy, types, 'texts', 'u, m')})",
+            f"keyed AS ({keyed(hierarchy, types, 'texts', 'u, m')})",
             f"pairs AS (SELECT u, {keys}, sum(m)::BIGINT AS m FROM keyed GROUP BY u, {keys})",
         ]
     return [
-        f"keyed AS ({_keyed(hierarchy, types, 'source', 'u')})",
+        f"keyed AS ({keyed(hierarchy, types, 'source', 'u')})",
         f"pairs AS (SELECT u, {keys}, count(*) AS m FROM keyed GROUP BY u, {keys})",
     ]
 
@@ -252,26 +268,30 @@ def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
     ]
 
 
-def _levels(hierarchy: Hierarchy) -> list[str]:
+def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
     """level_h from the leaves, then each level from the one below, as far as rows reach."""
     depth = hierarchy.depth(_names(hierarchy))
     height = hierarchy.height
     ends = ", d" if depth is not None else ""
     finest = "" if depth is None else f", {depth} AS d"
-    parts = [f"level_{height} AS (SELECT {', '.join(_names(hierarchy))}{finest}, n FROM leaves)"]
+    more = "".join(f", {name}" for name in added)
+    own = f"{', '.join(_names(hierarchy))}{finest}"
+    parts = [f"level_{height} AS (SELECT {own}, n{more} FROM leaves)"]
     for level in range(height - 1, 0, -1):
         keys = hierarchy.coarser(level, _names(hierarchy))
         named = [f"{sql} AS k{i}" for i, sql in enumerate(keys, 1)]
         groups = ", ".join(str(i) for i in _range(len(keys) + (1 if ends else 0)))
         shorter = f", least(d, {level}) AS d" if ends else ""
         parts.append(
-            f"level_{level} AS (SELECT {', '.join(named)}{shorter}, sum(n)::BIGINT AS n "
-            f"FROM level_{level + 1} GROUP BY {groups})"
+            f"level_{level} AS (SELECT {', '.join(named)}{shorter}, sum(n)::BIGINT AS n"
+            f"{_summed(added)} FROM level_{level + 1} GROUP BY {groups})"
         )
     return parts
 
 
-def _candidates(hierarchy: Hierarchy, types: tuple[str, ...], band: int) -> str:
+def _candidates(
+    hierarchy: Hierarchy, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
+) -> str:
     width = hierarchy.key_width
     keys = _names(hierarchy)
     ragged = hierarchy.depth(keys) is not None
@@ -282,9 +302,11 @@ def _candidates(hierarchy: Hierarchy, types: tuple[str, ...], band: int) -> str:
         columns = [f"{level} AS level", "n"]
         columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
         columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]
+        columns += added
         here = f" AND d = {level}" if ragged else ""
         selects.append(f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}")
     nulls = [f"NULL AS s{i}" for i in _range(sorts)] + [f"NULL AS t{i}" for i in _range(width)]
+    nulls += [f"sum({name})" for name in added]
     root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
     return "\nUNION ALL ".join([*selects, root])
 

@@ -1,0 +1,362 @@
+"""What is measured at every node of a rollup: counts, sums, means, and how much one may add.
+
+A measure is public: what it is, of which column, and the bounds within which values count. It is
+written as an object, ``dp.sum("amount", lower=0, upper=500)``, or as the text
+``sum(amount, 0, 500)``, which SQL and the command line take.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+from dpframe._unicode import is_unicode
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.steps import Steps
+
+Kind = Literal["count", "sum", "mean"]
+
+LARGEST_BOUND = 1e15
+"""Bounds of values, in absolute terms."""
+
+MOST_SHARE = 1e6
+"""Of a budget, relative to another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One measure of a rollup; made by :func:`count`, :func:`sum` and :func:`mean`.
+
+    ``column`` is None for what counts rows. ``lower`` and ``upper`` are the bounds of values, None
+    for what has none; ``share`` is the part of the budget, relative to those of other measures.
+    ``at_most`` is how many rows of a user a count of rows counts; None counts every user as 1.
+    """
+
+    kind: Kind
+    column: str | None = None
+    lower: float | None = None
+    upper: float | None = None
+    at_most: int | None = None
+    share: float = 1.0
+
+    @property
+    def spec(self) -> str:
+        """The text that means this measure; stored in requests."""
+        own: list[str] = []
+        if self.column is not None:
+            own.append(_quoted(self.column))
+        own += [_number(bound) for bound in (self.lower, self.upper) if bound is not None]
+        if self.at_most is not None:
+            own.append(f"at_most={self.at_most}")
+        if self.share != 1:
+            own.append(f"share={_number(self.share)}")
+        return f"{self.kind}({', '.join(own)})" if own else self.kind
+
+    @property
+    def steps(self) -> Steps:
+        """Of values between the bounds; only of sums and means."""
+        assert self.lower is not None
+        assert self.upper is not None
+        return Steps(self.lower, self.upper)
+
+    @property
+    def default_name(self) -> str:
+        """The column of a result, where nobody names it."""
+        return self.kind if self.column is None else f"{self.kind}_{self.column}"
+
+
+def count(*, at_most: int | None = None, share: float = 1.0) -> Measure:
+    """Rows under every node; with ``user=`` users, who weigh 1 each.
+
+    Parameters
+    ----------
+    at_most
+        With ``user=``: rows are counted, at most so many of each user (1 to 1e9); who has more
+        counts so many, spread over what they have. None counts users, divided over their rows.
+    share
+        Part of the budget, relative to other measures.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> dp.count().spec
+    'count'
+    """
+    if at_most is not None:
+        at_most = _whole("at_most", at_most, 1, 10**9)
+    return Measure(kind="count", at_most=at_most, share=_share(share))
+
+
+def sum(column: str, *, lower: float, upper: float, share: float = 1.0) -> Measure:
+    """The sum of a column under every node.
+
+    Parameters
+    ----------
+    column
+        Of integers, decimals or floating-point numbers. NULL, NaN and infinite values count
+        nothing.
+    lower, upper
+        Bounds of one value; with ``user=`` of everything a user adds up to, 0 between them. What
+        is beyond is cut to the bound, which is a bias that no interval covers. The noise grows
+        with the larger one, in absolute terms; it must not be learned from the data.
+    share
+        Part of the budget, relative to other measures.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> dp.sum("amount", lower=0, upper=500).spec
+    'sum(amount, 0, 500)'
+    """
+    return _bounded("sum", column, lower, upper, share)
+
+
+def mean(column: str, *, lower: float, upper: float, share: float = 1.0) -> Measure:
+    """The mean of the values of a column under every node that are not NULL.
+
+    With ``user=`` every user weighs 1, divided evenly over their values: the mean of what a user
+    has, so that nobody's number of rows moves it.
+
+    Parameters
+    ----------
+    column
+        As for :func:`sum`.
+    lower, upper
+        Bounds of one value, also with ``user=``. The noise grows with their distance.
+    share
+        Part of the budget, relative to other measures.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> dp.mean("amount", lower=0, upper=500, share=2).spec
+    'mean(amount, 0, 500, share=2)'
+    """
+    return _bounded("mean", column, lower, upper, share)
+
+
+def _bounded(kind: Kind, column: object, lower: object, upper: object, share: object) -> Measure:
+    if not isinstance(column, str):
+        raise ParameterTypeError(
+            f"dp.{kind} needs the name of a column, as text; got {type(column).__name__}."
+        )
+    if not column or not is_unicode(column):
+        raise ColumnError(f"dp.{kind}({column!r}) must name a column, by text that is not empty.")
+    what = f"dp.{kind}({column!r})"
+    low, high = _bound(f"lower of {what}", lower), _bound(f"upper of {what}", upper)
+    if low >= high:
+        raise ParameterError(
+            f"{what} has lower {_number(low)} and upper {_number(high)}: lower must be below "
+            "upper, and what is beyond them is cut."
+        )
+    return Measure(kind=kind, column=column, lower=low, upper=high, share=_share(share))
+
+
+def _bound(what: str, value: object) -> float:
+    if value is None:
+        raise ParameterError(
+            f"{what} is missing: say between which bounds values count, for example lower=0, "
+            "upper=500. They must not be learned from the data; what is beyond is cut."
+        )
+    number = _real(what, value)
+    if not math.isfinite(number) or abs(number) > LARGEST_BOUND:
+        raise ParameterError(
+            f"{what} ({value!r}) must be a finite number from -{LARGEST_BOUND:g} to "
+            f"{LARGEST_BOUND:g}."
+        )
+    return number + 0.0  # no negative zero
+
+
+def _share(value: object) -> float:
+    number = _real("share", value)
+    if not 1 / MOST_SHARE <= number <= MOST_SHARE:
+        raise ParameterError(
+            f"share ({value!r}) must be a number from {1 / MOST_SHARE:g} to {MOST_SHARE:g}, "
+            "relative to other measures."
+        )
+    return number
+
+
+def _real(what: str, value: object) -> float:
+    given: Any = value
+    if type(given).__name__ == "Decimal":
+        given = float(given)
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise ParameterTypeError(f"{what} must be a number; got {value!r}.")
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf
+
+
+def _whole(what: str, value: object, low: int, high: int) -> int:
+    number = _real(what, value)
+    if not low <= number <= high or not number.is_integer():
+        raise ParameterError(f"{what} ({value!r}) must be a whole number from {low} to {high}.")
+    return int(number)
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+TAKES: Mapping[str, tuple[str, ...]] = {
+    "count": ("at_most", "share"),
+    "sum": ("column", "lower", "upper", "share"),
+    "mean": ("column", "lower", "upper", "share"),
+}
+"""Measures, and what each takes: what stands before ``share`` also by its place."""
+
+MADE = {"count": count, "sum": sum, "mean": mean}
+
+EXAMPLES = "'count', 'sum(amount, 0, 500)' or 'mean(amount, 0, 500)'"
+
+ALIAS = re.compile(
+    r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S
+)
+CALL = re.compile(r"^\s*(?P<kind>[A-Za-z_]+)\s*(?:\((?P<inside>.*)\))?\s*$", re.S)
+PART = re.compile(
+    r"\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?(?P<value>\"(?:[^\"]|\"\")+\"|[^,\"]*?)\s*(?:,|$)", re.S
+)
+PLAIN = re.compile(r"^[^\s,\"()=][^,\"()=]*(?<!\s)$")
+
+
+def parsed(text: str) -> tuple[str, Measure]:
+    """A measure that is written as text, and the name of its column in the result.
+
+    Raises
+    ------
+    ParameterError
+        If it is none; what it could have been.
+    """
+    alias = ALIAS.match(text)
+    call = CALL.match(alias["what"]) if alias is not None else None
+    if alias is None or call is None:
+        raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
+    measure = _called(text, call["kind"].lower(), call["inside"])
+    return _unquoted(alias["name"]) if alias["name"] else measure.default_name, measure
+
+
+def _called(text: str, kind: str, inside: str | None) -> Measure:
+    kind = {"avg": "mean"}.get(kind, kind)
+    if kind not in TAKES:
+        near = difflib.get_close_matches(kind, TAKES, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(
+            f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{hint} Write {EXAMPLES}."
+        )
+    places = [name for name in TAKES[kind] if name != "share"]
+    given: dict[str, object] = {}
+    for key, value in _parts(text, inside or ""):
+        name = key or (places.pop(0) if places else None)
+        if name is None or name not in TAKES[kind] or name in given:
+            raise ParameterError(
+                f"measure {text!r}: {kind} takes {', '.join(TAKES[kind])}, each once. "
+                f"Write {EXAMPLES}."
+            )
+        if key in places:
+            places.remove(key)
+        given[name] = _unquoted(value) if name == "column" else _read(text, name, value)
+    if "column" in TAKES[kind] and "column" not in given:
+        raise ParameterError(f"measure {text!r} names no column: write {EXAMPLES}.")
+    for name in ("lower", "upper"):
+        if name in TAKES[kind]:
+            given.setdefault(name, None)
+    column = [given.pop("column")] if "column" in given else []
+    make: Any = MADE[kind]
+    made: Measure = make(*column, **given)
+    return made
+
+
+def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
+    at = 0
+    while at < len(inside) or (at and inside[at - 1 : at] == ","):
+        part = PART.match(inside, at)
+        if part is None or not part["value"] or part.end() == at:
+            raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
+        yield part["key"], part["value"]
+        at = part.end()
+
+
+def _read(text: str, name: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ParameterError(
+            f"measure {text!r}: {name} ({value!r}) must be a number. A name with commas or "
+            'brackets stands in double quotes: sum("a, b", 0, 500).'
+        ) from None
+
+
+def _quoted(name: str) -> str:
+    return name if PLAIN.match(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+# -- several ---------------------------------------------------------------------------------------
+
+
+def measures_from(value: object) -> dict[str, Measure]:
+    """Measures by the names of their columns in the result, in their order.
+
+    Parameters
+    ----------
+    value
+        A mapping from names to measures, objects or texts; or one text, measure or a sequence of
+        them, named by ``AS`` or after what they are.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If there is none, if one is none, or if two have one name.
+    """
+    named = list(_named(value))
+    if not named:
+        raise ParameterError(f"measures is empty: name what is measured, for example {EXAMPLES}.")
+    out: dict[str, Measure] = {}
+    for name, measure in named:
+        if name in out:
+            raise ParameterError(f"two measures are named {name!r}: name each once.")
+        out[name] = measure
+    return out
+
+
+def _named(value: object) -> Iterator[tuple[str, Measure]]:
+    if isinstance(value, Mapping):
+        for name, measure in value.items():
+            if not isinstance(name, str) or not name or not is_unicode(name):
+                raise ParameterTypeError(
+                    f"measures has {name!r}, which is no name for a column: use text."
+                )
+            yield name, measure if isinstance(measure, Measure) else _one(measure)[1]
+    elif isinstance(value, str | Measure):
+        yield _one(value)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for measure in value:
+            yield _one(measure)
+    else:
+        raise ParameterTypeError(
+            "measures must map names to measures, for example {'orders': 'count', 'revenue': "
+            f"dp.sum('amount', lower=0, upper=500)}}, or list texts; got {type(value).__name__}."
+        )
+
+
+def _one(value: object) -> tuple[str, Measure]:
+    if isinstance(value, Measure):
+        return value.default_name, value
+    if isinstance(value, str):
+        return parsed(value)
+    raise ParameterTypeError(
+        f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
+        f"got {value!r}."
+    )

@@ -1,0 +1,147 @@
+"""Several measures on the parts of one selection.
+
+Source: the selection is that of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected
+nodes are shown with all nodes above them. A record is in one part, that of the finest shown node
+above it; given what is shown, parts are a public partition, on which a vector costs what it costs
+on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. What is above
+the parts is measured too where the shown nodes say that this pays, and made consistent
+(:mod:`dpframe.postprocess.above`).
+
+Neighbours: one record, or one user. The selection is (e0, delta)-DP, every vector e_i-DP
+(:mod:`dpframe.mechanisms.measured_parts`), all adaptively: (e0 + e1 + ..., delta)-DP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.mechanisms import measured_parts, offline_hhh
+from dpframe.mechanisms.measured_parts import PARTS, scales_for
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.above import adding_up, level_strategy
+from dpframe.tree import CountTree, nearest_chosen
+from dpframe.vectors import Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Nodes:
+    """Reported nodes, the root first and every node after its ancestors. Public.
+
+    ``ancestor`` is the place of the nearest reported ancestor, -1 for the root.
+    """
+
+    level: NDArray[np.int64]
+    ancestor: NDArray[np.int64]
+    keys: tuple[pa.ChunkedArray, ...]
+
+
+class Countable(Protocol):
+    """What a rollup starts from. Private."""
+
+    @property
+    def tree(self) -> CountTree: ...
+
+    def parts(
+        self, vectors: Sequence[Vector], nodes: Nodes, chosen: NDArray[np.int64]
+    ) -> list[NDArray[np.object_]]:
+        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A vector, and what is spent on it."""
+
+    vector: Vector
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The law of a selection; ``threshold`` in units."""
+
+    test: NoiseTable
+    threshold: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Estimate:
+    """One vector at every node: totals that add up, in units of the vector, with their variance;
+    ``weights`` are the parts of its epsilon that measured parts and levels got. Public.
+    """
+
+    total: NDArray[np.object_]
+    variance: NDArray[np.float64]
+    weights: Mapping[int, Fraction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyRollup:
+    """What was released: an estimate for every vector of every measure. Public."""
+
+    nodes: Nodes
+    measures: Mapping[str, tuple[Estimate, ...]]
+
+
+def run(
+    counted: Countable, *, selection: Selection | None, paid: Mapping[str, tuple[Paid, ...]]
+) -> NoisyRollup:
+    """Select, then measure."""
+    tree = counted.tree
+    shown = np.ones(len(tree.level), dtype=bool) if selection is None else _shown(tree, selection)
+    chosen = np.flatnonzero(shown)
+    nodes = Nodes(
+        level=tree.level[chosen],
+        ancestor=nearest_chosen(tree, shown),
+        keys=tuple(column.take(chosen) for column in tree.keys),
+    )
+    several = [p for each in paid.values() for p in each]
+    exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
+    measures = {
+        name: tuple(_measured(next(exact), nodes, p) for p in each) for name, each in paid.items()
+    }
+    return NoisyRollup(nodes=nodes, measures=measures)
+
+
+def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
+    """Selected nodes, and all nodes above them (post-processing)."""
+    shown, _ = offline_hhh.select(
+        tree, test=selection.test, threshold=selection.threshold, remainder=True
+    )
+    for level in range(int(tree.level.max(initial=0)), 0, -1):
+        here = tree.at_level(level)
+        shown[tree.parent[here[shown[here]]]] = True
+    return shown
+
+
+def _measured(exact: NDArray[np.object_], nodes: Nodes, paid: Paid) -> Estimate:
+    """The only step here that sees true numbers: noise for parts and upper levels."""
+    most = paid.vector.most
+    weights = level_strategy(nodes.level, nodes.ancestor)
+    scales = scales_for(weights, most=most, epsilon=paid.epsilon)
+    assert measured_parts.cost(scales, most=most) <= paid.epsilon
+    parts, above = measured_parts.run(exact, totals_of(exact, nodes), nodes.level, scales=scales)
+    spread = {at: UnboundedNoise(scale).sd ** 2 for at, scale in scales.items()}
+    known = np.zeros(len(parts), dtype=object)
+    variance = np.full(len(parts), np.inf)
+    for at, values in above.items():
+        known[nodes.level == at] = values
+        variance[nodes.level == at] = spread[at]
+    own = np.full(len(parts), spread[PARTS])
+    total, left = adding_up(nodes.ancestor, parts, own, known, variance)
+    return Estimate(total=total, variance=left, weights=weights)
+
+
+def totals_of(parts: NDArray[np.object_], nodes: Nodes) -> NDArray[np.object_]:
+    """Sums of the parts at and below every node."""
+    out = parts.copy()
+    for depth in range(int(nodes.level.max(initial=0)), 0, -1):
+        here = np.flatnonzero(nodes.level == depth)
+        np.add.at(out, nodes.ancestor[here], out[here])
+    return out

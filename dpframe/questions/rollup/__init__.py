@@ -1,0 +1,1 @@
+"""How much is below the nodes of a hierarchy: several measures on the parts of one selection."""

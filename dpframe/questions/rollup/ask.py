@@ -1,0 +1,127 @@
+"""``dp.rollup``: the same for every source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpframe._known_arguments import known_arguments
+from dpframe.asking.answer import answered
+from dpframe.asking.explain import explaining
+from dpframe.asking.question import Question
+from dpframe.questions.rollup.count import checked, count
+from dpframe.questions.rollup.plan import rollup_plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.hierarchy import Hierarchy
+    from dpframe.ledger import Ledger
+    from dpframe.measures import Measure
+
+
+@known_arguments
+def rollup(
+    source: object = None,
+    by: str | Sequence[str] | Hierarchy | None = None,
+    measures: Mapping[str, Measure | str] | Sequence[Measure | str] | str | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    user: str | None = None,
+    threshold: int | None = None,
+    keys: object = None,
+    selection_share: float | None = None,
+    confidence: float = 0.95,
+    ledger: Ledger | str | Path | None = None,
+    release: str | None = None,
+    data: str | None = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Counts, sums and means at every level of a hierarchy, differentially private.
+
+    One selection finds the nodes to show, or they are listed; every measure is then taken on what
+    each of them has of its own, and adds up: a node is what is below it and its own rest.
+
+    Parameters
+    ----------
+    source
+        As for :func:`hhh`.
+    by
+        The hierarchy: ``"ip:src"``, a list of columns from coarse to fine, or an object; what
+        :func:`hhh` takes.
+    measures
+        What to measure, by the name of its column in the result: ``"count"``,
+        ``dp.sum("amount", lower=0, upper=500)``, ``dp.mean(...)``, ``dp.count(at_most=10)``, or
+        the same as texts, ``"sum(amount, 0, 500)"``. By default the count alone.
+    epsilon
+        1e-4 to 50, of everything together. No default.
+    delta
+        1e-12 to 0.1; not needed with ``keys``.
+    user
+        Column that identifies a person; all rows of one are protected together. A count is then
+        one of users, divided over their rows; bounds of sums are those of a user's total.
+    threshold
+        Records, or users, of its own from which a node is shown. By default the smallest private
+        one.
+    keys
+        The keys to show, known publicly, as for :func:`tree_counts`; every one is shown, and all
+        nodes above. Nothing is selected then.
+    selection_share
+        Part of epsilon (0.01 to 0.99) for the selection and its count. Default a half.
+    confidence
+        Of the intervals, 0.5 to 0.999999.
+    ledger, release, data, progress
+        As for :func:`hhh`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
+        column a level, in the type of the source; then for every measure ``NAME``, ``NAME_lower``
+        and ``NAME_upper``: int64 for counts, float64 for others. By level and value. The receipt is
+        in ``attrs["dp"]`` and ``result.dp.receipt``.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError, SourceError, LedgerError
+        As :func:`hhh`.
+
+    Privacy
+    -------
+    (epsilon, delta)-differential privacy for adding or removing one record, or one user with all
+    their records. Assumed public: every argument, names and types of the columns. Values beyond
+    bounds are cut, which intervals do not cover.
+
+    References
+    ----------
+    Biswas, Cormode, Kanza, Srivastava, Zhou, "Differentially Private Hierarchical Heavy Hitters"
+    (2024), Algorithm 1, corrected, for the selection. McSherry, "Privacy Integrated Queries"
+    (2009), Theorem 4, for the parts. Hay, Rastogi, Miklau, Suciu, "Boosting the Accuracy of
+    Differentially Private Histograms Through Consistency" (2010), for adding up.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> sales = pd.DataFrame({"country": ["FR"] * 600 + ["DE"] * 400, "amount": 10.0})
+    >>> measures = {"orders": "count", "revenue": dp.sum("amount", lower=0, upper=500)}
+    >>> result = dp.rollup(sales, ["country"], measures, epsilon=1.0, delta=1e-6)
+    >>> list(result.columns)[3:6]
+    ['orders', 'orders_lower', 'orders_upper']
+    """
+    return answered(ROLLUP, locals()).to_frame()
+
+
+ROLLUP = Question(ask=rollup, planned=rollup_plan, count=count, checked=checked)
+
+explain_rollup = explaining(
+    "explain_rollup",
+    ROLLUP,
+    rollup,
+    """>>> import dpframe as dp
+>>> plan = dp.explain_rollup(["country"], "count", epsilon=1.0, delta=1e-6).plan
+>>> plan.selection.threshold < 60
+True""",
+)

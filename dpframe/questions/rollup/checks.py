@@ -1,0 +1,129 @@
+"""What a rollup can be asked for: every argument, checked once, and as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.errors import BudgetError, ParameterError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.measures import Measure, measures_from
+from dpframe.sources.keys import listed_nodes
+from dpframe.tree import ListedNodes
+
+OWN_COLUMNS = ("level", "prefix")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a plan is asked for; None is left to dpframe. ``threshold`` is in records, or users."""
+
+    hierarchy: Hierarchy
+    measures: Mapping[str, Measure]
+    unit: PrivacyUnit
+    budget: Budget
+    threshold: int | None = None
+    listed: ListedNodes | None = None
+    selection_share: float | None = None
+    confidence: float = 0.95
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments as plain JSON types."""
+        return {
+            "counts": "rollup",
+            "hierarchy": self.hierarchy.spec,
+            "measures": {name: measure.spec for name, measure in self.measures.items()},
+            **self.budget.request,
+            "user": self.unit.user,
+            "threshold": self.threshold,
+            "keys": None if self.listed is None else self.listed.name,
+            "selection_share": self.selection_share,
+            "confidence": self.confidence,
+        }
+
+
+def asked_for(given: Given) -> Asked:
+    """What unchecked arguments ask for."""
+    hierarchy = as_hierarchy(given["by"])
+    user = None if given["user"] is None else column_name("user", given["user"])
+    keys = given["keys"]
+    listed = (
+        keys if keys is None or isinstance(keys, ListedNodes) else listed_nodes(keys, hierarchy)
+    )
+    if listed is not None:
+        _without_selection(given)
+    return Asked(
+        hierarchy=hierarchy,
+        measures=_measures(given["measures"], hierarchy, user),
+        unit=PrivacyUnit(user=user),
+        budget=Budget(epsilon=given.epsilon, delta=_delta(given["delta"], listed)),
+        threshold=given.whole("threshold", 1, 2**53),
+        listed=listed,
+        selection_share=given.number("selection_share", 0.01, 0.99),
+        confidence=given.confidence,
+    )
+
+
+def _without_selection(given: Given) -> None:
+    for name in ("threshold", "selection_share"):
+        if given[name] is not None:
+            raise ParameterError(
+                f"{name} ({given[name]!r}) belongs to a selection, and listed keys are all shown: "
+                f"leave {name} or keys out."
+            )
+
+
+def _delta(delta: object, listed: ListedNodes | None) -> float:
+    """0 is for listed keys: which keys there are is private."""
+    nothing = delta is None or (
+        isinstance(delta, Real) and not isinstance(delta, bool) and delta == 0
+    )
+    if listed is not None:
+        if not nothing:
+            raise BudgetError(
+                f"delta ({delta!r}) is not needed with listed keys, whose noise is pure: leave it "
+                "out."
+            )
+        return 0.0
+    if nothing:
+        raise BudgetError(
+            "delta is missing: which keys there are is private, and showing them needs delta > 0, "
+            f"{SMALL}. Or list the keys: keys=[...], a frame, or keys='domain'."
+        )
+    return amount("delta", delta, *DELTA, SMALL)
+
+
+def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
+    measures = measures_from({"count": "count"} if value is None else value)
+    taken = {name.lower() for name in (*OWN_COLUMNS, *hierarchy.label_columns)}
+    for name, measure in measures.items():
+        for column in (name, f"{name}_lower", f"{name}_upper"):
+            if column.lower() in taken:
+                raise ParameterError(
+                    f"measure {name!r} would write column {column!r}, which the result has "
+                    "already: name it otherwise."
+                )
+            taken.add(column.lower())
+        _check_user(name, measure, user)
+    return measures
+
+
+def _check_user(name: str, measure: Measure, user: str | None) -> None:
+    if measure.at_most is not None and user is None:
+        raise ParameterError(
+            f"measure {name!r} has at_most={measure.at_most}, which bounds the rows of a user: "
+            "pass user=, or leave at_most out."
+        )
+    if measure.kind == "sum" and user is not None:
+        assert measure.lower is not None
+        assert measure.upper is not None
+        if measure.lower > 0 or measure.upper < 0:
+            raise ParameterError(
+                f"measure {name!r} has bounds {measure.lower:g} and {measure.upper:g}; with user= "
+                "they are those of everything a user adds up to, which is 0 for who is not there: "
+                "pass lower at most 0 and upper at least 0."
+            )

@@ -1,0 +1,201 @@
+"""What a rollup of measures will do and cost. Sees no data.
+
+The budget is divided: one part selects nodes, as heavy hitters do, and counts; the others measure
+on the parts of what was selected, or of what is listed. Epsilons add up (adaptive composition);
+the selection alone needs delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dpframe.accounting.compose import Profile
+from dpframe.asking.given import EPSILON, Given
+from dpframe.asking.quantities import Quantity
+from dpframe.asking.receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.errors import BudgetError, advising
+from dpframe.hierarchy import Hierarchy
+from dpframe.mechanisms import rollup
+from dpframe.mechanisms.rollup import Paid
+from dpframe.questions.hhh.checks import Asked as Selecting
+from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
+from dpframe.questions.rollup.checks import Asked, asked_for
+from dpframe.questions.rollup.lines import lines
+from dpframe.questions.rollup.receipt import rollup_receipt
+from dpframe.tree import ListedNodes
+from dpframe.vectors import Vector, vectors_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SELECTION = Fraction(1, 3)
+"""Part of epsilon that selects, where keys are not listed."""
+
+UNSHOWN = 0.02
+"""``release_share`` of a selection whose counts are not released: as good as nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollupPlan:
+    """Everything about a rollup except the data and the draw.
+
+    ``paid`` are the vectors of each measure, with their epsilons.
+    """
+
+    asked: Asked
+    selection: OfflinePlan | None
+    paid: Mapping[str, tuple[Paid, ...]]
+
+    # -- what was asked for -------------------------------------------------------------------
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return self.asked.hierarchy
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.asked.unit
+
+    @property
+    def budget(self) -> Budget:
+        return self.asked.budget
+
+    @property
+    def listed(self) -> ListedNodes | None:
+        return self.asked.listed
+
+    @property
+    def confidence(self) -> float:
+        return self.asked.confidence
+
+    @property
+    def height(self) -> int:
+        return self.hierarchy.height
+
+    @property
+    def grid(self) -> int:
+        return self.unit.grid
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
+        return self.asked.request
+
+    # -- what follows -------------------------------------------------------------------------
+
+    @property
+    def band(self) -> int:
+        """Units below which a count can never be selected."""
+        return 1 if self.selection is None else self.selection.band
+
+    @property
+    def vectors(self) -> tuple[Vector, ...]:
+        """What is measured on the parts."""
+        return tuple(paid.vector for several in self.paid.values() for paid in several)
+
+    @property
+    def epsilon_spent(self) -> Fraction:
+        """All epsilons, added up exactly; at most that of the budget."""
+        own = Fraction(0) if self.selection is None else Fraction(self.selection.budget.epsilon)
+        measured = (p.epsilon for several in self.paid.values() for p in several)
+        return own + sum(measured, Fraction(0))
+
+    @property
+    def delta_spent(self) -> float:
+        """That of the selection."""
+        return 0.0 if self.selection is None else self.selection.delta_spent
+
+    @cached_property
+    def profile(self) -> Profile:
+        """One point."""
+        return ((self.budget.epsilon, self.budget.delta),)
+
+    def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
+        """The only noisy step: the selection, then every measure on its parts."""
+        return rollup.run(
+            counted,
+            selection=None
+            if self.selection is None
+            else rollup.Selection(
+                test=self.selection.test_noise, threshold=self.selection.threshold * self.grid
+            ),
+            paid=self.paid,
+        )
+
+    def lines(self) -> list[Quantity]:
+        """What is known before the data are read."""
+        return lines(self)
+
+    def advice(self) -> list[Quantity]:
+        """Nothing else could be asked for."""
+        return []
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan."""
+        return rollup_receipt(self, name)
+
+    def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Reported nodes with their measures, in natural order."""
+        from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
+
+        return rollup_frame(noisy, self, types)
+
+    def answered(
+        self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
+    ) -> Receipt:
+        """The receipt with how upper levels were measured."""
+        return facts
+
+
+def rollup_plan(given: Given) -> RollupPlan:
+    """A plan from unchecked arguments."""
+    return make_rollup_plan(asked_for(given))
+
+
+def make_rollup_plan(asked: Asked) -> RollupPlan:
+    """Divide the budget, and choose the noise. Pure: no data, no randomness."""
+    epsilon, selection = Fraction(asked.budget.epsilon), None
+    if asked.listed is None:
+        share = asked.selection_share
+        selection = _selection(asked, epsilon * (SELECTION if share is None else Fraction(share)))
+        epsilon -= Fraction(selection.budget.epsilon)
+    total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
+    paid = {
+        name: tuple(
+            Paid(vector, part * epsilon * Fraction(measure.share) / total)
+            for vector, part in vectors_of(measure, by_user=asked.unit.user is not None)
+        )
+        for name, measure in asked.measures.items()
+    }
+    for name, several in paid.items():
+        least = float(min(p.epsilon for p in several))
+        if least < EPSILON[0] / 100:
+            raise BudgetError(
+                f"measure {name!r} would get epsilon {least:.2g} of {asked.budget.epsilon:g}: ask "
+                "for fewer measures, raise its share=, or raise epsilon."
+            )
+    return RollupPlan(asked=asked, selection=selection, paid=paid)
+
+
+def _selection(asked: Asked, epsilon: Fraction) -> OfflinePlan:
+    own = float(epsilon)
+    while Fraction(own) > epsilon:
+        own = math.nextafter(own, 0.0)
+    with advising("raise selection_share", given=asked.selection_share is not None):
+        return offline_plan(
+            Selecting(
+                hierarchy=asked.hierarchy,
+                unit=asked.unit,
+                budget=Budget(epsilon=own, delta=asked.budget.delta),
+                threshold=asked.threshold,
+                remainder=False,
+                release_share=UNSHOWN,
+                confidence=asked.confidence,
+            )
+        )

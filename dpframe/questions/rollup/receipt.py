@@ -1,0 +1,54 @@
+"""The receipt of a rollup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
+
+if TYPE_CHECKING:
+    from dpframe.questions.rollup.plan import RollupPlan
+
+PAPER = (
+    "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; discrete Laplace "
+    "noise on the parts of the selection"
+)
+
+
+def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
+    """The receipt of a release of this plan; holds nothing that depends on the data."""
+    selection = plan.selection
+    return Receipt(
+        {
+            "release": name,
+            **stamp(),
+            "mechanism": "rollup",
+            "paper": PAPER,
+            **promised(plan, plan.delta_spent),
+            "hierarchy": plan.hierarchy.spec,
+            "height": plan.height,
+            "levels": list(plan.hierarchy.level_names),
+            "threshold": None if selection is None else selection.threshold,
+            "remainder": True,
+            "keys": None if plan.listed is None else plan.listed.name,
+            "confidence": plan.confidence,
+            "measures": {name: _measure(plan, name) for name in plan.asked.measures},
+            "noise": None if selection is None else law_facts(selection.test_noise, plan.grid),
+            "intervals": "lower and upper hold the true value with the stated confidence, given "
+            "what is shown; not what clipping to the bounds takes away",
+            "budget": UNTRACKED,
+            "ledger": None,
+            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+        }
+    )
+
+
+def _measure(plan: RollupPlan, name: str) -> dict[str, Any]:
+    measure = plan.asked.measures[name]
+    paid = plan.paid[name]
+    return {
+        "spec": measure.spec,
+        "epsilon": float(sum(p.epsilon for p in paid)),
+        "lower": measure.lower,
+        "upper": measure.upper,
+    }

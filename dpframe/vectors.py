@@ -1,0 +1,63 @@
+"""What a measure adds up over the parts of a selection: vectors of whole numbers.
+
+A vector has one entry a part, and one record, or one user, moves it by at most ``most`` in total
+(L1). Several vectors of one release are paid for one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dpframe.measures import Measure
+from dpframe.steps import Steps
+
+GRID = 2**20
+"""Units that a user, or a row of a user, is divided into."""
+
+VectorKind = Literal["rows", "users", "sum", "centred", "present"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vector:
+    """One vector.
+
+    ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
+    "sum" of a column, the "centred" sum of it, less the middle of its bounds, or its values that
+    are "present". By user the last two are those of users who weigh 1 each. ``unit`` is what one
+    row, user or step of a value is divided into, ``most`` in these units.
+    """
+
+    kind: VectorKind
+    most: int
+    unit: int = 1
+    column: str | None = None
+    steps: Steps | None = None
+
+    @property
+    def bounds(self) -> Steps:
+        """Of values; only of vectors of a column."""
+        assert self.steps is not None
+        return self.steps
+
+
+CENTRED = Fraction(3, 5)
+"""Part of a mean's epsilon for the sum; the rest counts values, whose noise weighs less where the
+mean is not at a bound."""
+
+
+def vectors_of(measure: Measure, *, by_user: bool) -> tuple[tuple[Vector, Fraction], ...]:
+    """What a measure is made of, each with its part of the measure's epsilon."""
+    unit = GRID if by_user else 1
+    if measure.kind == "count":
+        kind: VectorKind = "users" if by_user and measure.at_most is None else "rows"
+        most = unit * (measure.at_most or 1)
+        return ((Vector(kind=kind, most=most, unit=unit), Fraction(1)),)
+    steps, column = measure.steps, measure.column
+    if measure.kind == "sum":
+        vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
+        return ((vector, Fraction(1)),)
+    centred = Vector(kind="centred", most=steps.half, column=column, steps=steps)
+    present = Vector(kind="present", most=unit, unit=unit, column=column, steps=steps)
+    return (centred, CENTRED), (present, 1 - CENTRED)
