@@ -19,7 +19,7 @@ from dpframe._unicode import is_unicode
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.steps import Steps
 
-Kind = Literal["count", "sum", "mean"]
+Kind = Literal["count", "sum", "mean", "distinct"]
 
 LARGEST_BOUND = 1e15
 """Bounds of values, in absolute terms."""
@@ -34,7 +34,8 @@ class Measure:
 
     ``column`` is None for what counts rows. ``lower`` and ``upper`` are the bounds of values, None
     for what has none; ``share`` is the part of the budget, relative to those of other measures.
-    ``at_most`` is how many rows of a user a count of rows counts; None counts every user as 1.
+    ``at_most`` is how many rows of a user a count of rows counts, None counts every user as 1; of
+    distinct values how many of a user count at each level.
     """
 
     kind: Kind
@@ -140,6 +141,40 @@ def mean(column: str, *, lower: float, upper: float, share: float = 1.0) -> Meas
     return _bounded("mean", column, lower, upper, share)
 
 
+def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> Measure:
+    """How many different values of a column there are under every node.
+
+    They do not add up: a value that is under two nodes is one above them. Each shown node is
+    counted on its own, so the noise grows with the number of levels.
+
+    Parameters
+    ----------
+    column
+        Of any type; NULL is no value. With ``user=`` it can be the user: how many users a node has.
+    at_most
+        With ``user=``, and needed then: at how many nodes of a level a user counts, or of another
+        column, how many pairs of a node and a value of each user count at each level (1 to 10,000).
+        Which of them is chosen at random.
+    share
+        Part of the budget, relative to other measures.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> dp.distinct("customer_id", at_most=10).spec
+    'distinct(customer_id, at_most=10)'
+    """
+    if not isinstance(column, str):
+        raise ParameterTypeError(
+            f"dp.distinct needs the name of a column, as text; got {type(column).__name__}."
+        )
+    if not column or not is_unicode(column):
+        raise ColumnError(f"dp.distinct({column!r}) must name a column, by text that is not empty.")
+    if at_most is not None:
+        at_most = _whole("at_most", at_most, 1, 10_000)
+    return Measure(kind="distinct", column=column, at_most=at_most, share=_share(share))
+
+
 def _bounded(kind: Kind, column: object, lower: object, upper: object, share: object) -> Measure:
     if not isinstance(column, str):
         raise ParameterTypeError(
@@ -207,10 +242,11 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "count": ("at_most", "share"),
     "sum": ("column", "lower", "upper", "share"),
     "mean": ("column", "lower", "upper", "share"),
+    "distinct": ("column", "at_most", "share"),
 }
 """Measures, and what each takes: what stands before ``share`` also by its place."""
 
-MADE = {"count": count, "sum": sum, "mean": mean}
+MADE = {"count": count, "sum": sum, "mean": mean, "distinct": distinct}
 
 EXAMPLES = "'count', 'sum(amount, 0, 500)' or 'mean(amount, 0, 500)'"
 

@@ -16,7 +16,7 @@ from dpframe.steps import Steps
 GRID = 2**20
 """Units that a user, or a row of a user, is divided into."""
 
-VectorKind = Literal["rows", "users", "sum", "centred", "present"]
+VectorKind = Literal["rows", "users", "sum", "centred", "present", "outside"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,9 @@ class Vector:
     """One vector.
 
     ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
-    "sum" of a column, the "centred" sum of it, less the middle of its bounds, or its values that
-    are "present". By user the last two are those of users who weigh 1 each. ``unit`` is what one
+    "sum" of a column, the "centred" sum of it, less the middle of its bounds, its values that are
+    "present", or those "outside" of the bounds. By user the last three are those of users who weigh
+    1 each. ``unit`` is what one
     row, user or step of a value is divided into, ``most`` in these units.
     """
 
@@ -36,10 +37,52 @@ class Vector:
     steps: Steps | None = None
 
     @property
+    def of_total(self) -> bool:
+        """Whether the bounds are those of a user's total, if users are protected."""
+        return self.kind in ("sum", "outside")
+
+    @property
     def bounds(self) -> Steps:
         """Of values; only of vectors of a column."""
         assert self.steps is not None
         return self.steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinct:
+    """Numbers of different values of a column at every node, which add up to nothing.
+
+    Parameters
+    ----------
+    column
+        Whose values.
+    at_most
+        Pairs of node and value of one user that count at each level; None by record.
+    touched
+        By how much one record, or one user, moves all counts of all levels together.
+    singly
+        Whether each count moves by at most 1.
+    """
+
+    column: str
+    at_most: int | None
+    touched: int
+    singly: bool
+
+
+def distinct_of(measure: Measure, *, user: str | None, height: int) -> Distinct | None:
+    """What a measure counts node by node, if it does: at ``height`` levels and the root."""
+    if measure.kind != "distinct" or measure.column is None:
+        return None
+    most = 1 if user is None else measure.at_most or 1
+    of_users = user is None or measure.column == user
+    root = 1 if of_users else most
+    return Distinct(
+        column=measure.column,
+        at_most=None if user is None else most,
+        touched=root + height * most,
+        singly=of_users,
+    )
 
 
 CENTRED = Fraction(3, 5)
@@ -48,7 +91,10 @@ mean is not at a bound."""
 
 
 def vectors_of(measure: Measure, *, by_user: bool) -> tuple[tuple[Vector, Fraction], ...]:
-    """What a measure is made of, each with its part of the measure's epsilon."""
+    """What a measure is made of, each with its part of the measure's epsilon; nothing where it does
+    not add up."""
+    if measure.kind == "distinct":
+        return ()
     unit = GRID if by_user else 1
     if measure.kind == "count":
         kind: VectorKind = "users" if by_user and measure.at_most is None else "rows"

@@ -36,10 +36,10 @@ def scales_for(
     weights: Mapping[int, Fraction], *, most: int, epsilon: Fraction
 ) -> dict[int, Fraction]:
     """Scales of the noise of parts and levels, which have parts of ``epsilon``; rounded up."""
-    return {at: _up(most / (epsilon * weight)) for at, weight in weights.items() if weight}
+    return {at: rounded_up(most / (epsilon * weight)) for at, weight in weights.items() if weight}
 
 
-def _up(scale: Fraction) -> Fraction:
+def rounded_up(scale: Fraction) -> Fraction:
     """A scale that the sampler takes, not below this one."""
     if scale >= FINE:
         return Fraction(math.ceil(scale))

@@ -22,12 +22,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.mechanisms import measured_parts, offline_hhh
+from dpframe.mechanisms import measured_parts, node_counts, offline_hhh
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
+from dpframe.mechanisms.node_counts import NodeCounts
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.above import adding_up, level_strategy
 from dpframe.tree import CountTree, nearest_chosen
-from dpframe.vectors import Vector
+from dpframe.vectors import Distinct, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +53,9 @@ class Countable(Protocol):
         self, vectors: Sequence[Vector], nodes: Nodes, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
         """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
+
+    def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
+        """Numbers of different values, one a node."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,13 @@ class NoisyRollup:
 
 
 def run(
-    counted: Countable, *, selection: Selection | None, paid: Mapping[str, tuple[Paid, ...]]
+    counted: Countable,
+    *,
+    selection: Selection | None,
+    paid: Mapping[str, tuple[Paid, ...]],
+    counts: Mapping[str, NodeCounts],
 ) -> NoisyRollup:
-    """Select, then measure."""
+    """Select, then measure: what adds up on the parts, different values node by node."""
     tree = counted.tree
     shown = np.ones(len(tree.level), dtype=bool) if selection is None else _shown(tree, selection)
     chosen = np.flatnonzero(shown)
@@ -106,7 +114,13 @@ def run(
     measures = {
         name: tuple(_measured(next(exact), nodes, p) for p in each) for name, each in paid.items()
     }
+    measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(nodes=nodes, measures=measures)
+
+
+def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:
+    noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
+    return Estimate(total=noisy, variance=np.full(len(noisy), paid.noise.sd**2), weights={})
 
 
 def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:

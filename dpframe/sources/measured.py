@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
+from dpframe.noise import random_seed
 from dpframe.sources.counting import exact_counts
+from dpframe.sources.distinct import distinct_statement
 from dpframe.sources.keys import check_key_types
-from dpframe.sources.parts import Reported, parts_statement
+from dpframe.sources.located import Reported
+from dpframe.sources.parts import parts_statement
 from dpframe.sources.relations import canonical, only_text, opened
-from dpframe.steps import value_sql
+from dpframe.steps import outside_sql, value_sql
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
-from dpframe.vectors import Vector
+from dpframe.vectors import Distinct, Vector
 
 NUMBERS = (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", '"NULL"')
 """DuckDB's types, without parameters, whose values are added up."""
@@ -60,88 +66,112 @@ def _columns(vectors: Sequence[Vector]) -> list[str]:
     return list(dict.fromkeys(v.column for v in vectors if v.column is not None))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RecordParts:
-    """Of records: sums under every node, which came with the counts."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Measured:
+    """Rows whose nodes are counted, and what they add up to in parts that are known later.
+
+    ``sums`` names what came with the counts: of records whose bounds are known beforehand all that
+    vectors need; else it is counted when the parts are known, from ``source``.
+    """
 
     tree: CountTree
-    names: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return "RecordParts(<private>)"
-
-    def parts(
-        self,
-        vectors: Sequence[Vector],
-        nodes: Reported,
-        chosen: NDArray[np.int64],
-    ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
-        held = dict(zip(self.names, self.tree.sums, strict=True))
-        below = nodes.ancestor >= 0
-
-        def own(totals: NDArray[np.object_]) -> NDArray[np.object_]:
-            out = totals.copy()
-            np.subtract.at(out, nodes.ancestor[below], totals[below])
-            return out
-
-        def column(name: str) -> NDArray[np.object_]:
-            return own(whole_numbers(held[name].take(chosen)))
-
-        out = []
-        for v, place in zip(vectors, _places(vectors), strict=True):
-            if v.kind == "rows":
-                out.append(own(self.tree.count[chosen].astype(object)))
-            elif v.kind == "sum":
-                out.append(column(f"x{place}"))
-            elif v.kind == "present":
-                out.append(column(f"y{place}"))
-            else:
-                out.append(column(f"x{place}") - v.bounds.middle * column(f"y{place}"))
-        return out
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class UserParts:
-    """Of users: counted when the parts are known."""
-
-    tree: CountTree
+    sums: tuple[str, ...]
     source: object
     hierarchy: Hierarchy
     unit: PrivacyUnit
     progress: bool
 
     def __repr__(self) -> str:
-        return "UserParts(<private>)"
+        return "Measured(<private>)"
 
     def parts(
-        self,
-        vectors: Sequence[Vector],
-        nodes: Reported,
-        chosen: NDArray[np.int64],
+        self, vectors: Sequence[Vector], nodes: Reported, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node."""
+        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
         if not vectors:
             return []
-        wanted = [*self.hierarchy.source_columns, str(self.unit.user), *_columns(vectors)]
-        with opened(self.source, list(dict.fromkeys(wanted))) as relation:
-            types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        if self.unit.user is None and set(_sums(vectors)) == set(self.sums):
+            return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
+        wanted = [*self.hierarchy.source_columns, *_columns(vectors)]
+        with self._opened(wanted) as (relation, types):
             statement = parts_statement(
                 self.hierarchy,
                 self.unit,
                 vectors,
                 nodes,
                 types=tuple(types[c] for c in self.hierarchy.source_columns),
-                user_type=types[str(self.unit.user)],
+                user_type=self._user_type(types),
             )
             table = relation.query(statement, self.progress)
-        part = table["part"].cast("int64").to_numpy()
-        out = []
-        for i in range(len(vectors)):
-            entries = np.zeros(len(nodes.level), dtype=object)
-            entries[part] = whole_numbers(table[f"v{i}"])
-            out.append(entries)
+        return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+
+    def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
+        """Numbers of different values, one a node."""
+        wanted = [*self.hierarchy.source_columns, distinct.column]
+        with self._opened(wanted) as (relation, types):
+            statement = distinct_statement(
+                self.hierarchy,
+                self.unit,
+                distinct,
+                nodes,
+                types=tuple(types[c] for c in self.hierarchy.source_columns),
+                user_type=self._user_type(types),
+                value_type=types[distinct.column],
+                seed=random_seed(),
+            )
+            table = relation.query(statement, self.progress)
+        return _placed(table, "place", "n", nodes)
+
+    @contextmanager
+    def _opened(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
+        own = [] if self.unit.user is None else [self.unit.user]
+        with opened(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
+            seen = zip(relation.columns, map(canonical, relation.types), strict=True)
+            yield relation, dict(seen)
+
+    def _user_type(self, types: Mapping[str, str]) -> str | None:
+        return None if self.unit.user is None else types[self.unit.user]
+
+
+def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[np.object_]:
+    """One number a node, 0 where a statement found nothing."""
+    out = np.zeros(len(nodes.level), dtype=object)
+    out[table[place].cast("int64").to_numpy()] = whole_numbers(table[name])
+    return out
+
+
+def _of_tree(
+    tree: CountTree,
+    names: Sequence[str],
+    vectors: Sequence[Vector],
+    nodes: Reported,
+    chosen: NDArray[np.int64],
+) -> list[NDArray[np.object_]]:
+    """Of records: what a node has less what the reported nodes below it have."""
+    below = nodes.ancestor >= 0
+
+    def own(totals: NDArray[np.object_]) -> NDArray[np.object_]:
+        out = totals.copy()
+        np.subtract.at(out, nodes.ancestor[below], totals[below])
         return out
+
+    held = {
+        name: own(whole_numbers(column.take(chosen)))
+        for name, column in zip(names, tree.sums, strict=True)
+    }
+    out = []
+    for v, place in zip(vectors, _places(vectors), strict=True):
+        if v.kind == "rows":
+            out.append(own(tree.count[chosen].astype(object)))
+        elif v.kind == "centred":
+            out.append(held[f"x{place}"] - v.bounds.middle * held[f"y{place}"])
+        else:
+            out.append(held[f"{OWN[v.kind]}{place}"])
+    return out
+
+
+OWN = {"sum": "x", "present": "y", "outside": "z"}
+"""What a vector is called among the sums of a column."""
 
 
 def measured(
@@ -153,14 +183,16 @@ def measured(
     *,
     listed: ListedNodes | None = None,
     progress: bool = False,
-) -> RecordParts | UserParts:
-    """What a rollup starts from. Private.
+) -> Measured:
+    """What a rollup starts from. Private. ``vectors`` are those whose bounds are known.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     check_values(source, vectors)
-    if unit.user is None:
-        sums = _sums(vectors)
+    sums = _sums(vectors) if unit.user is None else {}
+    if unit.user is not None and listed is not None:
+        tree = _uncounted(source, hierarchy, unit, listed)
+    else:
         tree = exact_counts(
             source,
             hierarchy,
@@ -171,12 +203,14 @@ def measured(
             sums=sums,
             beside=_columns(vectors),
         )
-        return RecordParts(tree, tuple(sums))
-    if listed is None:
-        tree = exact_counts(source, hierarchy, unit, band, progress=progress)
-    else:
-        tree = _uncounted(source, hierarchy, unit, listed)
-    return UserParts(tree, source, hierarchy, unit, progress)
+    return Measured(
+        tree=tree,
+        sums=tuple(sums),
+        source=source,
+        hierarchy=hierarchy,
+        unit=unit,
+        progress=progress,
+    )
 
 
 def _sums(vectors: Sequence[Vector]) -> Mapping[str, str]:
@@ -189,6 +223,8 @@ def _sums(vectors: Sequence[Vector]) -> Mapping[str, str]:
                 out[f"x{place}"] = value
             if v.kind in ("present", "centred"):
                 out[f"y{place}"] = f"CASE WHEN {value} IS NULL THEN 0 ELSE 1 END"
+            if v.kind == "outside":
+                out[f"z{place}"] = f"CAST({outside_sql(identifier(v.column), v.bounds)} AS BIGINT)"
     return out
 
 

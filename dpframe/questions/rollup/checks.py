@@ -113,6 +113,11 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
 
 
 def _check_user(name: str, measure: Measure, user: str | None) -> None:
+    if measure.kind == "distinct" and user is not None and measure.at_most is None:
+        raise ParameterError(
+            f"measure {name!r} counts different values of users: pass at_most=, at how many nodes "
+            "of a level one user counts; it must not be learned from the data."
+        )
     if measure.at_most is not None and user is None:
         raise ParameterError(
             f"measure {name!r} has at_most={measure.at_most}, which bounds the rows of a user: "

@@ -35,6 +35,8 @@ def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()
 def _shown(name: str, measure: Measure, noisy: NoisyRollup, plan: RollupPlan) -> Ends:
     factor = 2.13
     estimates = noisy.measures[name]
+    if measure.kind == "distinct":
+        return _counts(estimates[0], 1, factor)
     vectors = [paid.vector for paid in plan.paid[name]]
     if measure.kind == "count":
         return _counts(estimates[0], vectors[0].unit, factor)

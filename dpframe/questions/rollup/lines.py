@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, rounded_up
@@ -46,8 +45,7 @@ def _selection(plan: RollupPlan) -> list[Quantity]:
 
 def _measure(plan: RollupPlan, name: str) -> list[Quantity]:
     measure = plan.asked.measures[name]
-    paid = plan.paid[name]
-    epsilon = sum((p.epsilon for p in paid), Fraction(0))
+    epsilon = plan.epsilon_of(name)
     return [Quantity(name, measure.spec, f"epsilon {float(epsilon):.4g}; {_error(measure, plan)}")]
 
 

@@ -15,13 +15,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpframe.accounting.compose import Profile
-from dpframe.asking.given import EPSILON, Given
+from dpframe.asking.given import Given
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, advising
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import rollup
+from dpframe.mechanisms.node_counts import NodeCounts, node_counts
 from dpframe.mechanisms.rollup import Paid
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
@@ -29,13 +30,16 @@ from dpframe.questions.rollup.checks import Asked, asked_for
 from dpframe.questions.rollup.lines import lines
 from dpframe.questions.rollup.receipt import rollup_receipt
 from dpframe.tree import ListedNodes
-from dpframe.vectors import Vector, vectors_of
+from dpframe.vectors import Vector, distinct_of, vectors_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SELECTION = Fraction(1, 3)
 """Part of epsilon that selects, where keys are not listed."""
+
+LEAST = 1e-6
+"""Epsilon of a measure, below which noise would hide everything."""
 
 UNSHOWN = 0.02
 """``release_share`` of a selection whose counts are not released: as good as nothing."""
@@ -45,12 +49,14 @@ UNSHOWN = 0.02
 class RollupPlan:
     """Everything about a rollup except the data and the draw.
 
-    ``paid`` are the vectors of each measure, with their epsilons.
+    ``paid`` are the vectors of each measure that adds up, with their epsilons; ``counts`` those of
+    different values, which do not.
     """
 
     asked: Asked
     selection: OfflinePlan | None
     paid: Mapping[str, tuple[Paid, ...]]
+    counts: Mapping[str, NodeCounts]
 
     # -- what was asked for -------------------------------------------------------------------
 
@@ -99,17 +105,25 @@ class RollupPlan:
         """What is measured on the parts."""
         return tuple(paid.vector for several in self.paid.values() for paid in several)
 
+    def epsilon_of(self, name: str) -> Fraction:
+        """What a measure costs."""
+        if name in self.counts:
+            return self.counts[name].epsilon
+        return sum((p.epsilon for p in self.paid[name]), Fraction(0))
+
     @property
     def epsilon_spent(self) -> Fraction:
         """All epsilons, added up exactly; at most that of the budget."""
         own = Fraction(0) if self.selection is None else Fraction(self.selection.budget.epsilon)
         measured = (p.epsilon for several in self.paid.values() for p in several)
-        return own + sum(measured, Fraction(0))
+        counted = (count.epsilon for count in self.counts.values())
+        return sum([*measured, *counted], own)
 
     @property
     def delta_spent(self) -> float:
-        """That of the selection."""
-        return 0.0 if self.selection is None else self.selection.delta_spent
+        """That of the selection, and of different values."""
+        own = 0.0 if self.selection is None else self.selection.delta_spent
+        return own + sum(count.delta for count in self.counts.values())
 
     @cached_property
     def profile(self) -> Profile:
@@ -126,6 +140,7 @@ class RollupPlan:
                 test=self.selection.test_noise, threshold=self.selection.threshold * self.grid
             ),
             paid=self.paid,
+            counts=self.counts,
         )
 
     def lines(self) -> list[Quantity]:
@@ -160,30 +175,54 @@ def rollup_plan(given: Given) -> RollupPlan:
 
 def make_rollup_plan(asked: Asked) -> RollupPlan:
     """Divide the budget, and choose the noise. Pure: no data, no randomness."""
-    epsilon, selection = Fraction(asked.budget.epsilon), None
+    epsilon, delta = Fraction(asked.budget.epsilon), asked.budget.delta
     if asked.listed is None:
         share = asked.selection_share
-        selection = _selection(asked, epsilon * (SELECTION if share is None else Fraction(share)))
-        epsilon -= Fraction(selection.budget.epsilon)
+        epsilon *= 1 - (SELECTION if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
-    paid = {
-        name: tuple(
-            Paid(vector, part * epsilon * Fraction(measure.share) / total)
-            for vector, part in vectors_of(measure, by_user=asked.unit.user is not None)
-        )
-        for name, measure in asked.measures.items()
-    }
-    for name, several in paid.items():
-        least = float(min(p.epsilon for p in several))
-        if least < EPSILON[0] / 100:
-            raise BudgetError(
-                f"measure {name!r} would get epsilon {least:.2g} of {asked.budget.epsilon:g}: ask "
-                "for fewer measures, raise its share=, or raise epsilon."
+    each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
+    _check_least(each, asked)
+    counts = _node_counts(asked, each, delta)
+    spent = sum(count.delta for count in counts.values())
+    return RollupPlan(
+        asked=asked,
+        selection=None
+        if asked.listed is not None
+        else _selection(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent),
+        paid={
+            name: tuple(
+                Paid(vector, part * each[name])
+                for vector, part in vectors_of(measure, by_user=asked.unit.user is not None)
             )
-    return RollupPlan(asked=asked, selection=selection, paid=paid)
+            for name, measure in asked.measures.items()
+            if name not in counts
+        },
+        counts=counts,
+    )
 
 
-def _selection(asked: Asked, epsilon: Fraction) -> OfflinePlan:
+def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
+    for name, own in each.items():
+        if own < Fraction(LEAST):
+            raise BudgetError(
+                f"measure {name!r} would get epsilon {float(own):.2g} of {asked.budget.epsilon:g}: "
+                "ask for fewer measures, raise its share=, or raise epsilon."
+            )
+
+
+def _node_counts(asked: Asked, each: Mapping[str, Fraction], delta: float) -> dict[str, NodeCounts]:
+    """Different values, with half of delta between them where that makes less noise."""
+    user, height = asked.unit.user, asked.hierarchy.height
+    wanted = {n: distinct_of(m, user=user, height=height) for n, m in asked.measures.items()}
+    found = {name: distinct for name, distinct in wanted.items() if distinct is not None}
+    part = delta / 2 / max(1, len(found)) * (1 - 1e-9)
+    return {
+        name: node_counts(distinct, epsilon=each[name], delta=part)
+        for name, distinct in found.items()
+    }
+
+
+def _selection(asked: Asked, epsilon: Fraction, delta: float) -> OfflinePlan:
     own = float(epsilon)
     while Fraction(own) > epsilon:
         own = math.nextafter(own, 0.0)
@@ -192,7 +231,7 @@ def _selection(asked: Asked, epsilon: Fraction) -> OfflinePlan:
             Selecting(
                 hierarchy=asked.hierarchy,
                 unit=asked.unit,
-                budget=Budget(epsilon=own, delta=asked.budget.delta),
+                budget=Budget(epsilon=own, delta=delta),
                 threshold=asked.threshold,
                 remainder=False,
                 release_share=UNSHOWN,

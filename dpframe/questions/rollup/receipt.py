@@ -45,10 +45,9 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
 
 def _measure(plan: RollupPlan, name: str) -> dict[str, Any]:
     measure = plan.asked.measures[name]
-    paid = plan.paid[name]
     return {
         "spec": measure.spec,
-        "epsilon": float(sum(p.epsilon for p in paid)),
+        "epsilon": float(plan.epsilon_of(name)),
         "lower": measure.lower,
         "upper": measure.upper,
     }

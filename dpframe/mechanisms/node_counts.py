@@ -1,0 +1,52 @@
+"""Numbers of different values at public nodes, each counted on its own.
+
+Neighbours: one record, or one user. One of them moves ``touched`` counts by at most 1 each, or, of
+several values of one user, counts by at most ``touched`` in total. Discrete Laplace noise over all
+integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure; where counts move by 1 and there are
+many of them, a bounded discrete Gaussian has less, at a delta that is composed exactly from its
+table (:mod:`dpframe.accounting.levels`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.accounting.levels import level_laws
+from dpframe.mechanisms.measured_parts import rounded_up
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.vectors import Distinct
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeCounts:
+    """One count of different values, its noise, and what it costs."""
+
+    distinct: Distinct
+    noise: NoiseTable | UnboundedNoise
+    epsilon: Fraction
+    delta: float
+
+
+def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> NodeCounts:
+    """The law with less noise within the budget; without delta the pure one."""
+    pure = UnboundedNoise(rounded_up(distinct.touched / epsilon))
+    if delta and distinct.singly:
+        laws = level_laws("gaussian", levels=distinct.touched, epsilon=_down(epsilon), delta=delta)
+        if laws.noise.sd < pure.sd:
+            return NodeCounts(distinct=distinct, noise=laws.noise, epsilon=epsilon, delta=delta)
+    return NodeCounts(distinct=distinct, noise=pure, epsilon=epsilon, delta=0.0)
+
+
+def _down(epsilon: Fraction) -> float:
+    number = float(epsilon)
+    return number if Fraction(number) <= epsilon else float(np.nextafter(number, 0.0))
+
+
+def run(exact: NDArray[np.object_], *, noise: NoiseTable | UnboundedNoise) -> NDArray[np.object_]:
+    """Noisy counts, one a node."""
+    noisy: NDArray[np.object_] = exact + noise.draw(len(exact)).astype(object)
+    return noisy

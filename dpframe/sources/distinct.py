@@ -1,0 +1,67 @@
+"""Numbers of different values at every reported node, in one statement.
+
+By record all values count. Of a user, at each level at most so many pairs of a node and a value:
+the first ones in an order by a hash with a secret seed, so that which they are depends on this
+user, the reported nodes and the seed alone. The statement returns ``place, n``.
+"""
+
+from __future__ import annotations
+
+from dpframe._duck import VIEW
+from dpframe._sql import ascending
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.sources.located import Reported, finest, levels_of, located, same_leaf
+from dpframe.sources.rollup_statement import exact, keyed, source_sql
+from dpframe.vectors import Distinct
+
+
+def distinct_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    distinct: Distinct,
+    nodes: Reported,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    value_type: str,
+    seed: int,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    source, types = source_sql(
+        hierarchy,
+        unit,
+        types=types,
+        user_type=user_type,
+        view=VIEW,
+        beside={"v": exact(distinct.column, value_type)},
+    )
+    user = "u, " if unit.user is not None else ""
+    levels = levels_of(nodes)
+    at = "".join(f", n{level}" for level in levels)
+    keys = ", ".join(finest(hierarchy))
+    parts = [
+        source,
+        f"keyed AS ({keyed(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', user + 'v')})",
+        f"pairs AS (SELECT DISTINCT {user}v, {keys} FROM keyed)",
+        *located(hierarchy, types, nodes),
+        f"placed AS (SELECT {user}v, 0 AS n0{at} FROM pairs JOIN leaves ON {same_leaf(hierarchy)})",
+    ]
+    counted = [
+        f"SELECT place, count(DISTINCT v) AS n FROM ({_kept(level, distinct, user, seed)}) "
+        "GROUP BY place"
+        for level in (0, *levels)
+    ]
+    return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
+
+
+def _kept(level: int, distinct: Distinct, user: str, seed: int) -> str:
+    """The pairs of a level that count."""
+    pairs = f"SELECT DISTINCT {user}n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
+    if distinct.at_most is None:
+        return pairs
+    order = ascending(f"hash(place, v, {seed}::UBIGINT)", "place", "v")
+    return (
+        f"SELECT place, v FROM ({pairs}) QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY {order}) <= {distinct.at_most}"
+    )

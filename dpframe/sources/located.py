@@ -1,0 +1,101 @@
+"""Where the finest keys of a source lie among reported nodes, in SQL.
+
+Reported nodes are public, and few; they come into the statement as rows. Two CTEs, over ``pairs``,
+which has the finest keys k1, k2, ...:
+
+chosen  the reported nodes: level, key and place
+leaves  every finest key, its part, and n1, n2, ..., its node at each reported level, NULL where
+        that is not reported; a part is the reported node furthest down, the root if there is none
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe._sql import literal
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.stream_keys import level_keys, packed
+
+
+class Reported(Protocol):
+    """Reported nodes, of a selection or a list; the first one is the root."""
+
+    @property
+    def level(self) -> NDArray[np.int64]: ...
+
+    @property
+    def ancestor(self) -> NDArray[np.int64]: ...
+
+    @property
+    def keys(self) -> tuple[pa.ChunkedArray, ...]: ...
+
+
+def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
+    """Both CTEs; ``types`` are those of the columns as the statement reads them."""
+    return [
+        f"chosen(level, key, place) AS ({_chosen(hierarchy, nodes)})",
+        f"leaves AS ({_leaves(hierarchy, types, nodes)})",
+    ]
+
+
+def levels_of(nodes: Reported) -> list[int]:
+    """Levels that are reported, but for the root's."""
+    return sorted({level for level in nodes.level.tolist() if level})
+
+
+def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The columns of the finest key."""
+    return tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
+
+
+def same_leaf(hierarchy: Hierarchy) -> str:
+    """The condition that joins ``pairs`` and ``leaves``."""
+    return " AND ".join(f"pairs.{k} IS NOT DISTINCT FROM leaves.{k}" for k in finest(hierarchy))
+
+
+def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:
+    wide: dict[int, int] = {}
+
+    def width(level: int, columns: tuple[str, ...]) -> str:
+        wide[level] = len(columns)
+        return ""
+
+    level_keys(hierarchy, finest(hierarchy), width)
+    texts = list(zip(*(key.cast(pa.string()).to_pylist() for key in nodes.keys), strict=True))
+    rows = []
+    for place, (level, text) in enumerate(zip(nodes.level.tolist(), texts, strict=True)):
+        if level:
+            own = tuple("NULL::VARCHAR" if t is None else literal(t) for t in text[: wide[level]])
+            rows.append(f"({level}, {packed(own)}, {place})")
+    return f"VALUES {', '.join(rows or ['(0, NULL::VARCHAR, 0)'])}"
+
+
+def _leaves(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> str:
+    names = finest(hierarchy)
+
+    def key(level: int, columns: tuple[str, ...]) -> str:
+        return packed(hierarchy.texts(level, columns, types)[: len(columns)])
+
+    steps, texts = level_keys(hierarchy, names, key)
+    query = f"(SELECT DISTINCT {', '.join(names)} FROM pairs)"
+    for step in steps:
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"(SELECT *, {added} FROM {query})"
+    levels = levels_of(nodes)
+    named = "".join(f", {texts[level - 1]} AS s{level}" for level in levels)
+    joins = " ".join(
+        f"LEFT JOIN (SELECT key, place FROM chosen WHERE level = {level}) AS p{level} "
+        f"ON (s{level} COLLATE C) = p{level}.key"
+        for level in levels
+    )
+    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), "0"])
+    at = "".join(f", p{level}.place AS n{level}" for level in levels)
+    keys = ", ".join(f"named.{name} AS {name}" for name in names)
+    return (
+        f"SELECT {keys}, coalesce({part}) AS part{at} "
+        f"FROM (SELECT {', '.join(names)}{named} FROM {query}) AS named {joins}"
+    )
