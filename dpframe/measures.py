@@ -11,7 +11,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -20,6 +20,11 @@ from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.steps import Steps
 
 Kind = Literal["count", "sum", "mean", "distinct"]
+
+AUTO: Literal["auto"] = "auto"
+"""Instead of a bound: a power of two that is found privately."""
+
+Bound = float | Literal["auto"]
 
 LARGEST_BOUND = 1e15
 """Bounds of values, in absolute terms."""
@@ -40,9 +45,10 @@ class Measure:
 
     kind: Kind
     column: str | None = None
-    lower: float | None = None
-    upper: float | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
     at_most: int | None = None
+    clipped: bool = False
     share: float = 1.0
 
     @property
@@ -52,6 +58,8 @@ class Measure:
         if self.column is not None:
             own.append(_quoted(self.column))
         own += [_number(bound) for bound in (self.lower, self.upper) if bound is not None]
+        if self.clipped:
+            own.append("clipped=true")
         if self.at_most is not None:
             own.append(f"at_most={self.at_most}")
         if self.share != 1:
@@ -61,9 +69,24 @@ class Measure:
     @property
     def steps(self) -> Steps:
         """Of values between the bounds; only of sums and means."""
-        assert self.lower is not None
-        assert self.upper is not None
+        assert isinstance(self.lower, float)
+        assert isinstance(self.upper, float)
         return Steps(self.lower, self.upper)
+
+    @property
+    def searched(self) -> bool:
+        """Whether a bound is left to a private search."""
+        return AUTO in (self.lower, self.upper)
+
+    def within(self, lower: float, upper: float) -> Measure:
+        """The same with these bounds."""
+        return replace(self, lower=lower, upper=upper)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What follows the name of a measure in the columns of a result."""
+        ends = ("", "_lower", "_upper")
+        return (*ends, *(f"_clipped{end}" for end in ends)) if self.clipped else ends
 
     @property
     def default_name(self) -> str:
@@ -93,7 +116,9 @@ def count(*, at_most: int | None = None, share: float = 1.0) -> Measure:
     return Measure(kind="count", at_most=at_most, share=_share(share))
 
 
-def sum(column: str, *, lower: float, upper: float, share: float = 1.0) -> Measure:
+def sum(
+    column: str, *, lower: Bound, upper: Bound, clipped: bool = False, share: float = 1.0
+) -> Measure:
     """The sum of a column under every node.
 
     Parameters
@@ -104,7 +129,12 @@ def sum(column: str, *, lower: float, upper: float, share: float = 1.0) -> Measu
     lower, upper
         Bounds of one value; with ``user=`` of everything a user adds up to, 0 between them. What
         is beyond is cut to the bound, which is a bias that no interval covers. The noise grows
-        with the larger one, in absolute terms; it must not be learned from the data.
+        with the larger one, in absolute terms; it must not be learned from the data. "auto" finds
+        one, a power of two, privately, for a quarter of the measure's epsilon each; the receipt
+        says which.
+    clipped
+        Whether the number of values that were cut is a further measure, ``NAME_clipped``, for a
+        tenth of the measure's epsilon; with ``user=`` that of users, divided over their values.
     share
         Part of the budget, relative to other measures.
 
@@ -114,10 +144,12 @@ def sum(column: str, *, lower: float, upper: float, share: float = 1.0) -> Measu
     >>> dp.sum("amount", lower=0, upper=500).spec
     'sum(amount, 0, 500)'
     """
-    return _bounded("sum", column, lower, upper, share)
+    if not isinstance(clipped, bool):
+        raise ParameterTypeError(f"clipped must be True or False; got {clipped!r}.")
+    return _bounded("sum", column, lower, upper, share, clipped)
 
 
-def mean(column: str, *, lower: float, upper: float, share: float = 1.0) -> Measure:
+def mean(column: str, *, lower: Bound, upper: Bound, share: float = 1.0) -> Measure:
     """The mean of the values of a column under every node that are not NULL.
 
     With ``user=`` every user weighs 1, divided evenly over their values: the mean of what a user
@@ -128,7 +160,8 @@ def mean(column: str, *, lower: float, upper: float, share: float = 1.0) -> Meas
     column
         As for :func:`sum`.
     lower, upper
-        Bounds of one value, also with ``user=``. The noise grows with their distance.
+        Bounds of one value, also with ``user=``; "auto" as for :func:`sum`. The noise grows with
+        their distance.
     share
         Part of the budget, relative to other measures.
 
@@ -175,7 +208,14 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
     return Measure(kind="distinct", column=column, at_most=at_most, share=_share(share))
 
 
-def _bounded(kind: Kind, column: object, lower: object, upper: object, share: object) -> Measure:
+def _bounded(
+    kind: Kind,
+    column: object,
+    lower: object,
+    upper: object,
+    share: object,
+    clipped: bool = False,
+) -> Measure:
     if not isinstance(column, str):
         raise ParameterTypeError(
             f"dp.{kind} needs the name of a column, as text; got {type(column).__name__}."
@@ -184,15 +224,25 @@ def _bounded(kind: Kind, column: object, lower: object, upper: object, share: ob
         raise ColumnError(f"dp.{kind}({column!r}) must name a column, by text that is not empty.")
     what = f"dp.{kind}({column!r})"
     low, high = _bound(f"lower of {what}", lower), _bound(f"upper of {what}", upper)
-    if low >= high:
+    if not isinstance(low, str) and not isinstance(high, str) and low >= high:
         raise ParameterError(
             f"{what} has lower {_number(low)} and upper {_number(high)}: lower must be below "
             "upper, and what is beyond them is cut."
         )
-    return Measure(kind=kind, column=column, lower=low, upper=high, share=_share(share))
+    for name, bound, beyond in (("lower", low, 1), ("upper", high, -1)):
+        if AUTO in (low, high) and not isinstance(bound, str) and bound * beyond > 0:
+            raise ParameterError(
+                f"{what} has {name}={_number(bound)} and searches the other bound, which lies on "
+                "the other side of 0: pass both bounds, or 0."
+            )
+    return Measure(
+        kind=kind, column=column, lower=low, upper=high, clipped=clipped, share=_share(share)
+    )
 
 
-def _bound(what: str, value: object) -> float:
+def _bound(what: str, value: object) -> Bound:
+    if isinstance(value, str) and value.lower() == AUTO:
+        return AUTO
     if value is None:
         raise ParameterError(
             f"{what} is missing: say between which bounds values count, for example lower=0, "
@@ -240,11 +290,11 @@ def _whole(what: str, value: object, low: int, high: int) -> int:
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "count": ("at_most", "share"),
-    "sum": ("column", "lower", "upper", "share"),
+    "sum": ("column", "lower", "upper", "clipped", "share"),
     "mean": ("column", "lower", "upper", "share"),
     "distinct": ("column", "at_most", "share"),
 }
-"""Measures, and what each takes: what stands before ``share`` also by its place."""
+"""Measures, and what each takes: all but ``clipped`` and ``share`` also by their places."""
 
 MADE = {"count": count, "sum": sum, "mean": mean, "distinct": distinct}
 
@@ -284,7 +334,7 @@ def _called(text: str, kind: str, inside: str | None) -> Measure:
         raise ParameterError(
             f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{hint} Write {EXAMPLES}."
         )
-    places = [name for name in TAKES[kind] if name != "share"]
+    places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
     given: dict[str, object] = {}
     for key, value in _parts(text, inside or ""):
         name = key or (places.pop(0) if places else None)
@@ -317,7 +367,11 @@ def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
         at = part.end()
 
 
-def _read(text: str, name: str, value: str) -> float:
+def _read(text: str, name: str, value: str) -> object:
+    if name in ("lower", "upper") and value.lower() == AUTO:
+        return AUTO
+    if name == "clipped" and value.lower() in ("true", "false"):
+        return value.lower() == "true"
     try:
         return float(value)
     except ValueError:
@@ -335,7 +389,9 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _number(value: float) -> str:
+def _number(value: Bound) -> str:
+    if isinstance(value, str):
+        return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dpframe.measures import Measure
+from dpframe.measures import AUTO, Measure
 from dpframe.steps import Steps
 
 GRID = 2**20
@@ -85,9 +85,44 @@ def distinct_of(measure: Measure, *, user: str | None, height: int) -> Distinct 
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A bound that is searched: the upper one among what is above 0, or the lower one below.
+
+    ``of_total`` says that with users it is one of what a user adds up to, else of their largest
+    value.
+    """
+
+    column: str
+    side: Literal["upper", "lower"]
+    of_total: bool
+
+
+LEAST, LARGEST = -30, 49
+"""Exponents of the first and the last bin of magnitudes, which take what is beyond, too: v above 0
+is in bin floor(log2 v)."""
+
+
+def searches_of(measure: Measure) -> tuple[Searched, ...]:
+    """The bounds of a measure that are searched."""
+    own = (("lower", measure.lower), ("upper", measure.upper))
+    return tuple(
+        Searched(
+            column=str(measure.column),
+            side="upper" if side == "upper" else "lower",
+            of_total=measure.kind == "sum",
+        )
+        for side, bound in own
+        if bound == AUTO
+    )
+
+
 CENTRED = Fraction(3, 5)
 """Part of a mean's epsilon for the sum; the rest counts values, whose noise weighs less where the
 mean is not at a bound."""
+
+CUT = Fraction(1, 10)
+"""Part of the epsilon of a sum that counts what was cut."""
 
 
 def vectors_of(measure: Measure, *, by_user: bool) -> tuple[tuple[Vector, Fraction], ...]:
@@ -103,7 +138,10 @@ def vectors_of(measure: Measure, *, by_user: bool) -> tuple[tuple[Vector, Fracti
     steps, column = measure.steps, measure.column
     if measure.kind == "sum":
         vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
-        return ((vector, Fraction(1)),)
+        if not measure.clipped:
+            return ((vector, Fraction(1)),)
+        cut = Vector(kind="outside", most=unit, unit=unit, column=column, steps=steps)
+        return (vector, 1 - CUT), (cut, CUT)
     centred = Vector(kind="centred", most=steps.half, column=column, steps=steps)
     present = Vector(kind="present", most=unit, unit=unit, column=column, steps=steps)
     return (centred, CENTRED), (present, 1 - CENTRED)

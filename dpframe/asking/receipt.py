@@ -105,6 +105,26 @@ class Receipt(Mapping[str, Any]):
         card = [*self["card"], [shown.name, shown.value, shown.meaning]]
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})
 
+    def with_bounds(self, found: Mapping[str, tuple[float, float]]) -> Receipt:
+        """With the bounds of measures that a search found, if there are any."""
+        if not found:
+            return self
+        measures = {
+            name: {**facts, **dict(zip(("lower", "upper"), found[name], strict=True))}
+            if name in found
+            else facts
+            for name, facts in self["measures"].items()
+        }
+        said = [
+            [
+                f"bounds of {name}",
+                f"{lower:g} to {upper:g}",
+                "found privately; what is beyond was cut, which intervals do not cover",
+            ]
+            for name, (lower, upper) in found.items()
+        ]
+        return Receipt({**self._facts, "measures": measures, "card": [*self["card"], *said]})
+
     def with_notices(self, notices: Sequence[Quantity]) -> Receipt:
         """With what the released numbers say about the question; on top of the card."""
         if not notices:

@@ -22,13 +22,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.mechanisms import measured_parts, node_counts, offline_hhh
+from dpframe.measures import Measure
+from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline_hhh
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import NodeCounts
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.above import adding_up, level_strategy
 from dpframe.tree import CountTree, nearest_chosen
-from dpframe.vectors import Distinct, Vector
+from dpframe.vectors import Distinct, Searched, Vector, vectors_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +55,9 @@ class Countable(Protocol):
     ) -> list[NDArray[np.object_]]:
         """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
 
+    def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
+        """How many values, or users, each bin of magnitudes has."""
+
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
         """Numbers of different values, one a node."""
 
@@ -64,6 +68,21 @@ class Paid:
 
     vector: Vector
     epsilon: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searching:
+    """A measure whose bounds are searched, each for ``each``, before ``rest`` is spent on it."""
+
+    measure: Measure
+    searches: tuple[Searched, ...]
+    by_user: bool
+    each: Fraction
+    rest: Fraction
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.each * len(self.searches) + self.rest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +102,7 @@ class Estimate:
     total: NDArray[np.object_]
     variance: NDArray[np.float64]
     weights: Mapping[int, Fraction]
+    vector: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,6 +118,7 @@ def run(
     *,
     selection: Selection | None,
     paid: Mapping[str, tuple[Paid, ...]],
+    searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
 ) -> NoisyRollup:
     """Select, then measure: what adds up on the parts, different values node by node."""
@@ -109,6 +130,8 @@ def run(
         ancestor=nearest_chosen(tree, shown),
         keys=tuple(column.take(chosen) for column in tree.keys),
     )
+    found = {name: _found(counted, len(chosen), each) for name, each in searching.items()}
+    paid = {**paid, **found}
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
     measures = {
@@ -116,6 +139,26 @@ def run(
     }
     measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(nodes=nodes, measures=measures)
+
+
+def _found(counted: Countable, parts: int, searching: Searching) -> tuple[Paid, ...]:
+    """The vectors of a measure, once its bounds are found."""
+    measure = searching.measure
+    bounds = {"lower": measure.lower, "upper": measure.upper}
+    for searched in searching.searches:
+        noisy = auto_bounds.run(counted.magnitudes(searched), epsilon=searching.each)
+        bound = auto_bounds.chosen(noisy, epsilon=searching.each, spent=searching.rest, parts=parts)
+        bounds[searched.side] = bound if searched.side == "upper" else -bound
+    lower, upper = bounds["lower"], bounds["upper"]
+    assert isinstance(lower, float)
+    assert isinstance(upper, float)
+    return paid_for(measure.within(lower, upper), searching.rest, by_user=searching.by_user)
+
+
+def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Paid, ...]:
+    """The vectors of a measure whose bounds are known, and what is spent on each."""
+    vectors = vectors_of(measure, by_user=by_user)
+    return tuple(Paid(vector, part * epsilon) for vector, part in vectors)
 
 
 def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:
@@ -149,7 +192,7 @@ def _measured(exact: NDArray[np.object_], nodes: Nodes, paid: Paid) -> Estimate:
         variance[nodes.level == at] = spread[at]
     own = np.full(len(parts), spread[PARTS])
     total, left = adding_up(nodes.ancestor, parts, own, known, variance)
-    return Estimate(total=total, variance=left, weights=weights)
+    return Estimate(total=total, variance=left, weights=weights, vector=paid.vector)
 
 
 def totals_of(parts: NDArray[np.object_], nodes: Nodes) -> NDArray[np.object_]:

@@ -20,11 +20,12 @@ from dpframe.sources.counting import exact_counts
 from dpframe.sources.distinct import distinct_statement
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.located import Reported
+from dpframe.sources.magnitudes import magnitudes_statement
 from dpframe.sources.parts import parts_statement
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.steps import outside_sql, value_sql
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
-from dpframe.vectors import Distinct, Vector
+from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
 
 NUMBERS = (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", '"NULL"')
 """DuckDB's types, without parameters, whose values are added up."""
@@ -53,10 +54,10 @@ def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> No
         )
 
 
-def check_values(source: object, vectors: Sequence[Vector]) -> None:
-    """Raise ColumnError for a column that a source lacks, or that holds no numbers."""
-    wanted = _columns(vectors)
-    with opened(source, wanted) as relation:
+def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = ()) -> None:
+    """Raise ColumnError for a column that a source lacks, or, of the ``wanted`` ones, that holds no
+    numbers."""
+    with opened(source, [*wanted, *beside]) as relation:
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     for column in wanted:
         check_value_type(column, types[column], text=only_text(source))
@@ -121,6 +122,17 @@ class Measured:
             )
             table = relation.query(statement, self.progress)
         return _placed(table, "place", "n", nodes)
+
+    def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
+        """How many values, or users, each bin of magnitudes has."""
+        with self._opened([searched.column]) as (relation, types):
+            statement = magnitudes_statement(
+                searched, user=self.unit.user, user_type=self._user_type(types)
+            )
+            table = relation.query(statement, self.progress)
+        out = np.zeros(LARGEST - LEAST + 1, dtype=np.int64)
+        out[table["bin"].cast("int64").to_numpy()] = table["n"].cast("int64").to_numpy()
+        return out
 
     @contextmanager
     def _opened(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
@@ -188,7 +200,6 @@ def measured(
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
-    check_values(source, vectors)
     sums = _sums(vectors) if unit.user is None else {}
     if unit.user is not None and listed is not None:
         tree = _uncounted(source, hierarchy, unit, listed)

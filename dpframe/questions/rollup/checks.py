@@ -10,7 +10,7 @@ from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.measures import Measure, measures_from
+from dpframe.measures import AUTO, Measure, measures_from
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
@@ -101,7 +101,7 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
     measures = measures_from({"count": "count"} if value is None else value)
     taken = {name.lower() for name in (*OWN_COLUMNS, *hierarchy.label_columns)}
     for name, measure in measures.items():
-        for column in (name, f"{name}_lower", f"{name}_upper"):
+        for column in (f"{name}{end}" for end in measure.columns):
             if column.lower() in taken:
                 raise ParameterError(
                     f"measure {name!r} would write column {column!r}, which the result has "
@@ -124,11 +124,12 @@ def _check_user(name: str, measure: Measure, user: str | None) -> None:
             "pass user=, or leave at_most out."
         )
     if measure.kind == "sum" and user is not None:
-        assert measure.lower is not None
-        assert measure.upper is not None
-        if measure.lower > 0 or measure.upper < 0:
+        low, high = (0.0 if b == AUTO else b for b in (measure.lower, measure.upper))
+        assert isinstance(low, float)
+        assert isinstance(high, float)
+        if low > 0 or high < 0:
             raise ParameterError(
-                f"measure {name!r} has bounds {measure.lower:g} and {measure.upper:g}; with user= "
+                f"measure {name!r} has bounds {low:g} and {high:g}; with user= "
                 "they are those of everything a user adds up to, which is 0 for who is not there: "
                 "pass lower at most 0 and upper at least 0."
             )

@@ -11,6 +11,7 @@ from dpframe.sources.measured import check_values, measured
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable]:
     """True counts and sums; what is bounded by user is counted when the parts are known."""
+    _check_values(source, plan)
     private = measured(
         source,
         plan.hierarchy,
@@ -26,4 +27,13 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable
 def checked(plan: RollupPlan, source: object) -> None:
     """Raise ColumnError for a column that a source lacks or that cannot be read."""
     check_readable(source, plan.hierarchy, plan.unit)
-    check_values(source, plan.vectors)
+    _check_values(source, plan)
+
+
+def _check_values(source: object, plan: RollupPlan) -> None:
+    measures = plan.asked.measures.values()
+    of = {m.kind == "distinct": [] for m in measures}  # type: dict[bool, list[str]]
+    for m in measures:
+        if m.column is not None:
+            of[m.kind == "distinct"].append(m.column)
+    check_values(source, of.get(False, []), of.get(True, []))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dpframe.asking.frame import node_columns
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
-from dpframe.vectors import Vector
 
 if TYPE_CHECKING:
     from dpframe.questions.rollup.plan import RollupPlan
@@ -25,27 +24,29 @@ def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()
     """Columns level, prefix, (one a level,) and name, name_lower, name_upper for every measure."""
     order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
     for name, measure in plan.asked.measures.items():
-        value, lower, upper = _shown(name, measure, noisy, plan)
-        columns[name] = value[order]
-        columns[f"{name}_lower"] = lower[order]
-        columns[f"{name}_upper"] = upper[order]
+        shown = _shown(measure, noisy.measures[name])
+        for end, values in zip(measure.columns, shown, strict=True):
+            columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
 
 
-def _shown(name: str, measure: Measure, noisy: NoisyRollup, plan: RollupPlan) -> Ends:
+def _shown(measure: Measure, estimates: Sequence[Estimate]) -> tuple[NDArray[np.generic], ...]:
     factor = 2.13
-    estimates = noisy.measures[name]
-    if measure.kind == "distinct":
-        return _counts(estimates[0], 1, factor)
-    vectors = [paid.vector for paid in plan.paid[name]]
-    if measure.kind == "count":
-        return _counts(estimates[0], vectors[0].unit, factor)
-    steps = vectors[0].bounds
-    if measure.kind == "sum":
-        half = factor * np.sqrt(estimates[0].variance) * steps.step
-        value = _floats(estimates[0].total, steps.decimals)
-        return value, value - half, value + half
-    return _means(estimates, vectors, factor)
+    first = estimates[0]
+    if measure.kind in ("count", "distinct"):
+        return _counts(first, _unit(first), factor)
+    if measure.kind == "mean":
+        return _means(estimates, factor)
+    assert first.vector is not None
+    steps = first.vector.bounds
+    half = factor * np.sqrt(first.variance) * steps.step
+    value = _floats(first.total, steps.decimals)
+    cut = [end for e in estimates[1:] for end in _counts(e, _unit(e), factor)]
+    return value, value - half, value + half, *cut
+
+
+def _unit(estimate: Estimate) -> int:
+    return 1 if estimate.vector is None else estimate.vector.unit
 
 
 def _counts(estimate: Estimate, unit: int, factor: float) -> Ends:
@@ -64,13 +65,12 @@ def _floats(total: NDArray[np.object_], decimals: int = 0) -> NDArray[np.float64
     return np.array([t / ten if decimals >= 0 else float(t * ten) for t in total], dtype=float)
 
 
-def _means(estimates: Sequence[Estimate], vectors: Sequence[Vector], factor: float) -> Ends:
+def _means(estimates: Sequence[Estimate], factor: float) -> Ends:
     """Quotients of noisy sums and noisy numbers of values; with their joint law."""
-    steps, unit = vectors[0].bounds, vectors[1].unit
-    centred, number = (
-        _floats(estimates[0].total, steps.decimals),
-        _floats(estimates[1].total) / unit,
-    )
+    above, below = estimates
+    assert above.vector is not None
+    steps = above.vector.bounds
+    centred, number = _floats(above.total, steps.decimals), _floats(below.total) / _unit(below)
     with np.errstate(all="ignore"):
         quotient = np.where(number > 0, centred / number, 0.0)
     value = np.clip(steps.value(steps.middle) + quotient, steps.lower, steps.upper)

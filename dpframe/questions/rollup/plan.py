@@ -21,16 +21,17 @@ from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, advising
 from dpframe.hierarchy import Hierarchy
+from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.node_counts import NodeCounts, node_counts
-from dpframe.mechanisms.rollup import Paid
+from dpframe.mechanisms.rollup import Paid, Searching, paid_for
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.checks import Asked, asked_for
 from dpframe.questions.rollup.lines import lines
-from dpframe.questions.rollup.receipt import rollup_receipt
+from dpframe.questions.rollup.receipt import bounds_found, rollup_receipt
 from dpframe.tree import ListedNodes
-from dpframe.vectors import Vector, distinct_of, vectors_of
+from dpframe.vectors import Vector, distinct_of, searches_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,9 @@ SELECTION = Fraction(1, 3)
 LEAST = 1e-6
 """Epsilon of a measure, below which noise would hide everything."""
 
+SEARCH = Fraction(1, 4)
+"""Part of a measure's epsilon for each bound that is searched."""
+
 UNSHOWN = 0.02
 """``release_share`` of a selection whose counts are not released: as good as nothing."""
 
@@ -49,13 +53,15 @@ UNSHOWN = 0.02
 class RollupPlan:
     """Everything about a rollup except the data and the draw.
 
-    ``paid`` are the vectors of each measure that adds up, with their epsilons; ``counts`` those of
-    different values, which do not.
+    ``paid`` are the vectors of each measure that adds up, with their epsilons; ``searching`` are
+    measures whose bounds are found first, and ``counts`` those of different values, which do not
+    add up.
     """
 
     asked: Asked
     selection: OfflinePlan | None
     paid: Mapping[str, tuple[Paid, ...]]
+    searching: Mapping[str, Searching]
     counts: Mapping[str, NodeCounts]
 
     # -- what was asked for -------------------------------------------------------------------
@@ -107,17 +113,16 @@ class RollupPlan:
 
     def epsilon_of(self, name: str) -> Fraction:
         """What a measure costs."""
-        if name in self.counts:
-            return self.counts[name].epsilon
+        for one in (self.counts, self.searching):
+            if name in one:
+                return one[name].epsilon
         return sum((p.epsilon for p in self.paid[name]), Fraction(0))
 
     @property
     def epsilon_spent(self) -> Fraction:
         """All epsilons, added up exactly; at most that of the budget."""
         own = Fraction(0) if self.selection is None else Fraction(self.selection.budget.epsilon)
-        measured = (p.epsilon for several in self.paid.values() for p in several)
-        counted = (count.epsilon for count in self.counts.values())
-        return sum([*measured, *counted], own)
+        return sum((self.epsilon_of(name) for name in self.asked.measures), own)
 
     @property
     def delta_spent(self) -> float:
@@ -140,6 +145,7 @@ class RollupPlan:
                 test=self.selection.test_noise, threshold=self.selection.threshold * self.grid
             ),
             paid=self.paid,
+            searching=self.searching,
             counts=self.counts,
         )
 
@@ -164,8 +170,8 @@ class RollupPlan:
     def answered(
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
-        """The receipt with how upper levels were measured."""
-        return facts
+        """The receipt with the bounds that were found."""
+        return facts.with_bounds(bounds_found(self, noisy))
 
 
 def rollup_plan(given: Given) -> RollupPlan:
@@ -184,20 +190,35 @@ def make_rollup_plan(asked: Asked) -> RollupPlan:
     _check_least(each, asked)
     counts = _node_counts(asked, each, delta)
     spent = sum(count.delta for count in counts.values())
+    by_user, selection = asked.unit.user is not None, None
+    if asked.listed is None:
+        selection = _selection(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
+    others = {n: m for n, m in asked.measures.items() if n not in counts}
     return RollupPlan(
         asked=asked,
-        selection=None
-        if asked.listed is not None
-        else _selection(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent),
+        selection=selection,
         paid={
-            name: tuple(
-                Paid(vector, part * each[name])
-                for vector, part in vectors_of(measure, by_user=asked.unit.user is not None)
-            )
-            for name, measure in asked.measures.items()
-            if name not in counts
+            name: paid_for(measure, each[name], by_user=by_user)
+            for name, measure in others.items()
+            if not measure.searched
+        },
+        searching={
+            name: _searching(measure, each[name], by_user)
+            for name, measure in others.items()
+            if measure.searched
         },
         counts=counts,
+    )
+
+
+def _searching(measure: Measure, epsilon: Fraction, by_user: bool) -> Searching:
+    searches = searches_of(measure)
+    return Searching(
+        measure=measure,
+        searches=searches,
+        by_user=by_user,
+        each=SEARCH * epsilon,
+        rest=epsilon - SEARCH * epsilon * len(searches),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 
 if TYPE_CHECKING:
+    from dpframe.mechanisms.rollup import NoisyRollup
     from dpframe.questions.rollup.plan import RollupPlan
 
 PAPER = (
@@ -41,6 +42,16 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
+
+
+def bounds_found(plan: RollupPlan, noisy: NoisyRollup) -> dict[str, tuple[float, float]]:
+    """The bounds that a search found, by measure."""
+    found = {}
+    for name in plan.searching:
+        vector = noisy.measures[name][0].vector
+        assert vector is not None
+        found[name] = (vector.bounds.lower, vector.bounds.upper)
+    return found
 
 
 def _measure(plan: RollupPlan, name: str) -> dict[str, Any]:

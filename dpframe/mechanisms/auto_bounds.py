@@ -1,0 +1,62 @@
+"""Bounds that nobody knows: a private histogram of magnitudes, looked at once.
+
+Values, or what users add up to, are counted by powers of two. One record, or one user, is in one
+bin, so that discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
+(Dwork, McSherry, Nissim, Smith, 2006; bins of powers of two as in Wilson et al., "Differentially
+Private SQL with Bounded User Contribution", 2020, section 5.3.2, without their second look). The
+bound is chosen from the noisy counts alone: the power of two at which the noise of a sum and what
+is cut off cost least together.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.mechanisms.measured_parts import rounded_up
+from dpframe.noise import UnboundedNoise
+from dpframe.vectors import LARGEST, LEAST
+
+BINS = LARGEST - LEAST + 1
+
+
+def run(exact: NDArray[np.int64], *, epsilon: Fraction) -> NDArray[np.int64]:
+    """Noisy counts of all bins."""
+    noisy: NDArray[np.int64] = exact + _law(epsilon).draw(BINS)
+    return noisy
+
+
+def _law(epsilon: Fraction) -> UnboundedNoise:
+    return UnboundedNoise(rounded_up(1 / epsilon))
+
+
+FALSE_BINS = 0.1
+"""Expected number of empty bins whose noisy count is taken for real."""
+
+
+def chosen(noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, parts: int) -> float:
+    """The bound, a power of two; post-processing.
+
+    Parameters
+    ----------
+    noisy
+        Counts of the bins, int64.
+    epsilon
+        What they cost.
+    spent
+        Epsilon of the sum that the bound is for.
+    parts
+        How many parts have its noise.
+    """
+    least = float(_law(epsilon).scale) * math.log(BINS / (2 * FALSE_BINS))
+    real = np.where(noisy >= least, noisy, 0).astype(float)
+    if not real.any():
+        return 2.0 ** (LEAST + int(np.argmax(noisy)) + 1)
+    exponents = np.arange(LEAST, LARGEST + 1, dtype=float)
+    ends, middles = 2.0 ** (exponents + 1), 1.5 * 2.0**exponents
+    noise = math.sqrt(2 * parts) * ends / float(spent)
+    cut = np.array([(real * np.maximum(middles - end, 0)).sum() for end in ends])
+    return float(ends[int(np.argmin(noise + cut))])

@@ -1,0 +1,30 @@
+"""How large values are, or what users add up to: numbers of them by powers of two. Private."""
+
+from __future__ import annotations
+
+from dpframe._duck import VIEW
+from dpframe._sql import identifier
+from dpframe.sources.rollup_statement import exact
+from dpframe.vectors import LARGEST, LEAST, Searched
+
+FARTHEST = "1e30::DOUBLE"
+"""Beyond all bounds; sums of such values are numbers."""
+
+
+def magnitudes_statement(searched: Searched, *, user: str | None, user_type: str | None) -> str:
+    """The statement: ``bin``, from 0, and ``n``.
+
+    A record, or a user, is in one bin, whatever its values; which one depends on it alone.
+    """
+    number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
+    sign = "" if searched.side == "upper" else "-"
+    value = f"CASE WHEN isfinite({number}) THEN least(greatest({sign}{number}, 0), {FARTHEST}) END"
+    rows = f"SELECT {value} AS x FROM {VIEW}"
+    if user is not None:
+        by = exact(user, user_type)
+        gathered = "sum" if searched.of_total else "max"
+        each = f"SELECT {by} AS u, {value} AS x FROM {VIEW}"
+        rows = f"SELECT {gathered}(x) AS x FROM ({each}) GROUP BY u"
+    exponent = "CAST(floor(log2(greatest(x, 1e-300))) AS BIGINT)"
+    inside = f"least(greatest({exponent}, {LEAST}), {LARGEST}) - ({LEAST})"
+    return f"SELECT {inside} AS bin, count(*) AS n FROM ({rows}) WHERE x > 0 GROUP BY bin"
