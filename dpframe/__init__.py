@@ -32,6 +32,7 @@ from dpframe.evaluation.compare_prefix import PrefixComparison, compare_prefix_t
 from dpframe.evaluation.wasserstein import wasserstein
 from dpframe.hierarchy import code, columns, date, domain, ip, number, path
 from dpframe.ledger import Ledger, Spending, use_ledger
+from dpframe.measures import count, distinct, mean, sum
 from dpframe.publishing.publish import publish
 from dpframe.questions import listed as _listed
 from dpframe.questions.hhh.stream import StreamingHHH
@@ -74,15 +75,19 @@ __all__ = [
     "columns",
     "compare",
     "compare_prefix_trees",
+    "count",
     "date",
+    "distinct",
     "domain",
     "ip",
+    "mean",
     "merge_sketches",
     "number",
     "path",
     "publish",
     "register",
     "rollup_sql",
+    "sum",
     "tree_rollup_sql",
     "use_ledger",
     "wasserstein",

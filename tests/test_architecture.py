@@ -25,7 +25,9 @@ FLOORS = [
         "budget",
         "digest",
     },
-    {"_paths", "_known_arguments", "_unicode", "_duck", "noise", "tree", "dialects"},
+    {"_paths", "_known_arguments", "_unicode", "_duck", "noise", "tree", "dialects", "steps"},
+    {"measures"},
+    {"vectors"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess"},
     {"federated", "ledger"},
@@ -43,6 +45,7 @@ NEIGHBOURS = {
     "sketches": set(),
     "hhh": {"sketches"},
     "tree_counts": {"hhh"},
+    "rollup": {"hhh"},
     "synthesize": set(),
     "prefix_tree": set(),
 }

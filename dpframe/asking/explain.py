@@ -57,13 +57,18 @@ def explaining(
 ) -> Explains[P]:
     """``dp.explain`` and its like, from the declaration of a question."""
     source, about, *_ = question.parameters
+    placed = [
+        p.name
+        for p in question.parameters.values()
+        if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != source
+    ]
     signature = question.call
 
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
-        if len(first) == 1 and about not in given:  # it may be what it is about
-            given[about] = first.pop()
-        if not first:
+        if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
+            first.insert(0, None)  # without a source
+        elif not first:
             given.setdefault(source, None)
         arguments = bound(explain, signature, first, given)
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:

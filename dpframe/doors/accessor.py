@@ -16,6 +16,7 @@ from dpframe.errors import ParameterError
 from dpframe.questions.hhh import ask as hhh_ask
 from dpframe.questions.hhh import heavy_hitters as flat_ask
 from dpframe.questions.prefix_tree import ask as prefix_ask
+from dpframe.questions.rollup import ask as rollup_ask
 from dpframe.questions.synthesize import ask as synthetic_ask
 from dpframe.questions.tree_counts import ask as tree_ask
 
@@ -87,6 +88,17 @@ class DpAccessor:
         1.0
         """,
     )
+    rollup = of_frame(
+        rollup_ask.rollup,
+        """
+        >>> import pandas as pd, dpframe as dp
+        >>> sales = pd.DataFrame({"country": ["FR"] * 600 + ["DE"] * 400, "amount": 10.0})
+        >>> measures = {"orders": "count", "revenue": dp.sum("amount", lower=0, upper=500)}
+        >>> result = sales.dp.rollup(["country"], measures, epsilon=1.0, delta=1e-6)
+        >>> result["prefix"].tolist()
+        ['*', 'DE', 'FR']
+        """,
+    )
     tree_counts = of_frame(
         tree_ask.tree_counts,
         """
@@ -130,6 +142,16 @@ class DpAccessor:
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
         >>> trips.dp.explain(["origin", "dest"], epsilon=1.0, delta=1e-6).plan.height
         2
+        """,
+    )
+    explain_rollup = of_frame(
+        rollup_ask.explain_rollup,
+        """
+        >>> import pandas as pd, dpframe as dp
+        >>> sales = pd.DataFrame({"country": ["FR"] * 600 + ["DE"] * 400, "amount": 10.0})
+        >>> measures = ["count", "sum(amount, 0, 500)"]
+        >>> sales.dp.explain_rollup(["country"], measures, epsilon=1.0, delta=1e-6).plan.height
+        1
         """,
     )
     explain_tree_counts = of_frame(

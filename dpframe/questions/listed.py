@@ -12,11 +12,13 @@ from dpframe.questions.hhh.heavy_hitters import (
     heavy_hitters,
 )
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE, explain_prefix_tree, prefix_tree
+from dpframe.questions.rollup.ask import ROLLUP, explain_rollup, rollup
 from dpframe.questions.synthesize.ask import SYNTHESIZE, explain_synthesize, synthesize
 from dpframe.questions.tree_counts.ask import TREE_COUNTS, explain_tree_counts, tree_counts
 
 QUESTIONS: tuple[Question[Any, Any], ...] = (
     HHH,
+    ROLLUP,
     TREE_COUNTS,
     HEAVY_HITTERS,
     SYNTHESIZE,
@@ -27,11 +29,13 @@ __all__ = [
     "explain",
     "explain_heavy_hitters",
     "explain_prefix_tree",
+    "explain_rollup",
     "explain_synthesize",
     "explain_tree_counts",
     "heavy_hitters",
     "hhh",
     "prefix_tree",
+    "rollup",
     "synthesize",
     "tree_counts",
 ]

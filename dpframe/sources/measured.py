@@ -57,6 +57,8 @@ def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> No
 def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = ()) -> None:
     """Raise ColumnError for a column that a source lacks, or, of the ``wanted`` ones, that holds no
     numbers."""
+    if not [*wanted, *beside]:
+        return
     with opened(source, [*wanted, *beside]) as relation:
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     for column in wanted:

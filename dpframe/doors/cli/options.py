@@ -42,6 +42,9 @@ HELP = {
     "epsilon": "privacy budget; no default",
     "false_positives": "expected items that nobody has, in parts of what is kept",
     "hierarchy": "for example ip:src or columns:country,city",
+    "by": "the hierarchy, for example ip:src or columns:country,city",
+    "measures": "what to measure, such as 'count' or 'sum(amount, 0, 500) AS revenue'; repeatable",
+    "selection_share": "part of epsilon that selects what is shown",
     "iterations": "questions of a round",
     "k": "at most so many values",
     "synthesize.k": "cells of a level that are refined",
@@ -198,7 +201,8 @@ def _keys(name: str, given: str, options: argparse.Namespace) -> object:
     """The keys in a file, as values of the hierarchy's columns; a name of keys as it is."""
     if given == "domain":
         return given
-    return rows_of(given, as_hierarchy(options.hierarchy).source_columns)
+    hierarchy = as_hierarchy(getattr(options, "by", None) or options.hierarchy)
+    return rows_of(given, hierarchy.source_columns)
 
 
 def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
@@ -220,6 +224,7 @@ def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -
 TAKEN = {
     "columns": Taken(by={"nargs": "+"}),
     "consistent": Taken(option="--raw"),
+    "measures": Taken(option="--measure", by={"action": "append"}),
     "deny": Taken(_lines),
     "keys": Taken(_keys),
     "synthesize.keys": Taken(_keys_of_columns, by={"action": "append"}),

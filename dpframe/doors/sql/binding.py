@@ -16,7 +16,7 @@ from dpframe.asking.plan import Rollup
 from dpframe.asking.question import Question
 from dpframe.asking.release import asked_for, kept
 from dpframe.doors.sql.calls import NAMED, arguments_of, asked_by, plain
-from dpframe.doors.sql.results import flat_sql, nodes_sql, rows_sql
+from dpframe.doors.sql.results import flat_sql, measured_sql, nodes_sql, rows_sql
 from dpframe.doors.sql.sessions import Session, described_by, session_of, source_of
 from dpframe.doors.sql.types import plan_sql, stored_types
 from dpframe.errors import ParameterError
@@ -31,6 +31,9 @@ OURS = "system.main"
 
 MOST = 10_000_000
 """Rows of a statement: they are one value of DuckDB on the way, and made after the charge."""
+
+FUNCTION = {"columns": "rows", "by": "measured"}
+"""Of ours, that a statement calls where a second connection counts, by what is asked about."""
 
 Given = Mapping[str, object]
 """What a macro passes: its parameters by name."""
@@ -55,7 +58,8 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     stored = _stored(session, question, asked, facts)
     if stored is not None:
         types = stored_types(stored, asked.hierarchy)
-        return _result(question, asked, types, given, _once("replay", token, facts))
+        again = "replay_measured" if question.about == "by" else "replay"
+        return _result(question, asked, types, given, _once(again, token, facts))
     described, plan = described_by(session, path, source), question.rolled_up(asked)
     if plan is not None:
         types = sql_tables.level_types(plan.hierarchy, described)
@@ -65,7 +69,7 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
         return sql_tables.not_seen(source, what, instead)
     found = question.result_types(asked, described)
-    function = "rows" if sampled else "beside"
+    function = FUNCTION.get(question.about, "beside")
     rows = _once(function, token, facts, source.relation, path)
     return _result(question, asked, found, given, rows)
 
@@ -91,6 +95,8 @@ def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, 
         return rows_sql(types, rows)
     if question.about == "column":
         return flat_sql(asked.hierarchy, types, rows, given.get("k"))
+    if question.about == "by":
+        return measured_sql(asked.hierarchy, types, asked.types, rows)
     return nodes_sql(asked.hierarchy, types, rows)
 
 

@@ -35,7 +35,7 @@ def arguments_of(
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
     arguments = {name: plain(value) for name, value in named.items() if value is not None}
     if listed is not None:
-        hierarchy = as_hierarchy(arguments.get("hierarchy"))
+        hierarchy = as_hierarchy(arguments.get(question.about))
         keys = _numbers(listed)
         if isinstance(keys, str) and keys != DOMAIN:
             keys = _keys_in_table(keys, hierarchy, session, path)
@@ -57,7 +57,7 @@ def asked_by(
 
 
 def _lists_nodes(question: Question[Any, Any]) -> bool:
-    return question.about == "hierarchy"
+    return question.about in ("hierarchy", "by")
 
 
 def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str) -> pa.Table:

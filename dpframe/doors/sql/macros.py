@@ -22,6 +22,7 @@ EXPLAINS = {"hhh": "dp_explain"}
 
 ROWS = {
     "hierarchy": "level, prefix, residual, count, lower, upper",
+    "by": "level, prefix, a column a level, and for every measure its name, name_lower, name_upper",
     "column": "the column, count, lower, upper, largest first",
     "columns": "n rows with the names and types of the columns, more of them free if release names "
     "it",

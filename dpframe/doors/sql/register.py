@@ -21,7 +21,16 @@ from dpframe import _duck
 from dpframe._known_arguments import bound
 from dpframe._sql import literal
 from dpframe.doors.sql.binding import ask_sql, explain_sql
-from dpframe.doors.sql.running import beside, budget, draw, releases, replay, rows
+from dpframe.doors.sql.running import (
+    beside,
+    budget,
+    draw,
+    measured,
+    releases,
+    replay,
+    replay_measured,
+    rows,
+)
 from dpframe.doors.sql.sessions import Session, no_connection, sessions, tokens
 from dpframe.doors.sql.types import BUDGET, RELEASES, ROWS, TEXTS
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
@@ -154,6 +163,8 @@ ARROW_FUNCTIONS = {
     "__dpframe_beside": (_answered(beside), ROWS),
     "__dpframe_rows": (_answered(rows), TEXTS),
     "__dpframe_replay": (_answered(replay), ROWS),
+    "__dpframe_replay_measured": (_answered(replay_measured), TEXTS),
+    "__dpframe_measured": (_answered(measured), TEXTS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

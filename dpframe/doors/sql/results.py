@@ -29,6 +29,16 @@ def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -
     return f"SELECT {value} AS {name}, {columns} FROM {rows} {order}{most}"
 
 
+def measured_sql(
+    hierarchy: Hierarchy, types: Sequence[str], measures: Mapping[str, str], rows: str
+) -> str:
+    """Nodes with measures, whose types are given by name; all come as texts."""
+    names, nothing = hierarchy.label_columns, [""] * len(hierarchy.label_columns)
+    own = [kind if kind in KEPT else "VARCHAR" for kind in (types or nothing)]
+    levels = dict(zip(names, own, strict=True))
+    return rows_sql({"level": "BIGINT", "prefix": "VARCHAR", **levels, **measures}, rows)
+
+
 def rows_sql(types: Mapping[str, str], rows: str) -> str:
     """Rows of columns, which come as texts."""
     columns = ", ".join(

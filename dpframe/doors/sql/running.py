@@ -85,6 +85,26 @@ def _beside(token: str, call: str, relation: str, path: str) -> pa.Array:
         return result_rows(_answer(session, facts, relation, path).release)
 
 
+def measured(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    relations: pa.ChunkedArray,
+    paths: pa.ChunkedArray,
+) -> pa.Array:
+    """As ``beside``, for results whose columns have any names: as texts."""
+    return _once(_measured, tokens, calls, relations, paths)
+
+
+def _measured(token: str, call: str, relation: str, path: str) -> pa.Array:
+    session, facts = session_of(token), json.loads(call)
+    with replaced_by(facts["noise"]):
+        return _texts(_answer(session, facts, relation, path).release)
+
+
+def _texts(release: Release) -> pa.Array:
+    return text_rows(pa.Table.from_pandas(release.frame, preserve_index=False))
+
+
 def rows(
     tokens: pa.ChunkedArray,
     calls: pa.ChunkedArray,
@@ -149,17 +169,27 @@ def _check_one(calls: pa.ChunkedArray) -> None:
 
 
 def replay(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
+    return _again(tokens, calls, result_rows)
+
+
+def replay_measured(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
+    return _again(tokens, calls, _texts)
+
+
+def _again(
+    tokens: pa.ChunkedArray, calls: pa.ChunkedArray, shown: Callable[[Release], pa.Array]
+) -> pa.Array:
     pairs = list(zip(tokens.to_pylist(), calls.to_pylist(), strict=True))
-    rows = {pair: _replayed(*pair) for pair in dict.fromkeys(pairs)}
+    rows = {pair: shown(_replayed(*pair)) for pair in dict.fromkeys(pairs)}
     return pa.concat_arrays([rows[pair] for pair in pairs])
 
 
-def _replayed(token: str, call: str) -> pa.Array:
+def _replayed(token: str, call: str) -> Release:
     session, facts = session_of(token), json.loads(call)
     stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
     if stored is None:
         raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
-    return result_rows(replayed(stored))
+    return replayed(stored)
 
 
 def budget(tokens: pa.ChunkedArray) -> pa.Array:

@@ -9,7 +9,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
-from dpframe.questions.rollup.count import checked, count
+from dpframe.questions.rollup.count import checked, count, result_types
 from dpframe.questions.rollup.plan import rollup_plan
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def rollup(
         :func:`hhh` takes.
     measures
         What to measure, by the name of its column in the result: ``"count"``,
-        ``dp.sum("amount", lower=0, upper=500)``, ``dp.mean(...)``, ``dp.count(at_most=10)``, or
-        the same as texts, ``"sum(amount, 0, 500)"``. By default the count alone.
+        ``dp.sum("amount", lower=0, upper=500)``, ``dp.mean(...)``, ``dp.distinct(...)``,
+        ``dp.count(at_most=10)``, or the same as texts, ``"sum(amount, 0, 500)"``.
     epsilon
         1e-4 to 50, of everything together. No default.
     delta
@@ -114,7 +114,14 @@ def rollup(
     return answered(ROLLUP, locals()).to_frame()
 
 
-ROLLUP = Question(ask=rollup, planned=rollup_plan, count=count, checked=checked)
+ROLLUP = Question(
+    ask=rollup,
+    planned=rollup_plan,
+    count=count,
+    checked=checked,
+    rolled_up=lambda _: None,
+    result_types=result_types,
+)
 
 explain_rollup = explaining(
     "explain_rollup",

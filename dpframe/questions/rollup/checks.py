@@ -98,7 +98,7 @@ def _delta(delta: object, listed: ListedNodes | None) -> float:
 
 
 def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
-    measures = measures_from({"count": "count"} if value is None else value)
+    measures = measures_from(value)
     taken = {name.lower() for name in (*OWN_COLUMNS, *hierarchy.label_columns)}
     for name, measure in measures.items():
         for column in (f"{name}{end}" for end in measure.columns):

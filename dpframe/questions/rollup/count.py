@@ -5,8 +5,11 @@ from __future__ import annotations
 from dpframe.asking.plan import Counted
 from dpframe.mechanisms.rollup import Countable
 from dpframe.questions.rollup.plan import RollupPlan
+from dpframe.sources.columns import require
 from dpframe.sources.counting import check_readable
-from dpframe.sources.measured import check_values, measured
+from dpframe.sources.measured import check_value_type, check_values, measured
+from dpframe.sources.relations import canonical
+from dpframe.sources.sql_tables import check_stored, level_types
 
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable]:
@@ -30,10 +33,23 @@ def checked(plan: RollupPlan, source: object) -> None:
     _check_values(source, plan)
 
 
+def result_types(plan: RollupPlan, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+    """The types of levels; ColumnError for a column of a table that is not there or not read."""
+    check_stored(plan.hierarchy, plan.unit, columns)
+    adds_up, others = _columns(plan)
+    require([*adds_up, *others], tuple(name for name, _ in columns))
+    types = dict(columns)
+    for column in adds_up:
+        check_value_type(column, canonical(types[column]))
+    return level_types(plan.hierarchy, columns)
+
+
 def _check_values(source: object, plan: RollupPlan) -> None:
-    measures = plan.asked.measures.values()
-    of = {m.kind == "distinct": [] for m in measures}  # type: dict[bool, list[str]]
-    for m in measures:
-        if m.column is not None:
-            of[m.kind == "distinct"].append(m.column)
-    check_values(source, of.get(False, []), of.get(True, []))
+    check_values(source, *_columns(plan))
+
+
+def _columns(plan: RollupPlan) -> tuple[list[str], list[str]]:
+    """The columns that are added up, and those whose different values are counted."""
+    named = [m for m in plan.asked.measures.values() if m.column is not None]
+    adds_up = [str(m.column) for m in named if m.kind != "distinct"]
+    return adds_up, [str(m.column) for m in named if m.kind == "distinct"]

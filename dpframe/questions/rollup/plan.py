@@ -107,6 +107,16 @@ class RollupPlan:
         return 1 if self.selection is None else self.selection.band
 
     @property
+    def types(self) -> dict[str, str]:
+        """The columns of measures in a result, with DuckDB's types."""
+        kinds = {"count": "BIGINT", "distinct": "BIGINT"}
+        return {
+            f"{name}{end}": "BIGINT" if "_clipped" in end else kinds.get(measure.kind, "DOUBLE")
+            for name, measure in self.asked.measures.items()
+            for end in measure.columns
+        }
+
+    @property
     def vectors(self) -> tuple[Vector, ...]:
         """What is measured on the parts."""
         return tuple(paid.vector for several in self.paid.values() for paid in several)
