@@ -52,8 +52,13 @@ class Steps:
         return (DIGITS if digits < DIGITS else WHOLE_DIGITS) - digits
 
     def of(self, value: float) -> int:
-        """A value in steps, to the nearest."""
-        return round(Fraction(value) * Fraction(10) ** self.decimals)
+        """A value in steps, to the nearest: the same floating-point product, or quotient, and the
+        same rounding as in SQL. All three are monotone, so that a value between two others is
+        between them in steps, too."""
+        ten = 10.0 ** abs(self.decimals)
+        scaled = value * ten if self.decimals >= 0 else value / ten
+        whole = math.floor(abs(scaled))
+        return int(math.copysign(whole + (abs(scaled) - whole >= 0.5), scaled))
 
     @property
     def low(self) -> int:
@@ -96,19 +101,14 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     ``column`` is the SQL of a number, or of text that is read as one. Without ``clipped`` only
     values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.
     """
-    low, high = (steps.low, steps.high) if clipped else (-FARTHEST, FARTHEST)
     ends = (steps.lower, steps.upper)
     if not clipped:
-        ends = (steps.value(low), steps.value(high))
+        ends = (steps.value(-FARTHEST), steps.value(FARTHEST))
     number = f"TRY_CAST({column} AS DOUBLE)"
     cut = f"least(greatest({number}, {_double(ends[0])}), {_double(ends[1])})"
-    scaled = f"{cut} * {_double(10.0**steps.decimals)}" if steps.decimals else cut
-    if steps.decimals < 0:
-        scaled = f"{cut} / {_double(10.0**-steps.decimals)}"
-    return (
-        f"CASE WHEN isfinite({number}) THEN least(greatest(CAST(round({scaled}) AS BIGINT), "
-        f"{low}::BIGINT), {high}::BIGINT) END"
-    )
+    scale = _double(10.0 ** abs(steps.decimals))
+    scaled = cut if not steps.decimals else f"{cut} {'*' if steps.decimals > 0 else '/'} {scale}"
+    return f"CASE WHEN isfinite({number}) THEN CAST(round({scaled}) AS BIGINT) END"
 
 
 def outside_sql(column: str, steps: Steps) -> str:

@@ -11,7 +11,7 @@ from dpframe._duck import VIEW
 from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.located import Reported, finest, levels_of, located, same_leaf
+from dpframe.sources.located import Reported, levels_of, located, same_leaf
 from dpframe.sources.rollup_statement import exact, keyed, source_sql
 from dpframe.vectors import Distinct
 
@@ -39,13 +39,12 @@ def distinct_statement(
     user = "u, " if unit.user is not None else ""
     levels = levels_of(nodes)
     at = "".join(f", n{level}" for level in levels)
-    keys = ", ".join(finest(hierarchy))
     parts = [
         source,
         f"keyed AS ({keyed(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', user + 'v')})",
-        f"pairs AS (SELECT DISTINCT {user}v, {keys} FROM keyed)",
         *located(hierarchy, types, nodes),
-        f"placed AS (SELECT {user}v, 0 AS n0{at} FROM pairs JOIN leaves ON {same_leaf(hierarchy)})",
+        f"placed AS (SELECT DISTINCT {user}v, 0 AS n0{at} FROM keyed "
+        f"JOIN leaves ON {same_leaf(hierarchy)})",
     ]
     counted = [
         f"SELECT place, count(DISTINCT v) AS n FROM ({_kept(level, distinct, user, seed)}) "
@@ -60,7 +59,7 @@ def _kept(level: int, distinct: Distinct, user: str, seed: int) -> str:
     pairs = f"SELECT DISTINCT {user}n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
     if distinct.at_most is None:
         return pairs
-    order = ascending(f"hash(place, v, {seed}::UBIGINT)", "place", "v")
+    order = ascending(f"hash(u, place, v, {seed}::UBIGINT)", "place", "v")
     return (
         f"SELECT place, v FROM ({pairs}) QUALIFY row_number() OVER "
         f"(PARTITION BY u ORDER BY {order}) <= {distinct.at_most}"

@@ -1,6 +1,6 @@
 """Where the finest keys of a source lie among reported nodes, in SQL.
 
-Reported nodes are public, and few; they come into the statement as rows. Two CTEs, over ``pairs``,
+Reported nodes are public, and few; they come into the statement as rows. Two CTEs, over ``keyed``,
 which has the finest keys k1, k2, ...:
 
 chosen  the reported nodes: level, key and place
@@ -53,8 +53,8 @@ def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def same_leaf(hierarchy: Hierarchy) -> str:
-    """The condition that joins ``pairs`` and ``leaves``."""
-    return " AND ".join(f"pairs.{k} IS NOT DISTINCT FROM leaves.{k}" for k in finest(hierarchy))
+    """The condition that joins ``keyed`` and ``leaves``."""
+    return " AND ".join(f"keyed.{k} IS NOT DISTINCT FROM leaves.{k}" for k in finest(hierarchy))
 
 
 def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:
@@ -81,7 +81,7 @@ def _leaves(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> st
         return packed(hierarchy.texts(level, columns, types)[: len(columns)])
 
     steps, texts = level_keys(hierarchy, names, key)
-    query = f"(SELECT DISTINCT {', '.join(names)} FROM pairs)"
+    query = f"(SELECT DISTINCT {', '.join(names)} FROM keyed)"
     for step in steps:
         added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
         query = f"(SELECT *, {added} FROM {query})"

@@ -6,9 +6,9 @@ order:
 
 source          the columns that matter, renamed, with the user u and values in steps
 keyed           the finest key of every row, k1, k2, ...
-pairs           rows, sums and numbers of values of a (user and) key
 chosen, leaves  the part of every finest key (:mod:`dpframe.sources.located`)
-sums            the same as pairs, of a (user and) part
+sums            rows, sums and numbers of values of a (user and) part
+users           what bounds need to know of all parts of a user
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpframe._duck import VIEW
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.located import Reported, finest, located, same_leaf
+from dpframe.sources.located import Reported, located, same_leaf
 from dpframe.sources.rollup_statement import keyed, source_sql
 from dpframe.steps import outside_sql, value_sql
 from dpframe.vectors import GRID, Vector
@@ -49,27 +49,44 @@ def parts_statement(
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values
     )
-    user = "u, " if by_user else ""
-    keys = user + ", ".join(finest(hierarchy))
     kept = ", ".join([*(["u"] if by_user else []), *values])
+    by = "u, part" if by_user else "part"
     summed = "".join(f", sum({x}) AS {x}, count({x}) AS n{x}" for x in values)
-    again = "".join(f", sum({x}) AS {x}, sum(n{x}) AS n{x}" for x in values)
     bounded = _of_user if by_user else _of_records
     shown = "".join(f", {bounded(i, v)} AS v{i}" for i, v in enumerate(vectors))
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
-    window = " WINDOW w AS (PARTITION BY u)" if by_user else ""
     parts = [
         source,
         f"keyed AS ({keyed(hierarchy, types, 'source', kept)})",
-        f"pairs AS (SELECT {keys}, count(*) AS m{summed} FROM keyed GROUP BY {keys})",
         *located(hierarchy, types, nodes),
-        f"sums AS (SELECT {user}part, sum(m) AS m{again} FROM pairs JOIN leaves "
-        f"ON {same_leaf(hierarchy)} GROUP BY {user}part)",
+        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM keyed JOIN leaves "
+        f"ON {same_leaf(hierarchy)} GROUP BY {by})",
     ]
+    rows = "sums"
+    if by_user:
+        whole = dict(w for v in enumerate(vectors) for w in _of_all(*v).items())
+        needed = "".join(f", sum({sql})::HUGEINT AS {name}" for name, sql in whole.items())
+        parts.append(f"users AS (SELECT u{needed or ', 0 AS none'} FROM sums GROUP BY u)")
+        rows = "sums JOIN users ON sums.u IS NOT DISTINCT FROM users.u"
     return (
-        f"WITH {', '.join(parts)} SELECT part{total} FROM (SELECT part{shown} FROM sums{window}) "
+        f"WITH {', '.join(parts)} SELECT part{total} FROM (SELECT part{shown} FROM {rows}) "
         "GROUP BY part"
     )
+
+
+def _of_all(i: int, vector: Vector) -> dict[str, str]:
+    """What has to be known of all parts of a user, name to SQL of one part."""
+    x = f"x{i}"
+    if vector.kind in ("users", "rows"):
+        return {"all_m": "m"}
+    if vector.kind == "sum":
+        above, below = _sides(x)
+        return {f"up_{x}": above, f"down_{x}": below}
+    own = {f"all_n{x}": f"n{x}"}
+    if vector.kind == "outside":
+        above, below = _sides(x)
+        own |= {f"up_{x}": above, f"down_{x}": below}
+    return own
 
 
 def _of_records(i: int, vector: Vector) -> str:
@@ -88,11 +105,11 @@ def _of_user(i: int, vector: Vector) -> str:
     """SQL of what one user adds to one part, HUGEINT; what they add to all is at most ``most``."""
     x = f"x{i}"
     if vector.kind == "users":
-        return f"{GRID}::HUGEINT * m // sum(m) OVER w"
+        return f"{GRID}::HUGEINT * m // all_m"
     if vector.kind == "rows":
         most = vector.most // GRID
-        return f"{GRID}::HUGEINT * m * {most} // greatest(sum(m) OVER w, {most})"
-    values = f"nullif(sum(n{x}) OVER w, 0)"
+        return f"{GRID}::HUGEINT * m * {most} // greatest(all_m, {most})"
+    values = f"nullif(all_n{x}, 0)"
     if vector.kind == "present":
         return f"coalesce({GRID}::HUGEINT * n{x} // {values}, 0)"
     if vector.kind == "centred":
@@ -118,7 +135,7 @@ def _total(x: str, vector: Vector) -> str:
     """The sum of a user: what is above 0 is scaled down to the upper bound, what is below to the
     lower one, and both together to the larger of the two; towards 0, in whole steps."""
     (above, below), (high, low) = _sides(x), _ends(vector)
-    ups, downs = f"sum({above}) OVER w", f"sum({below}) OVER w"
+    ups, downs = f"up_{x}", f"down_{x}"
     cut = (
         f"({above} * {high} // greatest({ups}, {high}, 1)"
         f" - {below} * {low} // greatest({downs}, {low}, 1))"
@@ -129,6 +146,5 @@ def _total(x: str, vector: Vector) -> str:
 
 def _is_cut(x: str, vector: Vector) -> str:
     """Whether ``_total`` cuts what a user has."""
-    (above, below), (high, low) = _sides(x), _ends(vector)
-    ups, downs = f"sum({above}) OVER w", f"sum({below}) OVER w"
+    (high, low), (ups, downs) = _ends(vector), (f"up_{x}", f"down_{x}")
     return f"({ups} > {high} OR {downs} > {low} OR {ups} + {downs} > {vector.bounds.most})"
