@@ -29,6 +29,9 @@ Bound = float | Literal["auto"]
 LARGEST_BOUND = 1e15
 """Bounds of values, in absolute terms."""
 
+LEAST_BOUND = 1e-200
+"""Of the larger bound, in absolute terms: a value in steps of it is a double on the way."""
+
 MOST_SHARE = 1e6
 """Of a budget, relative to another one."""
 
@@ -235,6 +238,12 @@ def _bounded(
                 f"{what} has {name}={_number(bound)} and searches the other bound, which lies on "
                 "the other side of 0: pass both bounds, or 0."
             )
+    given = [abs(bound) for bound in (low, high) if not isinstance(bound, str)]
+    if len(given) == 2 and max(given) < LEAST_BOUND:
+        raise ParameterError(
+            f"{what} has lower {_number(low)} and upper {_number(high)}: one of them must be at "
+            f"least {LEAST_BOUND:g} in absolute terms; write the values in a smaller unit."
+        )
     return Measure(
         kind=kind, column=column, lower=low, upper=high, clipped=clipped, share=_share(share)
     )

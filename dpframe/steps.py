@@ -80,8 +80,8 @@ class Steps:
 
     @property
     def half(self) -> int:
-        """How far a value can be from the middle, in steps."""
-        return max(self.high - self.middle, self.middle - self.low)
+        """How far a value can be from the middle, in steps; 1 where both bounds are one step."""
+        return max(self.high - self.middle, self.middle - self.low, 1)
 
     @property
     def step(self) -> float:

@@ -14,6 +14,7 @@ from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
 from dpframe.noise import random_seed
 from dpframe.sources.counting import exact_counts
@@ -57,8 +58,8 @@ def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> No
 def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = ()) -> None:
     """Raise ColumnError for a column that a source lacks, or, of the ``wanted`` ones, that holds no
     numbers."""
-    if not [*wanted, *beside]:
-        return
+    if not wanted and not beside:
+        return  # a frame of no columns is none
     with opened(source, [*wanted, *beside]) as relation:
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     for column in wanted:
@@ -255,6 +256,7 @@ def _uncounted(
         seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     types = tuple(seen[c] for c in hierarchy.source_columns)
     hierarchy.check_types(types)
+    check_writable(str(unit.user), seen[str(unit.user)])
     check_key_types(listed, hierarchy, types)
     return CountTree(
         level=listed.level,

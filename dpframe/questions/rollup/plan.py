@@ -30,8 +30,9 @@ from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.checks import Asked, asked_for
 from dpframe.questions.rollup.lines import lines
 from dpframe.questions.rollup.receipt import bounds_found, rollup_receipt
+from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
-from dpframe.vectors import Vector, distinct_of, searches_of
+from dpframe.vectors import CENTRED, Vector, distinct_of, searches_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +48,10 @@ SEARCH = Fraction(1, 4)
 
 UNSHOWN = 0.02
 """``release_share`` of a selection whose counts are not released: as good as nothing."""
+
+LARGEST_SCALE = 2**54
+"""Scale of noise on parts: with a quarter of epsilon it is 2**56, and a draw beyond 64 bits, which
+would be an error, has a chance below 1e-50."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,19 +209,22 @@ def make_rollup_plan(asked: Asked) -> RollupPlan:
     if asked.listed is None:
         selection = _selection(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
     others = {n: m for n, m in asked.measures.items() if n not in counts}
+    paid = {
+        name: paid_for(measure, each[name], by_user=by_user)
+        for name, measure in others.items()
+        if not measure.searched
+    }
+    searching = {
+        name: _searching(measure, each[name], by_user)
+        for name, measure in others.items()
+        if measure.searched
+    }
+    _check_scales(paid, searching, counts)
     return RollupPlan(
         asked=asked,
         selection=selection,
-        paid={
-            name: paid_for(measure, each[name], by_user=by_user)
-            for name, measure in others.items()
-            if not measure.searched
-        },
-        searching={
-            name: _searching(measure, each[name], by_user)
-            for name, measure in others.items()
-            if measure.searched
-        },
+        paid=paid,
+        searching=searching,
         counts=counts,
     )
 
@@ -238,6 +246,22 @@ def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
             raise BudgetError(
                 f"measure {name!r} would get epsilon {float(own):.2g} of {asked.budget.epsilon:g}: "
                 "ask for fewer measures, raise its share=, or raise epsilon."
+            )
+
+
+def _check_scales(
+    paid: Mapping[str, tuple[Paid, ...]],
+    searching: Mapping[str, Searching],
+    counts: Mapping[str, NodeCounts],
+) -> None:
+    scales = {name: max(p.vector.most / p.epsilon for p in each) for name, each in paid.items()}
+    scales |= {name: 10**WHOLE_DIGITS / (CENTRED * one.rest) for name, one in searching.items()}
+    scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
+    for name, scale in scales.items():
+        if scale > LARGEST_SCALE:
+            raise BudgetError(
+                f"measure {name!r} would get noise beyond 64 bits: raise epsilon or its share=, or "
+                "lower at_most or the bounds."
             )
 
 
