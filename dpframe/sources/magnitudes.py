@@ -7,8 +7,12 @@ from dpframe._sql import identifier
 from dpframe.sources.rollup_statement import exact
 from dpframe.vectors import LARGEST, LEAST, Searched
 
-FARTHEST = "1e30::DOUBLE"
-"""Beyond all bounds; sums of such values are numbers."""
+UNIT = 2.0**-LEAST
+"""Values are added up in whole multiples of 2**LEAST, rounded up: a sum of floating-point numbers
+depends on the order of all rows, and so on other users."""
+
+FARTHEST = 2.0 ** (LARGEST + 1)
+"""Beyond all bounds; sums of such values fit 128 bits."""
 
 
 def magnitudes_statement(searched: Searched, *, user: str | None, user_type: str | None) -> str:
@@ -18,13 +22,15 @@ def magnitudes_statement(searched: Searched, *, user: str | None, user_type: str
     """
     number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
     sign = "" if searched.side == "upper" else "-"
-    value = f"CASE WHEN isfinite({number}) THEN least(greatest({sign}{number}, 0), {FARTHEST}) END"
+    cut = f"least(greatest({sign}{number}, 0), {FARTHEST!r}::DOUBLE)"
+    units = f"CAST(ceil({cut} * {UNIT!r}::DOUBLE) AS HUGEINT)"
+    value = f"CASE WHEN isfinite({number}) THEN {units} END"
     rows = f"SELECT {value} AS x FROM {VIEW}"
     if user is not None:
         by = exact(user, user_type)
         gathered = "sum" if searched.of_total else "max"
         each = f"SELECT {by} AS u, {value} AS x FROM {VIEW}"
         rows = f"SELECT {gathered}(x) AS x FROM ({each}) GROUP BY u"
-    exponent = "CAST(floor(log2(greatest(x, 1e-300))) AS BIGINT)"
-    inside = f"least(greatest({exponent}, {LEAST}), {LARGEST}) - ({LEAST})"
+    exponent = "CAST(floor(log2(greatest(CAST(x AS DOUBLE), 1))) AS BIGINT)"
+    inside = f"least({exponent}, {LARGEST - LEAST})"
     return f"SELECT {inside} AS bin, count(*) AS n FROM ({rows}) WHERE x > 0 GROUP BY bin"
