@@ -26,8 +26,9 @@ from dpframe.measures import Measure
 from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline_hhh
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import NodeCounts
-from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.above import adding_up, level_strategy
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.above import adding_up, level_strategy, sums
+from dpframe.steps import Steps
 from dpframe.tree import CountTree, nearest_chosen
 from dpframe.vectors import Distinct, Searched, Vector, vectors_of
 
@@ -95,14 +96,26 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimate:
-    """One vector at every node: totals that add up, in units of the vector, with their variance;
-    ``weights`` are the parts of its epsilon that measured parts and levels got. Public.
+    """One vector at every node: totals that add up, in units of the vector, with their variance
+    as if noise were continuous; ``weights`` are the parts of its epsilon that measured parts and
+    levels got. Public.
     """
 
     total: NDArray[np.object_]
     variance: NDArray[np.float64]
     weights: Mapping[int, Fraction]
     vector: Vector | None = None
+
+    @property
+    def unit(self) -> int:
+        """What one record, user or step is divided into."""
+        return 1 if self.vector is None else self.vector.unit
+
+    @property
+    def bounds(self) -> Steps:
+        """Of values; only of what a column adds up to."""
+        assert self.vector is not None
+        return self.vector.bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,8 +196,9 @@ def _measured(exact: NDArray[np.object_], nodes: Nodes, paid: Paid) -> Estimate:
     weights = level_strategy(nodes.level, nodes.ancestor)
     scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     assert measured_parts.cost(scales, most=most) <= paid.epsilon
-    parts, above = measured_parts.run(exact, totals_of(exact, nodes), nodes.level, scales=scales)
-    spread = {at: UnboundedNoise(scale).sd ** 2 for at, scale in scales.items()}
+    totals = sums(exact, nodes.ancestor)
+    parts, above = measured_parts.run(exact, totals, nodes.level, scales=scales)
+    spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     known = np.zeros(len(parts), dtype=object)
     variance = np.full(len(parts), np.inf)
     for at, values in above.items():
@@ -193,12 +207,3 @@ def _measured(exact: NDArray[np.object_], nodes: Nodes, paid: Paid) -> Estimate:
     own = np.full(len(parts), spread[PARTS])
     total, left = adding_up(nodes.ancestor, parts, own, known, variance)
     return Estimate(total=total, variance=left, weights=weights, vector=paid.vector)
-
-
-def totals_of(parts: NDArray[np.object_], nodes: Nodes) -> NDArray[np.object_]:
-    """Sums of the parts at and below every node."""
-    out = parts.copy()
-    for depth in range(int(nodes.level.max(initial=0)), 0, -1):
-        here = np.flatnonzero(nodes.level == depth)
-        np.add.at(out, nodes.ancestor[here], out[here])
-    return out

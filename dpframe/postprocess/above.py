@@ -1,4 +1,8 @@
-"""Totals of the nodes of a selection that add up: what is measured above the parts, and how."""
+"""Totals that add up, of parts that were measured and levels above them that were too.
+
+Whole numbers of any size: least squares sees only what measured totals differ by from the sums of
+measured parts, which is as large as noise is.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpframe.postprocess.whole_parts import whole_estimates
 
 PARTS = -1
 """The place of parts among levels that are measured."""
@@ -24,9 +30,34 @@ def adding_up(
     known: NDArray[np.object_],
     variance: NDArray[np.float64],
 ) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
-    """Totals in whole numbers that add up, and their variance."""
-    total, var = parts.copy(), spread.copy()
-    for v in range(len(total) - 1, 0, -1):
-        total[ancestor[v]] += total[v]
-        var[ancestor[v]] += var[v]
-    return total, var
+    """Totals in whole numbers that add up, and the variance of each.
+
+    Parameters
+    ----------
+    ancestor
+        int64, shape (n,); -1 for the root, which is first.
+    parts, spread
+        Measured parts, whole numbers, and their variances.
+    known, variance
+        Measured totals, whole numbers, and their variances; inf where there is none.
+    """
+    summed = sums(parts, ancestor)
+    measured = np.isfinite(variance)
+    apart = np.zeros(len(parts), dtype=np.int64)
+    apart[measured] = (known[measured] - summed[measured]).astype(np.int64)
+    found = whole_estimates(
+        ancestor,
+        part=np.zeros(len(parts), dtype=np.int64),
+        part_variance=spread,
+        total=apart,
+        total_variance=variance,
+    )
+    return summed + found.total.astype(object), found.total_variance
+
+
+def sums(parts: NDArray[np.object_], ancestor: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Of the parts at and below every node."""
+    out = parts.copy()
+    for v in range(len(out) - 1, 0, -1):
+        out[ancestor[v]] += out[v]
+    return out

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise
 
 
 def half_width(noise: NoiseTable, terms: int, confidence: float) -> int:
@@ -17,6 +17,13 @@ def half_width(noise: NoiseTable, terms: int, confidence: float) -> int:
     deviations, or all of its support where that is shorter; what wraps around is below 1e-15.
     """
     return _half_width(noise.weights.tobytes(), terms, confidence)
+
+
+def half_width_of_one(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
+    """The same for one draw, whatever the law."""
+    if isinstance(noise, UnboundedNoise):
+        return noise.half_width(confidence)
+    return half_width(noise, 1, confidence)
 
 
 @lru_cache(maxsize=4096)

@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpframe.asking.frame import node_columns
-from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
+from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 
 if TYPE_CHECKING:
     from dpframe.questions.rollup.plan import RollupPlan
@@ -24,54 +25,69 @@ def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()
     """Columns level, prefix, (one a level,) and name, name_lower, name_upper for every measure."""
     order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
     for name, measure in plan.asked.measures.items():
-        shown = _shown(measure, noisy.measures[name])
+        estimates = noisy.measures[name]
+        if measure.kind == "distinct":
+            shown: tuple[NDArray[np.generic], ...] = _different(estimates[0], plan.half_width(name))
+        elif measure.kind == "mean":
+            shown = _means(estimates, plan.confidence)
+        elif measure.kind == "count":
+            shown = _counts(estimates[0], plan.confidence)
+        else:
+            cut = (end for e in estimates[1:] for end in _counts(e, plan.confidence))
+            shown = (*_sums(estimates[0], plan.confidence), *cut)
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
 
 
-def _shown(measure: Measure, estimates: Sequence[Estimate]) -> tuple[NDArray[np.generic], ...]:
-    factor = 2.13
-    first = estimates[0]
-    if measure.kind in ("count", "distinct"):
-        return _counts(first, _unit(first), factor)
-    if measure.kind == "mean":
-        return _means(estimates, factor)
-    assert first.vector is not None
-    steps = first.vector.bounds
-    half = factor * np.sqrt(first.variance) * steps.step
-    value = _floats(first.total, steps.decimals)
-    cut = [end for e in estimates[1:] for end in _counts(e, _unit(e), factor)]
-    return value, value - half, value + half, *cut
+def _different(estimate: Estimate, half: int) -> Ends:
+    """Whole numbers with one law of noise."""
+    value = estimate.total.astype(np.int64)
+    return value, value - half, value + half
 
 
-def _unit(estimate: Estimate) -> int:
-    return 1 if estimate.vector is None else estimate.vector.unit
+def _counts(estimate: Estimate, confidence: float) -> Ends:
+    """Whole numbers, halves up; the ends of intervals outwards."""
+    unit = estimate.unit
+    half = whole_half_width(estimate.variance, confidence).astype(object)
+    total = estimate.total
+    ends = ((2 * total + unit) // (2 * unit), (total - half) // unit, -((-total - half) // unit))
+    value, lower, upper = (end.astype(np.int64) for end in ends)
+    return value, lower, upper
 
 
-def _counts(estimate: Estimate, unit: int, factor: float) -> Ends:
-    """Whole numbers, halves up."""
-    half = np.ceil(factor * np.sqrt(estimate.variance))
-    whole = np.array([(2 * t + unit) // (2 * unit) for t in estimate.total], dtype=np.int64)
-    pairs = list(zip(estimate.total, half, strict=True))
-    lower = np.array([(t - int(h)) // unit for t, h in pairs], dtype=np.int64)
-    upper = np.array([-((-t - int(h)) // unit) for t, h in pairs], dtype=np.int64)
-    return whole, lower, upper
+def _sums(estimate: Estimate, confidence: float) -> Ends:
+    """Steps in units of the value."""
+    half = whole_half_width(estimate.variance, confidence).astype(object)
+    decimals = estimate.bounds.decimals
+    ends = (estimate.total, estimate.total - half, estimate.total + half)
+    value, lower, upper = (_floats(end, decimals) for end in ends)
+    return value, lower, upper
 
 
-def _floats(total: NDArray[np.object_], decimals: int = 0) -> NDArray[np.float64]:
+def _floats(steps: NDArray[np.object_], decimals: int = 0) -> NDArray[np.float64]:
     """Steps in units of the value, each rounded once."""
     ten = 10 ** abs(decimals)
-    return np.array([t / ten if decimals >= 0 else float(t * ten) for t in total], dtype=float)
+    return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)
 
 
-def _means(estimates: Sequence[Estimate], factor: float) -> Ends:
-    """Quotients of noisy sums and noisy numbers of values; with their joint law."""
+def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
+    """Noisy sums over noisy numbers of values; intervals by the law of both together.
+
+    The middle of the bounds where no value seems to be there.
+    """
     above, below = estimates
-    assert above.vector is not None
-    steps = above.vector.bounds
-    centred, number = _floats(above.total, steps.decimals), _floats(below.total) / _unit(below)
-    with np.errstate(all="ignore"):
-        quotient = np.where(number > 0, centred / number, 0.0)
-    value = np.clip(steps.value(steps.middle) + quotient, steps.lower, steps.upper)
-    return value, value, value
+    steps, unit = above.bounds, below.unit
+    middle, scale = steps.value(steps.middle), steps.step
+    centred, number = _floats(above.total, steps.decimals), _floats(below.total) / unit
+    quotient = np.divide(centred, number, out=np.zeros(len(number)), where=number > 0)
+    lower, upper = ratio_interval(
+        centred,
+        above.variance * scale * scale,
+        number,
+        below.variance / unit**2,
+        deviation_factor(confidence),
+        (steps.lower - middle, steps.upper - middle),
+    )
+    value = np.clip(middle + quotient, steps.lower, steps.upper)
+    return value, np.minimum(middle + lower, value), np.maximum(middle + upper, value)

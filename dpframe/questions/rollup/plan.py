@@ -14,6 +14,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpframe.accounting.compose import Profile
 from dpframe.asking.given import Given
 from dpframe.asking.quantities import Quantity
@@ -23,12 +25,15 @@ from dpframe.errors import BudgetError, advising
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
+from dpframe.mechanisms.measured_parts import rounded_up
 from dpframe.mechanisms.node_counts import NodeCounts, node_counts
 from dpframe.mechanisms.rollup import Paid, Searching, paid_for
+from dpframe.postprocess.intervals import half_width_of_one
+from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.checks import Asked, asked_for
-from dpframe.questions.rollup.lines import lines
+from dpframe.questions.rollup.lines import MANY, lines
 from dpframe.questions.rollup.receipt import bounds_found, rollup_receipt
 from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
@@ -149,6 +154,31 @@ class RollupPlan:
     def profile(self) -> Profile:
         """One point."""
         return ((self.budget.epsilon, self.budget.delta),)
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        """Half widths of the intervals of what one node has of its own, in the measure's unit,
+        where nothing above it is measured; a mean is one of ``MANY`` values, and at a bound. None
+        for measures whose bounds are searched.
+        """
+        found = {name: float(self.half_width(name)) for name in self.counts}
+        for name, paid in self.paid.items():
+            scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]
+            spread = np.array([2 * float(scale) ** 2 for scale in scales])
+            first = paid[0].vector
+            if first.kind == "centred":
+                unit = paid[1].vector.unit
+                both = spread[0] + spread[1] * (first.bounds.half / unit) ** 2
+                sd = math.sqrt(both) * first.bounds.step / MANY
+                found[name] = deviation_factor(self.confidence) * sd
+            else:
+                half = int(whole_half_width(spread[:1], self.confidence)[0])
+                found[name] = half * first.bounds.step if first.column else half / first.unit
+        return found
+
+    def half_width(self, name: str) -> int:
+        """Of the intervals of a number of different values."""
+        return half_width_of_one(self.counts[name].noise, self.confidence)
 
     def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
         """The only noisy step: the selection, then every measure on its parts."""
