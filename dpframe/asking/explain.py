@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
 from dpframe._known_arguments import bound, lacks
@@ -11,6 +11,7 @@ from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import data_name, flag, release_name
 from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
+from dpframe.asking.solving import solved, solved_line
 from dpframe.errors import ParameterTypeError
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.frames import without_rows
@@ -22,6 +23,10 @@ DOC = """What :func:`{asked}` with these arguments would do: noise, thresholds, 
 
 Takes the call of :func:`{asked}`. Where that has a source, names and types of the columns are
 checked; it may be left out. Spends nothing and reads no data.
+
+With ``error`` in the place of ``epsilon`` it finds the smallest epsilon, to three digits, at which
+intervals are at most so wide to each side: a number, or numbers by the name of a measure, for what
+one node has of its own.
 
 Returns
 -------
@@ -48,6 +53,11 @@ class Explains(Protocol[P]):
     @overload
     def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
 
+    @overload
+    def __call__(
+        self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+    ) -> Explanation[Any]: ...
+
 
 def explaining(
     name: str,
@@ -62,7 +72,7 @@ def explaining(
         for p in question.parameters.values()
         if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != source
     ]
-    signature = question.call
+    signature = _with_error(question.call)
 
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
@@ -73,18 +83,32 @@ def explaining(
         arguments = bound(explain, signature, first, given)
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
             raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
-        asked = question.plan(arguments)
         _check_release(arguments)
-        plan = question.declared(asked)
+
+        def planned(epsilon: float | None) -> Any:
+            return question.declared(question.plan({**arguments, "epsilon": epsilon}))
+
+        error, found = arguments.pop("error", None), None
+        if error is None:
+            plan = question.declared(question.plan(arguments))
+        else:
+            plan = solved(error, arguments, planned)
+            found = solved_line(plan.budget.epsilon, error)
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
-        return Explanation(plan)
+        return Explanation(plan, found)
 
     explain.__name__ = explain.__qualname__ = name
     explain.__module__ = question.ask.__module__
     explain.__doc__ = DOC.format(asked=question.name, example=example)
     explain.__signature__ = signature  # type: ignore[attr-defined]
     return explain
+
+
+def _with_error(signature: inspect.Signature) -> inspect.Signature:
+    """The call, with how exact it is to be in the place of how private."""
+    error = inspect.Parameter("error", inspect.Parameter.KEYWORD_ONLY, default=None)
+    return signature.replace(parameters=[*signature.parameters.values(), error])
 
 
 def _check_release(arguments: dict[str, object]) -> None:

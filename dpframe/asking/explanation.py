@@ -21,11 +21,14 @@ class Explanation(Generic[P]):
     """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
 
     plan: P
+    solved: Quantity | None = None
+    """The epsilon that was found for an error."""
 
     @property
     def lines(self) -> list[Quantity]:
         """What is known before the data are read, and what another mechanism would give."""
-        return [*self.plan.lines(), *self.plan.advice()]
+        found = [] if self.solved is None else [self.solved]
+        return [*found, *self.plan.lines(), *self.plan.advice()]
 
     def to_frame(self) -> pd.DataFrame:
         """Columns ``quantity``, ``value`` and ``meaning``, all text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
@@ -69,6 +70,12 @@ class LevelPlan(Generic[A]):
     @property
     def confidence(self) -> float:
         return self.asked.confidence
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Half widths of the intervals of what one node has of its own, by the name of a measure,
+        where they are known before the data are read."""
+        return {}
 
     @cached_property
     def profile(self) -> Profile:

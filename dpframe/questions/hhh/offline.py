@@ -65,6 +65,10 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
         cost = partial(offline_hhh.cost, self.laws, height=self.height, remainder=self.remainder)
         return tuple((e, cost(epsilon=e)) for e in epsilons)
 
+    @property
+    def errors(self) -> dict[str, float]:
+        return {"count": self.half_width(1) / self.grid}
+
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return offline_hhh.run(
             counted,

@@ -31,6 +31,10 @@ class Asked:
     confidence: float = 0.95
 
     @property
+    def mechanism(self) -> str:
+        return "rollup"
+
+    @property
     def request(self) -> dict[str, object]:
         """The arguments as plain JSON types."""
         return {

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.accounting.compose import Profile
 from dpframe.asking.given import Given
+from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import Budget
 from dpframe.errors import BudgetError, advising
-from dpframe.hierarchy import Hierarchy
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.measured_parts import rounded_up
@@ -60,7 +59,7 @@ would be an error, has a chance below 1e-50."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RollupPlan:
+class RollupPlan(LevelPlan[Asked]):
     """Everything about a rollup except the data and the draw.
 
     ``paid`` are the vectors of each measure that adds up, with their epsilons; ``searching`` are
@@ -68,41 +67,14 @@ class RollupPlan:
     add up.
     """
 
-    asked: Asked
     selection: OfflinePlan | None
     paid: Mapping[str, tuple[Paid, ...]]
     searching: Mapping[str, Searching]
     counts: Mapping[str, NodeCounts]
 
-    # -- what was asked for -------------------------------------------------------------------
-
-    @property
-    def hierarchy(self) -> Hierarchy:
-        return self.asked.hierarchy
-
-    @property
-    def unit(self) -> PrivacyUnit:
-        return self.asked.unit
-
-    @property
-    def budget(self) -> Budget:
-        return self.asked.budget
-
     @property
     def listed(self) -> ListedNodes | None:
         return self.asked.listed
-
-    @property
-    def confidence(self) -> float:
-        return self.asked.confidence
-
-    @property
-    def height(self) -> int:
-        return self.hierarchy.height
-
-    @property
-    def grid(self) -> int:
-        return self.unit.grid
 
     @property
     def request(self) -> dict[str, object]:
@@ -151,11 +123,6 @@ class RollupPlan:
         return own + sum(count.delta for count in self.counts.values())
 
     @cached_property
-    def profile(self) -> Profile:
-        """One point."""
-        return ((self.budget.epsilon, self.budget.delta),)
-
-    @cached_property
     def errors(self) -> dict[str, float]:
         """Half widths of the intervals of what one node has of its own, in the measure's unit,
         where nothing above it is measured; a mean is one of ``MANY`` values, and at a bound. None
@@ -197,10 +164,6 @@ class RollupPlan:
     def lines(self) -> list[Quantity]:
         """What is known before the data are read."""
         return lines(self)
-
-    def advice(self) -> list[Quantity]:
-        """Nothing else could be asked for."""
-        return []
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release of this plan."""

@@ -1,0 +1,125 @@
+"""The smallest epsilon at which a release is as exact as somebody wants it to be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dpframe.asking.given import EPSILON, amount
+from dpframe.asking.quantities import Quantity
+from dpframe.errors import BudgetError, ParameterError, ParameterTypeError, ThresholdError
+
+DIGITS = 3
+"""Digits of an epsilon that is found."""
+
+STEP = 1 + 10.0 ** (1 - DIGITS) / 2
+"""Ratio of epsilons that are told apart."""
+
+Errors = Mapping[str, float]
+"""Half widths of intervals, by the name of a measure."""
+
+
+def solved(error: object, arguments: Mapping[str, object], planned: Callable[[float], Any]) -> Any:
+    """The plan with the smallest epsilon, to three digits and rounded up, that keeps errors.
+
+    Parameters
+    ----------
+    error
+        A number, or numbers by the name of a measure: largest half widths of intervals, in the
+        measure's unit.
+    arguments
+        Of the call, which must leave epsilon out.
+    planned
+        The plan with an epsilon. It tells its errors before the data are read, ``plan.errors``.
+
+    Raises
+    ------
+    BudgetError
+        If no epsilon is enough.
+    ParameterError, ParameterTypeError
+        If ``error`` asks for what this question does not tell.
+    """
+    if arguments.get("epsilon") is not None:
+        raise ParameterError(
+            f"epsilon ({arguments['epsilon']!r}) and error ({error!r}) do not go together: leave "
+            "epsilon out, and the smallest one that keeps the error is found."
+        )
+    low, high = EPSILON
+    guess, found, nearest = 1.0, None, None
+    while low * STEP < high and low < guess < high:
+        plan = _planned(planned, guess)
+        if plan is None:  # no noise is known that would do: too far up, or too far down
+            low, high = (low, guess) if guess > 1 else (guess, high)
+            guess = _up(math.sqrt(low * high))
+            continue
+        wanted = _wanted(error, plan.errors)
+        excess = max(plan.errors[name] / most for name, most in wanted.items())
+        if excess <= 1:
+            high, found = guess, plan
+        else:
+            low, nearest = guess, plan
+        guess = _up(guess * max(excess, 1e-6))
+        if not low * STEP < guess < high:
+            guess = _up(math.sqrt(low * high))
+    if found is None:
+        told = "" if nearest is None else f" the smallest found is {_told(nearest.errors, error)}."
+        raise BudgetError(f"no epsilon keeps error={error!r}:{told} Allow more.")
+    return found
+
+
+def _planned(planned: Callable[[float], Any], epsilon: float) -> Any:
+    """The plan, None if there is none with this epsilon."""
+    try:
+        return planned(epsilon)
+    except (BudgetError, ThresholdError):
+        return None
+
+
+def _up(epsilon: float) -> float:
+    """Three digits, not below."""
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - DIGITS + 1)
+    return float(f"{math.ceil(epsilon / unit * (1 - 1e-12)) * unit:.{DIGITS}g}")
+
+
+def _wanted(error: object, errors: Errors) -> dict[str, float]:
+    """The largest errors, by name."""
+    if not errors:
+        raise ParameterError(
+            f"error ({error!r}) is for questions that tell their error before data are read: hhh, "
+            "heavy_hitters, tree_counts by histograms and rollup with known bounds. Leave it out, "
+            "and pass epsilon."
+        )
+    named = error if isinstance(error, Mapping) else {next(iter(errors)): error}
+    if not isinstance(error, Mapping) and len(errors) > 1:
+        raise ParameterError(
+            f"error ({error!r}) must say of which measure, for example "
+            f"error={{{next(iter(errors))!r}: {error!r}}}; there are {', '.join(errors)}."
+        )
+    if not named:
+        raise ParameterError("error is empty: name a measure and its largest error.")
+    for name in named:
+        if name not in errors:
+            raise ParameterError(
+                f"error names {name!r}, of which no error is known before data are read; known are "
+                f"{', '.join(errors)}."
+            )
+    return {name: _positive(name, most) for name, most in named.items()}
+
+
+def _positive(name: str, most: object) -> float:
+    if isinstance(most, str | bytes):
+        raise ParameterTypeError(f"error of {name} must be a number; got {most!r}.")
+    return amount(f"error of {name}", most, 1e-300, 1e300, "the largest half width of an interval")
+
+
+def _told(errors: Errors, error: object) -> str:
+    names = error if isinstance(error, Mapping) else errors
+    return ", ".join(f"{name} +-{errors[name]:.4g}" for name in names if name in errors)
+
+
+def solved_line(epsilon: float, error: object) -> Quantity:
+    """What was found."""
+    named = error if isinstance(error, Mapping) else {"count": error}
+    most = ", ".join(f"{name} within +-{value}" for name, value in named.items())
+    return Quantity("epsilon", epsilon, f"the smallest, to three digits, that keeps {most}")
