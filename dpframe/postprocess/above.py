@@ -12,15 +12,21 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.postprocess.strategy import best_strategy
 from dpframe.postprocess.whole_parts import whole_estimates
+
+LEAST_PARTS = Fraction(1, 2)
+"""Of epsilon: what a part has of its own is at most twice as far off as without levels above it,
+whatever the height."""
 
 PARTS = -1
 """The place of parts among levels that are measured."""
 
 
 def level_strategy(level: NDArray[np.int64], ancestor: NDArray[np.int64]) -> Mapping[int, Fraction]:
-    """Parts of epsilon for the parts and for the totals of levels."""
-    return {PARTS: Fraction(1)}
+    """Parts of epsilon for the parts and for the totals of levels; they sum to 1."""
+    found = best_strategy(ancestor, level, least_parts=LEAST_PARTS)
+    return {PARTS: found.parts, **found.levels}
 
 
 def adding_up(

@@ -1,4 +1,10 @@
-"""Stub until the real one comes."""
+"""Intervals for a quotient of two noisy numbers.
+
+Source: Fieller, "Some Problems in Interval Estimation" (1954). For N = n + X and D = d + Y, with
+independent noises X and Y, the number N - m D at the true m = n/d is X - m Y, a weighted sum of
+noises: it is within f sd with the confidence of f (:mod:`.weighted_laplace`). The interval is the
+set of all m for which it is; nothing is linearised.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +16,42 @@ Reals = NDArray[np.float64]
 
 def ratio_interval(
     numerator: Reals,
-    var_n: Reals,
+    numerator_variance: Reals,
     denominator: Reals,
-    var_d: Reals,
+    denominator_variance: Reals,
+    *,
     factor: float,
-    whole: tuple[float, float],
+    within: tuple[float, float],
 ) -> tuple[Reals, Reals]:
-    """Ends."""
-    a = denominator**2 - factor**2 * var_d
-    b = numerator * denominator
-    c = numerator**2 - factor**2 * var_n
-    root = np.sqrt(np.maximum(b * b - a * c, 0))
-    good = (denominator > 0) & (a > 0)
-    safe = np.where(good, a, 1.0)
-    low, high = (
-        np.where(good, (b - root) / safe, -np.inf),
-        np.where(good, (b + root) / safe, np.inf),
+    """Ends of intervals for quotients that are known to lie ``within`` two numbers.
+
+    Parameters
+    ----------
+    numerator, denominator
+        float64, shape (n,); unbiased, with independent noise.
+    numerator_variance, denominator_variance
+        float64, shape (n,), above 0.
+    factor
+        f with P(|Z| <= f sd(Z)) >= confidence for weighted sums Z of the noises.
+    within
+        The smallest and the largest quotient there can be; all of it is the answer where the
+        denominator is not clearly above 0, or where no quotient between them fits.
+
+    Returns
+    -------
+    tuple
+        Lower and upper ends, float64, shape (n,). Each holds the true quotient with the confidence
+        of ``factor``, where the true denominator is above 0.
+    """
+    low, high = within
+    a = denominator**2 - factor**2 * denominator_variance
+    c = numerator**2 - factor**2 * numerator_variance
+    product = numerator * denominator
+    bounded = (a > 0) & (denominator > 0)
+    safe = np.where(bounded, a, 1.0)
+    root = np.sqrt(np.maximum(product**2 - a * c, 0.0))
+    lower, upper = (product - root) / safe, (product + root) / safe
+    fits = bounded & (lower <= high) & (upper >= low)
+    return np.where(fits, np.maximum(lower, low), low), np.where(
+        fits, np.minimum(upper, high), high
     )
-    return np.clip(low, *whole), np.clip(high, *whole)

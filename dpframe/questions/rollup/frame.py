@@ -86,8 +86,8 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
         above.variance * scale * scale,
         number,
         below.variance / unit**2,
-        deviation_factor(confidence),
-        (steps.lower - middle, steps.upper - middle),
+        factor=deviation_factor(confidence),
+        within=(steps.lower - middle, steps.upper - middle),
     )
     value = np.clip(middle + quotient, steps.lower, steps.upper)
     return value, np.minimum(middle + lower, value), np.maximum(middle + upper, value)
