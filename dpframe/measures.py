@@ -7,10 +7,8 @@ written as an object, ``dp.sum("amount", lower=0, upper=500)``, or as the text
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
@@ -295,171 +293,16 @@ def _whole(what: str, value: object, low: int, high: int) -> int:
     return int(number)
 
 
-# -- text ------------------------------------------------------------------------------------------
+# -- as text ---------------------------------------------------------------------------------------
 
-TAKES: Mapping[str, tuple[str, ...]] = {
-    "count": ("at_most", "share"),
-    "sum": ("column", "lower", "upper", "clipped", "share"),
-    "mean": ("column", "lower", "upper", "share"),
-    "distinct": ("column", "at_most", "share"),
-}
-"""Measures, and what each takes: all but ``clipped`` and ``share`` also by their places."""
-
-MADE = {"count": count, "sum": sum, "mean": mean, "distinct": distinct}
-
-EXAMPLES = "'count', 'sum(amount, 0, 500)' or 'mean(amount, 0, 500)'"
-
-ALIAS = re.compile(
-    r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S
-)
-CALL = re.compile(r"^\s*(?P<kind>[A-Za-z_]+)\s*(?:\((?P<inside>.*)\))?\s*$", re.S)
-PART = re.compile(
-    r"\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?(?P<value>\"(?:[^\"]|\"\")+\"|[^,\"]*?)\s*(?:,|$)", re.S
-)
 PLAIN = re.compile(r"^[^\s,\"()=][^,\"()=]*(?<!\s)$")
-
-
-def parsed(text: str) -> tuple[str, Measure]:
-    """A measure that is written as text, and the name of its column in the result.
-
-    Raises
-    ------
-    ParameterError
-        If it is none; what it could have been.
-    """
-    alias = ALIAS.match(text)
-    call = CALL.match(alias["what"]) if alias is not None else None
-    if alias is None or call is None:
-        raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
-    measure = _called(text, call["kind"].lower(), call["inside"])
-    return _unquoted(alias["name"]) if alias["name"] else measure.default_name, measure
-
-
-def _called(text: str, kind: str, inside: str | None) -> Measure:
-    kind = {"avg": "mean"}.get(kind, kind)
-    if kind not in TAKES:
-        near = difflib.get_close_matches(kind, TAKES, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(
-            f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{hint} Write {EXAMPLES}."
-        )
-    places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
-    given: dict[str, object] = {}
-    for key, value in _parts(text, inside or ""):
-        name = key or (places.pop(0) if places else None)
-        if name is None or name not in TAKES[kind] or name in given:
-            raise ParameterError(
-                f"measure {text!r}: {kind} takes {', '.join(TAKES[kind])}, each once. "
-                f"Write {EXAMPLES}."
-            )
-        if key in places:
-            places.remove(key)
-        given[name] = _unquoted(value) if name == "column" else _read(text, name, value)
-    if "column" in TAKES[kind] and "column" not in given:
-        raise ParameterError(f"measure {text!r} names no column: write {EXAMPLES}.")
-    for name in ("lower", "upper"):
-        if name in TAKES[kind]:
-            given.setdefault(name, None)
-    column = [given.pop("column")] if "column" in given else []
-    make: Any = MADE[kind]
-    made: Measure = make(*column, **given)
-    return made
-
-
-def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
-    at = 0
-    while at < len(inside) or (at and inside[at - 1 : at] == ","):
-        part = PART.match(inside, at)
-        if part is None or not part["value"] or part.end() == at:
-            raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
-        yield part["key"], part["value"]
-        at = part.end()
-
-
-def _read(text: str, name: str, value: str) -> object:
-    if name in ("lower", "upper") and value.lower() == AUTO:
-        return AUTO
-    if name == "clipped" and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    try:
-        return float(value)
-    except ValueError:
-        raise ParameterError(
-            f"measure {text!r}: {name} ({value!r}) must be a number. A name with commas or "
-            'brackets stands in double quotes: sum("a, b", 0, 500).'
-        ) from None
 
 
 def _quoted(name: str) -> str:
     return name if PLAIN.match(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
-
-
 def _number(value: Bound) -> str:
     if isinstance(value, str):
         return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-
-
-# -- several ---------------------------------------------------------------------------------------
-
-
-def measures_from(value: object) -> dict[str, Measure]:
-    """Measures by the names of their columns in the result, in their order.
-
-    Parameters
-    ----------
-    value
-        A mapping from names to measures, objects or texts; or one text, measure or a sequence of
-        them, named by ``AS`` or after what they are.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If there is none, if one is none, or if two have one name.
-    """
-    if value is None:
-        raise ParameterError(f"measures is missing: name what is measured, for example {EXAMPLES}.")
-    named = list(_named(value))
-    if not named:
-        raise ParameterError(f"measures is empty: name what is measured, for example {EXAMPLES}.")
-    out: dict[str, Measure] = {}
-    for name, measure in named:
-        if name in out:
-            raise ParameterError(f"two measures are named {name!r}: name each once.")
-        out[name] = measure
-    return out
-
-
-def _named(value: object) -> Iterator[tuple[str, Measure]]:
-    if isinstance(value, Mapping):
-        for name, measure in value.items():
-            if not isinstance(name, str) or not name or not is_unicode(name):
-                raise ParameterTypeError(
-                    f"measures has {name!r}, which is no name for a column: use text."
-                )
-            yield name, measure if isinstance(measure, Measure) else _one(measure)[1]
-    elif isinstance(value, str | Measure):
-        yield _one(value)
-    elif isinstance(value, Sequence) and not isinstance(value, bytes):
-        for measure in value:
-            yield _one(measure)
-    else:
-        raise ParameterTypeError(
-            "measures must map names to measures, for example {'orders': 'count', 'revenue': "
-            f"dp.sum('amount', lower=0, upper=500)}}, or list texts; got {type(value).__name__}."
-        )
-
-
-def _one(value: object) -> tuple[str, Measure]:
-    if isinstance(value, Measure):
-        return value.default_name, value
-    if isinstance(value, str):
-        return parsed(value)
-    raise ParameterTypeError(
-        f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
-        f"got {value!r}."
-    )

@@ -100,19 +100,26 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         return pa.table({name: from_pandas(source[name]) for name in columns})
     if kind == "polars" and hasattr(source, "collect_schema"):
         return _from_polars(source, columns)
-    if kind == "pyspark" and type(source).__module__.startswith("pyspark.pandas"):
-        raise ParameterTypeError(
-            "a pandas-on-Spark frame is no source: pass frame.to_spark(), which Spark counts."
-        )
-    if kind == "pyspark" and type(source).__name__ == "DataFrame":
-        raise ParameterTypeError(
-            "a Spark DataFrame is a source for hhh, heavy_hitters and tree_counts, which count "
-            "without fetching it: here pass frame.toArrow(), if it fits into memory."
-        )
+    refuse_spark(source)
     raise ParameterTypeError(
         "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
         f"of a parquet or CSV file; got {type(source).__name__}."
     )
+
+
+def refuse_spark(source: object) -> None:
+    """Raise ParameterTypeError for a frame of Spark, where Spark does not count."""
+    where, name = type(source).__module__, type(source).__name__
+    if where.startswith("pyspark.pandas"):
+        raise ParameterTypeError(
+            "a pandas-on-Spark frame is no source: pass frame.to_spark(), which Spark counts."
+        )
+    if where.split(".")[0] == "pyspark" and name == "DataFrame":
+        raise ParameterTypeError(
+            "a Spark DataFrame is a source for hhh, heavy_hitters and tree_counts, which count "
+            "without fetching it: here pass frame.toArrow(), if it fits into memory, or the path "
+            "of a Parquet file that the frame was written to."
+        )
 
 
 def _from_polars(source: Any, columns: list[str]) -> pa.Table:

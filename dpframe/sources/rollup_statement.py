@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpframe._duck import VIEW
-from dpframe._sql import ascending, identifier, literal
+from dpframe._sql import ascending, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_of
+from dpframe.sources.listed_join import listed_join
 from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
@@ -95,7 +96,7 @@ def rollup_statement(
         "WITH "
         + ",\n".join(parts)
         + f'\nSELECT level AS "level", n AS "n", {shown} FROM candidates '
-        f"{_listed(hierarchy, only)}"
+        f"{listed_join(hierarchy, only)}"
         + (f"WHERE (SELECT ok FROM {valid[0]}) " if valid else "")
         + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
@@ -309,24 +310,3 @@ def _candidates(
     nulls += [f"sum({name})" for name in added]
     root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
     return "\nUNION ALL ".join([*selects, root])
-
-
-SHORT = 2_000
-"""Listed nodes that a statement spells out."""
-
-
-def _listed(hierarchy: Hierarchy, only: ListedNodes | None) -> str:
-    """A join that keeps the listed nodes of a short list."""
-    if only is None or len(only.level) > SHORT:
-        return ""
-    columns = [column.to_pylist() for column in only.keys]
-    rows = ", ".join(
-        f"({level}, {', '.join('NULL' if text is None else literal(text) for text in texts)})"
-        for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
-    )
-    names = [f"v{i}" for i in range(hierarchy.key_width + 1)]
-    same = " AND ".join(
-        f"(CAST(t{i} AS VARCHAR) COLLATE C) IS NOT DISTINCT FROM v{i}::VARCHAR"
-        for i in _range(hierarchy.key_width)
-    )
-    return f"SEMI JOIN (VALUES {rows}) AS listed({', '.join(names)}) ON level = v0 AND {same} "

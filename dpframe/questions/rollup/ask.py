@@ -9,8 +9,8 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
+from dpframe.questions.rollup.checks import rollup_plan
 from dpframe.questions.rollup.count import checked, count, result_types
-from dpframe.questions.rollup.plan import rollup_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

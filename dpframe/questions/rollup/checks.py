@@ -1,53 +1,26 @@
-"""What a rollup can be asked for: every argument, checked once, and as it is stored."""
+"""Arguments of a rollup, checked once: name, value, rule, next step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Real
 
 from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.measures import AUTO, Measure, measures_from
+from dpframe.measure_texts import measures_from
+from dpframe.measures import AUTO, Measure
+from dpframe.questions.rollup.base import Asked
+from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
 OWN_COLUMNS = ("level", "prefix")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a plan is asked for; None is left to dpframe. ``threshold`` is in records, or users."""
-
-    hierarchy: Hierarchy
-    measures: Mapping[str, Measure]
-    unit: PrivacyUnit
-    budget: Budget
-    threshold: int | None = None
-    listed: ListedNodes | None = None
-    selection_share: float | None = None
-    confidence: float = 0.95
-
-    @property
-    def mechanism(self) -> str:
-        return "rollup"
-
-    @property
-    def request(self) -> dict[str, object]:
-        """The arguments as plain JSON types."""
-        return {
-            "counts": "rollup",
-            "hierarchy": self.hierarchy.spec,
-            "measures": {name: measure.spec for name, measure in self.measures.items()},
-            **self.budget.request,
-            "user": self.unit.user,
-            "threshold": self.threshold,
-            "keys": None if self.listed is None else self.listed.name,
-            "selection_share": self.selection_share,
-            "confidence": self.confidence,
-        }
+def rollup_plan(given: Given) -> RollupPlan:
+    """A plan from unchecked arguments."""
+    return make_rollup_plan(asked_for(given))
 
 
 def asked_for(given: Given) -> Asked:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.asking.given import Given
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
@@ -31,7 +30,7 @@ from dpframe.postprocess.intervals import half_width_of_one
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
-from dpframe.questions.rollup.checks import Asked, asked_for
+from dpframe.questions.rollup.base import Asked
 from dpframe.questions.rollup.lines import MANY, lines
 from dpframe.questions.rollup.receipt import bounds_found, rollup_receipt
 from dpframe.steps import WHOLE_DIGITS
@@ -180,11 +179,6 @@ class RollupPlan(LevelPlan[Asked]):
     ) -> Receipt:
         """The receipt with the bounds that were found."""
         return facts.with_bounds(bounds_found(self, noisy))
-
-
-def rollup_plan(given: Given) -> RollupPlan:
-    """A plan from unchecked arguments."""
-    return make_rollup_plan(asked_for(given))
 
 
 def make_rollup_plan(asked: Asked) -> RollupPlan:

@@ -20,8 +20,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import key_tables, keys, sql_tables
-from dpframe.sources import rollup_statement as rollup_sql
+from dpframe.sources import key_tables, keys, listed_join, sql_tables
 from dpframe.sources.counting import exact_counts, tree_of
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from dpframe.tree import CountTree, ListedNodes
@@ -453,7 +452,7 @@ def test_listed_nodes_have_their_counts(
         expect_listed(hierarchy, data[:3], KEYS[spec])
         expect_listed(hierarchy, [], KEYS[spec])
         return
-    monkeypatch.setattr(rollup_sql, "SHORT", short)
+    monkeypatch.setattr(listed_join, "SHORT", short)
     listed = listed_nodes(KEYS[spec], hierarchy)
     parts = list(zip(*data, strict=True))
     columns = zip(hierarchy.source_columns, parts, strict=True)
