@@ -38,49 +38,69 @@ class PrivacyUnit:
     different items, each counted once. With ``weight``, a column of whole numbers, a row stands
     for that many records; then ``max_weight`` protects whole rows, each standing for at most so
     many.
+
+    With ``measured`` the weight is a measure, such as bytes or revenue, and a row, or with ``user``
+    all rows of a user together, counts for at most ``max_weight`` of it, any positive number: a
+    part of one record, in units of ``max_weight / grid``.
     """
 
     user: str | None = None
     contribution: Contribution = "share"
     max_contributions: int = 1
     weight: str | None = None
-    max_weight: int | None = None
+    max_weight: float | None = None
+    measured: bool = False
 
     @property
     def grid(self) -> int:
-        """Units a record or user weighs in the counts."""
-        return SHARE_GRID if self.user is not None and self.contribution == "share" else 1
+        """Units that a record or user weighs in the counts, with ``measured`` at most."""
+        shared = self.user is not None and self.contribution == "share"
+        return SHARE_GRID if shared or self.measured else 1
+
+    @property
+    def worth(self) -> float:
+        """What ``grid`` units are in the numbers of a release; 1 where these are counts."""
+        return 1 if not self.measured or self.max_weight is None else self.max_weight
 
     @property
     def moves(self) -> int:
         """Whole records by which one unit of privacy moves the counts."""
+        if self.measured:
+            return 1
         if self.max_weight is not None:
-            return self.max_weight
+            return int(self.max_weight)
         return self.max_contributions if self.user is not None and self.grid == 1 else 1
 
     @property
     def most(self) -> int:
         """Records that a row of a unit with weights stands for at most."""
-        return LARGEST_WEIGHT if self.max_weight is None else min(self.max_weight, LARGEST_WEIGHT)
+        return LARGEST_WEIGHT if self.max_weight is None else min(self.moves, LARGEST_WEIGHT)
 
     @property
     def request(self) -> dict[str, object]:
-        """The arguments that say who is protected, but for weights, as stored requests hold
-        them."""
+        """The arguments that say who is protected, but for weights that are numbers of records, as
+        stored requests hold them."""
+        measure = {"weight": self.weight, "max_weight": self.max_weight} if self.measured else {}
         return {
             "user": self.user,
             "contribution": self.contribution if self.user is not None else None,
             "max_contributions": self.max_contributions,
+            **measure,
         }
 
     @property
     def sentence(self) -> str:
-        if self.max_weight is not None:
+        if self.measured and self.user is None:
+            return (
+                f"adding or removing one row, which counts for at most {as_written(self.worth)} "
+                f"of column {self.weight!r}"
+            )
+        if self.max_weight is not None and not self.measured is not None:
             return (
                 f"adding or removing one row, which stands for at most {self.max_weight} records "
                 f"(column {self.weight!r})"
             )
-        if self.weight is not None:
+        if self.weight is not None and not self.measured:
             return (
                 "adding or removing one record, of which a row stands for as many as column "
                 f"{self.weight!r} says"
@@ -98,6 +118,12 @@ class PrivacyUnit:
     @property
     def counts(self) -> str:
         """What the counts of the release count."""
+        if self.measured:
+            whose = "row" if self.user is None else "user"
+            return (
+                f"{self.weight}, the sum of column {self.weight!r}, of which each {whose} counts "
+                f"at most {as_written(self.worth)}"
+            )
         if self.weight is not None:
             return f"records, of which a row stands for as many as column {self.weight!r} says"
         if self.user is None:
@@ -110,6 +136,13 @@ class PrivacyUnit:
                 f"{self.max_contributions} of their different values"
             )
         return f"records, a uniform sample of at most {self.max_contributions} of each user"
+
+
+def as_written(number: float) -> str:
+    """A number as people write it, to its last digit: 1000000 and 0.1, not 1e+06."""
+    if float(number).is_integer() and abs(number) < 1e16:
+        return str(int(number))
+    return repr(number)
 
 
 def per_record(budget: Budget, moves: int) -> Budget:

@@ -8,6 +8,7 @@ accountant that reads the very tables that the sampler draws from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Literal
 
 from dpframe.accounting.gaussian import gaussian
@@ -21,7 +22,7 @@ SYMMETRIC_FROM = 12
 """Height from which a symmetric Gaussian test can beat both, at high thresholds."""
 
 
-def choose_laws(options: Sequence[Laws], threshold: int) -> Laws:
+def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
     """The law of least spread that is balanced at the threshold, else the likeliest to report."""
     balanced = [o for o in options if o.smallest_threshold(0.5) <= threshold]
     if balanced:
@@ -43,7 +44,7 @@ def law_options(
     remainder: bool,
     release_share: float,
     grid: int,
-    threshold: int | None,
+    threshold: int | Fraction | None,
 ) -> list[Laws]:
     """Every law within the budget that may serve; all of them sound."""
     return list(_options(height, epsilon, delta, remainder, release_share, grid, threshold))
@@ -56,7 +57,7 @@ def _options(
     remainder: bool,
     release_share: float,
     grid: int,
-    threshold: int | None,
+    threshold: int | Fraction | None,
 ) -> Iterator[Laws]:
     base = geometric(
         height=height,

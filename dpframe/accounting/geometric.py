@@ -66,8 +66,8 @@ def geometric(
     if entries > LARGEST_TABLE:
         raise BudgetError(
             f"epsilon ({epsilon:g}{' per record' if grid == 1 else ''}) is too small for height "
-            f"{height}{' and shares of users' if grid > 1 else ''}: the noise would need tables of "
-            f"{entries:.0e} entries. Raise epsilon or lower the height."
+            f"{height}{' and parts of records' if grid > 1 else ''}: the noise would need tables "
+            f"of {entries:.0e} entries. Raise epsilon or lower the height."
         )
     release = laplace(release_scale * grid, release_bound)
     exact = grid == 1 and right_bound + left_bound < LONGEST_TABLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -48,18 +49,18 @@ class Laws:
         reach = self.test.highest + self.shift_for(chance)
         return math.ceil(reach / self.grid) + 2
 
-    def centred(self, threshold: int) -> NoiseTable:
+    def centred(self, threshold: int | Fraction) -> NoiseTable:
         """The test law moved to its median: a residual equal to the threshold is a coin flip.
 
         As near to 1/2 from above as integers allow. The move stops where the noise could reach a
         node of fewer than two records; every shift has the same cost, so it may depend on the
-        threshold freely.
+        threshold freely. It is in records: whole ones, or of a measure parts of them.
         """
-        room = (threshold - 2) * self.grid - self.test.highest
+        room = math.floor((threshold - 2) * self.grid) - self.test.highest
         shift = min(self.shift_for(0.5), room)
         return NoiseTable(self.test.family, self.test.lowest + shift, self.test.weights)
 
-    def chance_at(self, threshold: int) -> float:
+    def chance_at(self, threshold: int | Fraction) -> float:
         """P(a residual equal to the threshold is selected)."""
         test = self.centred(threshold)
         return float(test.at_least()[max(0, -test.lowest)])

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
+from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
 from dpframe.tree import NoisyNodes
@@ -25,20 +26,33 @@ class Tidied(Protocol):
     @property
     def grid(self) -> int: ...
 
+    @property
+    def unit(self) -> PrivacyUnit: ...
+
     def half_width(self, terms: int) -> int:
         """Of the interval for a count of that many releases, in units."""
 
 
 def tidy(noisy: NoisyNodes, plan: Tidied, types: Sequence[str] = ()) -> pd.DataFrame:
-    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
+    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order. The
+    numbers are int64, of a measure float64.
 
     ``types`` are the DuckDB types of the columns of levels, where they are known.
     """
     grid = plan.grid
     order, columns = node_columns(plan.hierarchy, noisy.level, noisy.keys, types)
     lower, upper = (ends[order] for ends in noisy.bounds or _around(noisy, plan))
-    columns["residual"] = _rounded(noisy.residual[order], grid)
-    columns["count"] = _rounded(noisy.count[order], grid)
+    numbers = {
+        "residual": noisy.residual[order],
+        "count": noisy.count[order],
+        "lower": lower,
+        "upper": upper,
+    }
+    if plan.unit.measured:
+        step = plan.unit.worth / grid
+        return pd.DataFrame(columns | {name: units * step for name, units in numbers.items()})
+    columns["residual"] = _rounded(numbers["residual"], grid)
+    columns["count"] = _rounded(numbers["count"], grid)
     columns["lower"] = lower // grid
     columns["upper"] = -(-upper // grid)
     return pd.DataFrame(columns)

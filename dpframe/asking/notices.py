@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpframe.asking.quantities import Quantity
+from dpframe.budget import PrivacyUnit, as_written
 from dpframe.hierarchy import INVALID, Hierarchy
 
 if TYPE_CHECKING:
@@ -27,6 +28,22 @@ def no_weights(frame: pd.DataFrame, column: str) -> list[Quantity]:
             "weights may all be 0",
             f"the interval of the total holds 0, and texts that are no whole number, such as "
             f"12.50, count 0: does column {column!r} hold whole numbers?",
+        )
+    ]
+
+
+def no_measure(frame: pd.DataFrame, unit: PrivacyUnit) -> list[Quantity]:
+    """A line where the total of a measure may be 0: a bound far above all rows looks the same as a
+    column of which nothing reads as a number."""
+    total = frame.loc[frame["level"] == 0, "lower"]
+    if not len(total) or total.min() > 0:
+        return []
+    return [
+        Quantity(
+            "notice",
+            "nothing may be there",
+            f"the interval of the total holds 0: does column {unit.weight!r} hold positive "
+            f"numbers, and is max_weight ({as_written(unit.worth)}) not far above them?",
         )
     ]
 

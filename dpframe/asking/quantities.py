@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from fractions import Fraction
 from typing import Protocol
 
 from dpframe.budget import Budget, PrivacyUnit
@@ -62,8 +64,20 @@ def hierarchy_line(hierarchy: Hierarchy) -> Quantity:
     return Quantity("hierarchy", hierarchy.spec, f"{hierarchy.height} levels: {few}{reading}")
 
 
-def noise_text(law: NoiseTable | UnboundedNoise, grid: int) -> str:
-    """A law of noise as people read it, in records or users."""
+def worth_of(units: int, unit: PrivacyUnit, *, up: bool) -> float:
+    """Units of the grid as whole records or users, at least 1, or as what a unit measures to four
+    digits."""
+    if not unit.measured:
+        return max(1, -(-units // unit.grid) if up else units // unit.grid)
+    exact = Fraction(units) * Fraction(unit.worth) / unit.grid
+    digits = Context(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    near = digits.divide(exact.numerator, exact.denominator)
+    return int(near) if near == near.to_integral_value() else float(near)
+
+
+def noise_text(law: NoiseTable | UnboundedNoise, grid: float) -> str:
+    """A law of noise as people read it, in records or users, or in a measure of which ``grid``
+    units are 1."""
     if law.ends is None:
         return f"{law.family}, sd {law.sd / grid:.4g}"
     low, high = (end / grid for end in law.ends)

@@ -192,17 +192,19 @@ def promised(plan: Promises, computed_delta: float) -> dict[str, Any]:
         "user": unit.user,
         "contribution": unit.contribution if unit.user is not None else None,
         "max_contributions": unit.moves if unit.user is not None and unit.grid == 1 else None,
+        **({"weight": unit.weight, "max_weight": unit.max_weight} if unit.measured else {}),
     }
 
 
-def law_facts(law: NoiseTable | UnboundedNoise, grid: int) -> dict[str, Any]:
-    """A law of noise as plain JSON types, in records or users."""
+def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> dict[str, Any]:
+    """A law of noise as plain JSON types, in records or users, or in a measure, of which ``grid``
+    units are ``worth``."""
     ends = law.ends
     return {
         "family": law.family,
-        "sd": law.sd / grid,
-        "lowest": None if ends is None else ends[0] / grid,
-        "highest": None if ends is None else ends[1] / grid,
+        "sd": law.sd / grid * worth,
+        "lowest": None if ends is None else ends[0] / grid * worth,
+        "highest": None if ends is None else ends[1] / grid * worth,
         "grid": grid,
     }
 

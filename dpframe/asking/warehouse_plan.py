@@ -16,6 +16,7 @@ from dpframe.asking.given import chosen
 from dpframe.asking.plan import Counted, Rollup
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, released
+from dpframe.budget import PrivacyUnit
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
@@ -152,7 +153,7 @@ def column_types(plan: Rollup, dialect: str, given: object) -> tuple[tuple[str, 
             found[column] = _canonical(dialect, column, named[column])
     hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
     if unit.weight is not None:
-        _check_weight(unit.weight, found[unit.weight], given=unit.weight in named)
+        _check_weight(unit, found[unit.weight], given=unit.weight in named)
     if plan.listed is not None:
         types = tuple(found[c] for c in hierarchy.source_columns)
         for column, kind in zip(hierarchy.source_columns, types, strict=True):
@@ -165,8 +166,9 @@ def column_types(plan: Rollup, dialect: str, given: object) -> tuple[tuple[str, 
     return tuple(found.items())
 
 
-def _check_weight(column: str, kind: str, *, given: bool) -> None:
+def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
     """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
+    column = unit.weight
     if not given:
         raise ColumnError(
             f"types lacks {column!r}, the weight: say its type, as in "
@@ -178,7 +180,7 @@ def _check_weight(column: str, kind: str, *, given: bool) -> None:
             f"column {column!r} has type DECIMAL, which does not say that it holds whole numbers: "
             f"if it does, give its digits, as in types={{{column!r}: 'decimal(38,0)'}}."
         )
-    check_weight_type(column, kind, text=True)
+    check_weight_type(unit, kind, text=True)
 
 
 def _check_names(named: list[object], read: list[str]) -> None:

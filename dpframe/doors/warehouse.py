@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.asking.warehouse_plan import (
+    DUCKDB,
     RollupSql,
     WarehousePlan,
     column_types,
@@ -50,7 +51,8 @@ def rollup_sql(
     Parameters
     ----------
     hierarchy, epsilon, delta, ...
-        As for :func:`hhh`, but for "streaming", whose sketches no statement makes.
+        As for :func:`hhh`, but for "streaming", whose sketches no statement makes, and ``weight``,
+        which only the statement for DuckDB adds up.
     table
         The table or view as the warehouse's SQL names it, or a query in parentheses.
     dialect
@@ -125,6 +127,12 @@ def tree_rollup_sql(
 
 def _written(question: Question[Any, Any], arguments: Mapping[str, Any]) -> RollupSql:
     plan, chosen = question.plan(arguments), dialect_from(arguments["dialect"])
+    if plan.unit.measured and chosen != DUCKDB:
+        raise ParameterError(
+            f"weight ({plan.unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
+            f"dialect={chosen!r} lacks: use dialect='duckdb', or pass the rows themselves to "
+            "dp.hhh, as a frame or as Parquet files."
+        )
     belonging = WarehousePlan(
         plan=plan,
         table=source_from(arguments["table"]),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dpframe._unicode import is_unicode
 from dpframe.asking.quantities import shown
 from dpframe.asking.receipt import Receipt
+from dpframe.budget import SHARE_GRID
 from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError
 
@@ -111,6 +112,23 @@ def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.Dat
         )
     missing = found.rows < found.of
     return released_columns(frame), dataclasses.replace(found, more=()).sentence if missing else ""
+
+
+# -- numbers ---
+
+
+def digits_of(receipt: Receipt) -> int:
+    """Digits after the point of the numbers of a release: none of counts, of a measure those of the
+    multiples that it is rounded to."""
+    if receipt["mechanism"].startswith("tree-") or receipt.get("max_weight") is None:
+        return 0
+    step = receipt["max_weight"] / SHARE_GRID
+    return min(20, max(0, math.ceil(-math.log10(step))))
+
+
+def figure(number: float, digits: int) -> str:
+    """A released number as people read it."""
+    return f"{number:,.{digits}f}" if isinstance(number, float) else f"{number:,}"
 
 
 # -- words ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pandas as pd
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.pages.parts import shown_part
+from dpframe.pages.parts import digits_of, figure, shown_part
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 
@@ -70,7 +70,7 @@ def plot(
         values=areas(frame, ancestor).tolist(),
         branchvalues="total",
         marker={"colors": _colours(frame["level"].tolist(), hierarchy.height)},
-        hovertext=_hover(frame, hierarchy.level_names, receipt["confidence"]),
+        hovertext=_hover(frame, hierarchy.level_names, receipt),
         hovertemplate="%{hovertext}<extra></extra>",
     )
     figure = graph.Figure(trace)
@@ -114,11 +114,12 @@ def _colours(levels: list[int], height: int) -> list[str]:
     return [f"rgb({r},{g},{b})" for r, g, b in mixed]
 
 
-def _hover(frame: pd.DataFrame, names: tuple[str, ...], confidence: float) -> list[str]:
+def _hover(frame: pd.DataFrame, names: tuple[str, ...], receipt: Receipt) -> list[str]:
+    confidence, digits = receipt["confidence"], digits_of(receipt)
     numbers = (frame[name].tolist() for name in ("level", "count", "lower", "upper", "residual"))
     out = []
     for label, level, *counts in zip(frame["prefix"], *numbers, strict=True):
-        count, lower, upper, residual = ("" if pd.isna(n) else f"{n:,}" for n in counts)
+        count, lower, upper, residual = ("" if pd.isna(n) else figure(n, digits) for n in counts)
         between = f"between {lower} and {upper}" if upper else f"at least {lower}"
         lines = [f"<b>{_drawn(label)}</b>", f"count {count}", between]
         lines[-1] += f" ({100 * confidence:.6g} %)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +16,9 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.pages.parts import (
     asset,
     budget_words,
+    digits_of,
     document,
+    figure,
     hash_of,
     plain_words,
     shown_part,
@@ -113,15 +116,17 @@ def _nodes(frame: pd.DataFrame, receipt: Receipt, hierarchy: Hierarchy) -> dict[
         "confidence": _percent(receipt),
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
-        **{name: _whole(frame[name]) for name in NUMBERS},
+        "digits": digits_of(receipt),
+        **{name: _numbers(frame[name]) for name in NUMBERS},
         "parent": ancestor.tolist(),
         "area": areas(frame, ancestor).tolist(),
     }
 
 
-def _whole(numbers: pd.Series[int]) -> list[int | None]:
-    """Whole numbers, None where nothing is known."""
-    return [None if missing else int(n) for n, missing in zip(numbers, numbers.isna(), strict=True)]
+def _numbers(column: pd.Series[Any]) -> list[float | None]:
+    """Whole numbers, of a measure any, None where nothing is known."""
+    pairs = zip(column.tolist(), column.isna(), strict=True)
+    return [None if missing else int(n) if n == int(n) else n for n, missing in pairs]
 
 
 def _embedded(facts: dict[str, object]) -> str:
@@ -137,20 +142,19 @@ def _embedded(facts: dict[str, object]) -> str:
 
 def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]]:
     rows = []
-    what = receipt["counts"].split(",")[0]
+    what, digits = receipt["counts"].split(",")[0], digits_of(receipt)
     total = frame[frame["level"] == 0]
     if len(total) == 1:
-        count, lower, upper = (_whole(total[name])[0] for name in ("count", "lower", "upper"))
-        between = (
-            f"{lower:,} {'upwards' if upper is None else f'to {upper:,}'}, {_percent(receipt)}"
-        )
-        rows.append((what.capitalize(), f"{count:,}", between))
+        numbers = (_numbers(total[name])[0] for name in ("count", "lower", "upper"))
+        count, lower, upper = ("" if n is None else figure(n, digits) for n in numbers)
+        between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {_percent(receipt)}"
+        rows.append((what.capitalize(), count, between))
     nodes = len(frame) - len(total)
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
     rows.append(("Nodes", f"{nodes:,}", f"in {levels}"))
     if receipt["threshold"] is not None:
         kind = "noisy" if receipt["mechanism"].startswith("tree-") else "residual"
-        rows.append(("Threshold", f"{receipt['threshold']:,}", f"{kind} {what}"))
+        rows.append(("Threshold", figure(receipt["threshold"], digits), f"{kind} {what}"))
     return [*rows, spent(receipt)]
 
 

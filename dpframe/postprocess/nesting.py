@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types
 
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
@@ -63,7 +65,7 @@ def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.in
     return nearest
 
 
-def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64]:
+def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64 | np.float64]:
     """Room for every row in a drawing where children lie inside their parent.
 
     A noisy count can be negative, and children can sum up to more than their parent. The area
@@ -79,10 +81,11 @@ def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64]
     Returns
     -------
     numpy.ndarray
-        int64, shape (n,), in the unit of ``count``.
+        int64, of a measure float64, shape (n,), in the unit of ``count``.
     """
     level = frame["level"].to_numpy(dtype=np.int64)
-    area: NDArray[np.int64] = np.maximum(frame["count"].to_numpy(dtype=np.int64), 0)
+    kind = np.float64 if types.is_float_dtype(frame["count"].dtype) else np.int64
+    area: NDArray[Any] = np.maximum(frame["count"].to_numpy(dtype=kind), 0)
     inside = np.zeros_like(area)
     for depth in range(int(level.max(initial=0)), -1, -1):
         here = np.flatnonzero(level == depth)

@@ -55,7 +55,7 @@ RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("counts", _TEXT, "What residual, count, lower and upper count"),
     (
         "threshold",
-        _WHOLE,
+        _REAL,
         "Residual, or noisy count for tree counts, from which a node is reported; NULL if keys "
         "were listed, and for prefix trees",
     ),

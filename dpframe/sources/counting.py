@@ -86,7 +86,7 @@ def _types(
     if unit.user is not None:
         check_writable(unit.user, types[unit.user])
     if unit.weight is not None:
-        check_weight_type(unit.weight, types[unit.weight], text=text)
+        check_weight_type(unit, types[unit.weight], text=text)
     return types
 
 

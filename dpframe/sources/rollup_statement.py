@@ -22,6 +22,7 @@ from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.listed_join import listed_join
+from dpframe.sources.measure import WHOLE, measure_sql, units_sql
 from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
@@ -79,7 +80,7 @@ def rollup_statement(
         *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
         source,
         *(
-            _plain_leaves(hierarchy, types, weighted=unit.weight is not None, added=added)
+            _plain_leaves(hierarchy, unit, types, seed, added)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
@@ -135,7 +136,9 @@ def source_sql(
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:
-        weight = [f"{weight_sql(identifier(unit.weight), unit.most)} AS w"]
+        value = identifier(unit.weight)
+        read = measure_sql(value, unit.worth) if unit.measured else weight_sql(value, unit.most)
+        weight = [f"{read} AS w"]
     more = [f"{sql} AS {name}" for name, sql in (beside or {}).items()]
     return f"source AS (SELECT {', '.join(chosen + user + weight + more)} FROM {view})", types
 
@@ -179,29 +182,32 @@ def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) ->
 
 
 def _plain_leaves(
-    hierarchy: Hierarchy, types: tuple[str, ...], *, weighted: bool, added: tuple[str, ...] = ()
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    types: tuple[str, ...],
+    seed: int,
+    added: tuple[str, ...] = (),
 ) -> list[str]:
     keys = ", ".join(_names(hierarchy))
-    more, summed = "".join(f", {name}" for name in added), _summed(added)
+    weighted = unit.weight is not None
+    kind = "HUGEINT" if unit.measured else "BIGINT"
+    rows, summed = f"sum(w)::{kind}" if weighted else "count(*)", _summed(added)
+
+    def leaves(total: str) -> str:
+        n = units_sql(total, keys, seed) if unit.measured else total
+        return f"leaves AS (SELECT {keys}, {n} AS n{summed} FROM keyed GROUP BY {keys})"
+
     if hierarchy.reads_text:  # equal texts first: each is parsed once
-        n = (
-            "sum(w)::BIGINT AS n FROM source WHERE w > 0"
-            if weighted
-            else "count(*) AS n FROM source"
-        )
+        some = " WHERE w > 0" if weighted else ""
         return [
-            f"texts AS (SELECT c0{summed}, {n} GROUP BY c0)",
-            f"keyed AS ({keyed(hierarchy, types, 'texts', 'n' + more)})",
-            f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n{summed} FROM keyed GROUP BY {keys})",
+            f"texts AS (SELECT c0, {rows} AS n{summed} FROM source{some} GROUP BY c0)",
+            f"keyed AS ({keyed(hierarchy, types, 'texts', ', '.join(('n', *added)))})",
+            leaves(f"sum(n)::{kind}"),
         ]
-    if weighted:
-        return [
-            f"keyed AS ({keyed(hierarchy, types, '(FROM source WHERE w > 0)', 'w')})",
-            f"leaves AS (SELECT {keys}, sum(w)::BIGINT AS n FROM keyed GROUP BY {keys})",
-        ]
+    source, kept = ("(FROM source WHERE w > 0)", ("w",)) if weighted else ("source", ())
     return [
-        f"keyed AS ({keyed(hierarchy, types, 'source', more.removeprefix(', '))})",
-        f"leaves AS (SELECT {keys}, count(*) AS n{summed} FROM keyed GROUP BY {keys})",
+        f"keyed AS ({keyed(hierarchy, types, source, ', '.join((*kept, *added)))})",
+        leaves(rows),
     ]
 
 
@@ -214,43 +220,53 @@ def _user_leaves(
 ) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
     keys = ", ".join(_names(hierarchy))
-    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else sample(keys, unit, seed)
+    bounded = _shares(keys, unit, seed) if unit.grid > 1 else sample(keys, unit, seed)
     return [
-        *user_pairs(hierarchy, types),
+        *user_pairs(hierarchy, types, measured=unit.measured),
         *bounded,
         f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
     ]
 
 
-def user_pairs(hierarchy: Hierarchy, types: tuple[str, ...]) -> list[str]:
-    """``pairs``: rows a user and finest key, m."""
+def user_pairs(
+    hierarchy: Hierarchy, types: tuple[str, ...], *, measured: bool = False
+) -> list[str]:
+    """``pairs``: rows a user and finest key, m, or with ``measured`` the sum of their weights."""
     keys = ", ".join(_names(hierarchy))
+    rows, kept, kind = ("sum(w)::HUGEINT", ", w", "HUGEINT") if measured else COUNTED
     if hierarchy.reads_text:
         return [
-            "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
+            f"texts AS (SELECT u, c0, {rows} AS m FROM source GROUP BY u, c0)",
             f"keyed AS ({keyed(hierarchy, types, 'texts', 'u, m')})",
-            f"pairs AS (SELECT u, {keys}, sum(m)::BIGINT AS m FROM keyed GROUP BY u, {keys})",
+            f"pairs AS (SELECT u, {keys}, sum(m)::{kind} AS m FROM keyed GROUP BY u, {keys})",
         ]
     return [
-        f"keyed AS ({keyed(hierarchy, types, 'source', 'u')})",
-        f"pairs AS (SELECT u, {keys}, count(*) AS m FROM keyed GROUP BY u, {keys})",
+        f"keyed AS ({keyed(hierarchy, types, 'source', f'u{kept}')})",
+        f"pairs AS (SELECT u, {keys}, {rows} AS m FROM keyed GROUP BY u, {keys})",
     ]
 
 
-def _shares(keys: str, grid: int, seed: int) -> list[str]:
+COUNTED = ("count(*)", "", "BIGINT")
+
+
+def _shares(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
     """``grid`` units of each user over their rows: cumulated and rounded with one random offset.
 
     Every user gets exactly ``grid`` units, a key its exact share in expectation; the offset of
     a user depends on that user and the seed only. It is one for all rows of the user: ids that are
     equal can have different hashes (numbers in a VARIANT, text without case in a STRUCT).
+    A user whose measures add up to less than the whole gets so many units less.
     """
-    order = ascending(*keys.split(", "))
+    grid, order = unit.grid, ascending(*keys.split(", "))
+    kind, total = "BIGINT", "sum(m) OVER (PARTITION BY u)"
+    if unit.measured:
+        kind, total = "HUGEINT", f"greatest({total}, {WHOLE})"
     return [
         f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
-        "ROWS UNBOUNDED PRECEDING)::BIGINT AS upto, sum(m) OVER (PARTITION BY u)::BIGINT AS total, "
+        f"ROWS UNBOUNDED PRECEDING)::{kind} AS upto, {total}::{kind} AS total, "
         f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
-        f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::BIGINT) // total "
-        f"- ({grid} * (upto - m) + (h % total)::BIGINT) // total AS n FROM running)",
+        f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::{kind}) // total "
+        f"- ({grid} * (upto - m) + (h % total)::{kind}) // total AS n FROM running)",
     ]
 
 

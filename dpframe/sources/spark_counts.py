@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import SPARK
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import in_preorder
@@ -22,11 +23,16 @@ FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 def check_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> SparkFrame:
     """The frame; ColumnError for a column that it lacks, or whose type cannot be read."""
+    if unit.measured:
+        raise ParameterError(
+            f"weight ({unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
+            "Spark lacks: pass frame.toArrow(), or write the columns to Parquet and name the files."
+        )
     beside = [column for column in (unit.user, unit.weight) if column is not None]
     source = SparkFrame(frame, tuple(dict.fromkeys([*hierarchy.source_columns, *beside])))
     hierarchy.check_types(tuple(source.types[column] for column in hierarchy.source_columns))
     if unit.weight is not None:
-        check_weight_type(unit.weight, source.types[unit.weight])
+        check_weight_type(unit, source.types[unit.weight])
     return source
 
 

@@ -120,7 +120,10 @@ def statement(
     given = unit
     if unit.weight is not None:  # under a name of its own: it can be a level, too
         value = f"{SOURCE}.{identifier(unit.weight)}"
-        weight = weight_sql(value if seen else _castable(value), unit.most)
+        value = value if seen else _castable(value)
+        weight = weight_sql(value, unit.most)
+        if unit.measured:  # the rollup reads it
+            weight = f"TRY_CAST({value} AS DOUBLE)"
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_statement(
@@ -179,7 +182,7 @@ def _seen(
     if unit.user is not None:
         check_writable(unit.user, seen[unit.user])
     if unit.weight is not None:
-        check_weight_type(unit.weight, seen[unit.weight])
+        check_weight_type(unit, seen[unit.weight])
     return seen
 
 
@@ -221,7 +224,7 @@ def valid_sql(
         if text is not None and text not in typed:
             cases.setdefault(text, []).append(_without_text(text))
     if unit.weight is not None:
-        check = _refusals(partial(check_weight_type, unit.weight))
+        check = _refusals(partial(check_weight_type, unit))
         cases.setdefault(unit.weight, []).append(check)
     asked = [(column, " ".join(parts)) for column, parts in cases.items() if any(parts)]
     if not asked:

@@ -58,6 +58,7 @@ HELP = {
     "tree_counts.max_contributions": "with records",
     "synthesize.max_contributions": "rows counted of each user",
     "max_weight": "protect rows of at most so many records",
+    "hhh.max_weight": "how much of it a row or user counts at most; with --weight",
     "mechanism": ", ".join(MECHANISMS),
     "heavy_hitters.mechanism": ", ".join(FLAT_MECHANISMS),
     "tree_counts.mechanism": ", ".join(TREE_MECHANISMS),
@@ -76,6 +77,7 @@ HELP = {
     "user": "column that identifies a person",
     "prefix_tree.user": "column that identifies a person, who is a device",
     "weight": "column that says for how many records a row stands",
+    "hhh.weight": "column, such as bytes, whose sum makes nodes heavy",
     "width": "cells of a row of a sketch",
 }
 """What an argument of a question is, in a few words: of every question, or of one."""

@@ -97,7 +97,7 @@ def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, 
         return flat_sql(asked.hierarchy, types, rows, given.get("k"))
     if question.about == "by":
         return measured_sql(asked.hierarchy, types, asked.types, rows)
-    return nodes_sql(asked.hierarchy, types, rows)
+    return nodes_sql(asked.hierarchy, types, rows, measured=asked.unit.measured)
 
 
 def _rows_wanted(n: object) -> int:

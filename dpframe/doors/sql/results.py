@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 
 from dpframe._sql import identifier
 from dpframe.asking.given import whole
+from dpframe.doors.sql.types import NUMBERS
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import KEPT
 
 
-def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str) -> str:
-    """Nodes of a hierarchy, in their order."""
+def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, *, measured: bool) -> str:
+    """Nodes of a hierarchy, in their order; their numbers are those of a measure, or counts."""
     names = hierarchy.label_columns
     keys = [f"{_level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
-    before, after = ("level", "prefix"), ("residual", "count", "lower", "upper")
-    columns = ", ".join([*map(_own_column, before), *keys, *map(_own_column, after)])
+    numbers = [
+        f"r.measure[{i}] AS {identifier(name)}" if measured else _own_column(name)
+        for i, name in enumerate(NUMBERS, 1)
+    ]
+    columns = ", ".join([*map(_own_column, ("level", "prefix")), *keys, *numbers])
     return f"SELECT {columns} FROM {rows}"
 
 

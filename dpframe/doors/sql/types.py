@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 ROWS = (
     "STRUCT(level BIGINT, prefix VARCHAR, keys VARCHAR[], residual BIGINT, count BIGINT, "
-    "lower BIGINT, upper BIGINT)[]"
+    "lower BIGINT, upper BIGINT, measure DOUBLE[])[]"
 )
+NUMBERS = ("residual", "count", "lower", "upper")
+"""Of counts whole numbers; of a measure all four are in ``measure``."""
+
 BUDGET = (
     "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
     "spent_epsilon DOUBLE, spent_delta DOUBLE, left_epsilon DOUBLE, left_delta DOUBLE, "
@@ -92,14 +95,20 @@ def result_rows(result: Release) -> pa.Array:
     """A result as one list of rows."""
     table = pa.Table.from_pandas(result.frame, preserve_index=False).combine_chunks()
     names = table.column_names
+    numbers = [_array(table[name]) for name in NUMBERS]
+    measured = any(pa.types.is_floating(column.type) for column in numbers)
+    none = pa.nulls(len(table), pa.int64())
     columns = {
         "level": _array(table["level"]),
         "prefix": _array(table["prefix"].cast(pa.string())),
         "keys": _side_by_side(
             [_array(table[name].cast(pa.string())) for name in names[2:-4]], len(table)
         ),
-        **{name: _array(table[name]) for name in ("residual", "count", "lower", "upper")},
+        **dict(zip(NUMBERS, [none] * 4 if measured else numbers, strict=True)),
+        "measure": pa.nulls(len(table), pa.list_(pa.float64())),
     }
+    if measured:
+        columns["measure"] = _side_by_side(numbers, len(table), pa.float64())
     return _one_list(pa.StructArray.from_arrays(list(columns.values()), names=list(columns)))
 
 
@@ -113,11 +122,13 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
-def _side_by_side(columns: list[pa.Array], rows: int) -> pa.ListArray:
+def _side_by_side(
+    columns: list[pa.Array], rows: int, kind: pa.DataType | None = None
+) -> pa.ListArray:
     """One list a row with its value in every column."""
     wide = len(columns)
     order = (np.arange(rows)[:, None] + rows * np.arange(wide)).ravel()
-    values = pa.concat_arrays([pa.array([], pa.string()), *columns]).take(pa.array(order))
+    values = pa.concat_arrays([pa.array([], kind or pa.string()), *columns]).take(pa.array(order))
     return pa.ListArray.from_arrays(pa.array(wide * np.arange(rows + 1), pa.int32()), values)
 
 

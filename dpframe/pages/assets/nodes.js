@@ -1,7 +1,7 @@
 // The released nodes: names, children, what lies in a view. Labels are data: text, never HTML.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const figures = new Intl.NumberFormat("en");
+const figures = new Intl.NumberFormat("en", { maximumFractionDigits: data.digits });
 const alphabet = new Intl.Collator("en", { numeric: true });
 const ordered = data.kind === "date" || data.kind === "number";
 

@@ -19,7 +19,7 @@ COUNTER_BYTES = 290
 
 def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """Error and memory of the offline and the streaming mechanism, and which one to take."""
-    if plan.unit.user is not None:
+    if plan.unit.user is not None or plan.unit.measured:
         return []
     offline, streaming = _as(plan, "offline"), _as(plan, "streaming")
     if offline is None or streaming is None:

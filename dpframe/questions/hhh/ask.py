@@ -28,10 +28,12 @@ def hhh(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    threshold: int | None = None,
+    threshold: float | int | None = None,
     user: str | None = None,
     contribution: str | None = None,
     max_contributions: int | None = None,
+    weight: str | None = None,
+    max_weight: float | None = None,
     mechanism: str = "offline",
     remainder: bool | None = None,
     release_share: float | None = None,
@@ -61,7 +63,8 @@ def hhh(
     epsilon, delta
         The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
     threshold
-        Residual count from which a node is reported. By default the smallest private one.
+        Residual count from which a node is reported, with ``weight`` the residual sum, which need
+        not be whole. By default the smallest private one.
     user
         Column that identifies a person; all rows of one are protected together. NULL ids count
         as one user. Without it single records are protected. Ids beyond 2^53 must be whole numbers
@@ -72,6 +75,15 @@ def hhh(
         with "streaming", "items" (a user counts once at a node; at most so many leaves each).
     max_contributions
         With ``contribution="records"`` or "items": how many of each user, at least 1.
+    weight
+        Column of numbers, such as bytes or revenue: nodes are heavy by its sum. Whole numbers,
+        decimals and floating-point ones; missing and negative ones and NaN count 0, infinity
+        ``max_weight``, and text is refused but in CSV files, where what is no number counts 0. With
+        "offline" and "share" alone.
+    max_weight
+        With ``weight``: a row, or with ``user`` all rows of a user together, counts at most so
+        much; what is above is cut off. Noise and the smallest threshold grow with it: choose it
+        from what is known without the data, never from them.
     mechanism
         "offline" (default: exact counts), "streaming" (one pass and one sketch a level, for data
         whose nodes do not fit in memory), the baselines "laplace" and "gaussian", or "paper" (as
@@ -112,7 +124,8 @@ def hhh(
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
         column a level, in the type of the source, ``residual``, ``count`` (int64, may be negative;
         unbiased given what is reported, except for the baselines), ``lower`` and ``upper``
-        (interval for the true count). By level and value, ``<invalid>`` last
+        (interval for the true count). With ``weight`` these four are sums of it, float64, of what
+        is not cut off. By level and value, ``<invalid>`` last
         (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
         ``result.dp.receipt``.
 
@@ -127,11 +140,11 @@ def hhh(
 
     Privacy
     -------
-    (epsilon, delta)-differential privacy for adding or removing one record, or one user with
-    all their records. Assumed public: every argument, the names and types of the columns, the
-    path or name of the source. With ``mechanism="streaming"`` and no ``user``, rows must stand in
-    an order that no single record decides (docs/streaming.md). Not covered: running time, and
-    repeated releases without a ledger, which add up.
+    (epsilon, delta)-differential privacy for adding or removing one record, whatever its weight, or
+    one user with all their records. Assumed public: every argument, the names and types of the
+    columns, the path or name of the source. With ``mechanism="streaming"`` and no ``user``, rows
+    must stand in an order that no single record decides (docs/streaming.md). Not covered: running
+    time, and repeated releases without a ledger, which add up.
 
     References
     ----------

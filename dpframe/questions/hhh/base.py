@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.notices import mostly_invalid
-from dpframe.asking.quantities import Quantity
+from dpframe.asking.notices import mostly_invalid, no_measure
+from dpframe.asking.quantities import Quantity, worth_of
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import group_delta
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width
 from dpframe.questions.hhh.checks import Asked as Asked
+from dpframe.questions.hhh.checks import in_units
 from dpframe.questions.hhh.receipt import hhh_receipt
 from dpframe.tree import ListedNodes, NoisyNodes
 
@@ -28,19 +29,20 @@ C = TypeVar("C")
 class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     """Everything about a release of heavy hitters except the data and the draw.
 
-    ``threshold`` is in records (or users); the laws count units of ``unit.grid``.
+    ``threshold`` is in records or users, or in what ``unit`` measures; the laws count units, of
+    which ``unit.grid`` are ``unit.worth``.
     """
 
-    threshold: int
+    threshold: float
     laws: L
 
     paper: ClassVar[str]
     """The source of the mechanism."""
 
-    intervals: ClassVar[str] = (
+    held: ClassVar[str] = (
         "lower and upper hold the true count with the stated confidence, given the selection"
     )
-    """What the intervals of the release mean."""
+    """What the intervals of counts hold."""
 
     by_user_sets: ClassVar[bool] = False
     """Whether sketches take a user at a time, and nothing released bounds their error."""
@@ -66,6 +68,11 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     def request(self) -> dict[str, object]:
         """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
         return self.asked.request
+
+    @property
+    def threshold_units(self) -> int:
+        """The threshold as it is compared with counts."""
+        return in_units(self.threshold, self.unit)
 
     # -- what a mechanism says ----------------------------------------------------------------
 
@@ -105,6 +112,16 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     # -- what follows -------------------------------------------------------------------------
 
     @property
+    def intervals(self) -> str:
+        """What the intervals of the release mean."""
+        if not self.unit.measured:
+            return self.held
+        return (
+            f"{self.held}; of {self.unit.weight!r} as it is counted: they do not cover what "
+            "max_weight cuts off, which makes counts too low, nor its rounding"
+        )
+
+    @property
     def delta_spent(self) -> float:
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         return group_delta(self.budget, self.unit.moves, self.record_delta)
@@ -114,14 +131,14 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         return half_width(self.count_noise, max(1, terms), self.confidence)
 
     @property
-    def certainly_reported(self) -> int:
+    def certainly_reported(self) -> float:
         """Residuals from here on are always reported (records, rounded up)."""
-        return self.threshold + -(self.test_noise.lowest // self.grid)
+        return worth_of(self.threshold_units - self.test_noise.lowest, self.unit, up=True)
 
     @property
-    def never_reported(self) -> int:
+    def never_reported(self) -> float:
         """Residuals below this are never reported (records, rounded down)."""
-        return max(1, self.band // self.grid)
+        return worth_of(self.band, self.unit, up=False)
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release; holds nothing that depends on the data."""
@@ -136,4 +153,7 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with the released error of sketches, and with notices."""
         said = facts.with_sketch_error(noisy.sketch_error)
-        return said.with_notices(mostly_invalid(frame, self.hierarchy))
+        notices = mostly_invalid(frame, self.hierarchy)
+        if self.unit.measured:
+            notices += no_measure(frame, self.unit)
+        return said.with_notices(notices)

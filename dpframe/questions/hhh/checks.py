@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from dpframe.asking.given import Given
-from dpframe.budget import Budget, PrivacyUnit
-from dpframe.errors import ThresholdError
+from dpframe.asking.given import Given, column_name, number
+from dpframe.budget import Budget, PrivacyUnit, as_written
+from dpframe.errors import ColumnError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
 
@@ -19,23 +21,31 @@ class Asked:
     unit: PrivacyUnit
     budget: Budget
     mechanism: str = "offline"
-    threshold: int | None = None
+    threshold: float | None = None
     remainder: bool = True
     release_share: float | None = None
     confidence: float = 0.95
     acknowledge: bool = False
     counters: int | None = None
 
-    def at_least(self, smallest: int) -> int:
-        """The threshold: by default the smallest private one; ThresholdError below it."""
-        if self.threshold is not None and self.threshold < smallest:
+    def at_least(self, smallest: int) -> float:
+        """The threshold, by default the smallest private one, which is ``smallest`` records or
+        users; of a measure in its own numbers. ThresholdError below it."""
+        unit, least = self.unit, smallest * self.unit.worth
+        if self.threshold is None:
+            return least
+        if in_units(self.threshold, unit) < smallest * unit.grid:
             epsilon, delta = self.budget.epsilon, self.budget.delta
+            of, ways = "", "threshold, epsilon or delta"
+            if unit.measured:
+                of = f" of {unit.weight!r} with max_weight={as_written(unit.worth)}"
+                ways = "threshold, epsilon or delta, or lower max_weight"
             raise ThresholdError(
-                f"threshold ({self.threshold}) is below the smallest private threshold {smallest} "
-                f"for epsilon={epsilon:g}, delta={delta:g}, height={self.hierarchy.height}: "
-                "raise threshold, epsilon or delta."
+                f"threshold ({as_written(self.threshold)}) is below the smallest private threshold "
+                f"{as_written(least)}{of} for epsilon={epsilon:g}, delta={delta:g}, "
+                f"height={self.hierarchy.height}: raise {ways}."
             )
-        return smallest if self.threshold is None else self.threshold
+        return self.threshold
 
     @property
     def request(self) -> dict[str, object]:
@@ -54,19 +64,86 @@ class Asked:
         }
 
 
+def in_units(threshold: float, unit: PrivacyUnit) -> int:
+    """A threshold as counts are compared with it, rounded up to a unit of the grid; products with
+    ``worth`` are within rounding of one."""
+    exact = Fraction(threshold) * unit.grid / Fraction(unit.worth)
+    return math.ceil(exact - ROUNDING)
+
+
+def in_records(threshold: float, unit: PrivacyUnit) -> Fraction:
+    """The same in whole records or users, of which a measure has parts."""
+    return Fraction(in_units(threshold, unit), unit.grid)
+
+
+ROUNDING = Fraction(1, 2**20)
+"""Of a unit: a threshold is within it of what it was meant to be, in floating-point numbers."""
+
+
+def measured_unit(given: Given) -> PrivacyUnit:
+    """Who is protected, by a measure too, which needs a bound; questions without one have none."""
+    unit, weight, bound = given.unit, given.get("weight"), given.get("max_weight")
+    if weight is None:
+        if bound is not None:
+            raise ParameterError(
+                f"max_weight ({bound!r}) needs weight=: name the column of which every row or user "
+                "counts at most so much, such as 'bytes', or leave max_weight out."
+            )
+        return unit
+    weight = column_name("weight", weight)
+    each = "row" if unit.user is None else "user, over all rows,"
+    if bound is None:
+        raise ParameterError(
+            f"max_weight is missing: it says how much of {weight!r} one {each} counts at most. "
+            "Choose it from what is known without the data, such as the usual largest value: noise "
+            "grows with it, and what is above is cut off. It must not come from the data."
+        )
+    if weight == unit.user:
+        raise ColumnError(
+            f"weight ({weight!r}) and user are the same column: weight is what is added up, user "
+            "who is protected."
+        )
+    if unit.contribution != "share":
+        raise ParameterError(
+            f"contribution={unit.contribution!r} does not go with weight ({weight!r}): a user's "
+            "weights count up to max_weight in total, over all their rows. Leave contribution and "
+            "max_contributions out."
+        )
+    return replace(
+        unit,
+        weight=weight,
+        max_weight=number("max_weight", bound, LEAST_MEASURE, LARGEST_MEASURE),
+        measured=True,
+    )
+
+
+LEAST_MEASURE, LARGEST_MEASURE = 1e-200, 1e200
+"""Parts and multiples of a bound between them are numbers, too."""
+
+
 def asked_for(given: Given, mechanism: str) -> Asked:
     """What unchecked arguments ask of a mechanism."""
     streaming = mechanism == "streaming"
-    counters = given.whole("counters", 2, LARGEST)
+    unit, counters = measured_unit(given), given.whole("counters", 2, LARGEST)
     return Asked(
         hierarchy=given.hierarchy,
-        unit=given.unit,
+        unit=unit,
         budget=given.budget,
         mechanism=mechanism,
-        threshold=given.whole("threshold", 1, 2**53),
+        threshold=_threshold(given, unit),
         remainder=not streaming if given["remainder"] is None else given.flag("remainder"),
         release_share=given.number("release_share", 0.01, 0.99),
         confidence=given.confidence,
         acknowledge=given.flag("acknowledge"),
         counters=DEFAULT_COUNTERS if streaming and counters is None else counters,
     )
+
+
+def _threshold(given: Given, unit: PrivacyUnit) -> float | None:
+    """A whole number of records or users; of a measure any positive number."""
+    if not unit.measured:
+        return given.whole("threshold", 1, 2**53)
+    if (threshold := given["threshold"]) is None:
+        return None
+    most = 2**45 * unit.worth
+    return number("threshold", threshold, unit.worth / unit.grid, most)

@@ -23,7 +23,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     """One draw for a node, which decides and is in the count."""
 
     paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
-    intervals = (
+    held = (
         "lower and upper cover the noise of the count; the count was also selected upon, so "
         "the confidence is nominal near the threshold"
     )
@@ -62,7 +62,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
             counted,
             noise=self.laws.noise,
             shown=self.laws.threshold,
-            threshold=self.threshold * self.grid,
+            threshold=self.threshold_units,
             remainder=self.remainder,
         )
 

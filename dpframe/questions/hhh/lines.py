@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, noise_text, rounded_up
+from dpframe.asking.quantities import (
+    Quantity,
+    guarantee,
+    hierarchy_line,
+    noise_text,
+    rounded_up,
+    worth_of,
+)
+from dpframe.budget import PrivacyUnit, as_written
 
 if TYPE_CHECKING:
     from dpframe.questions.hhh.base import HhhPlan
@@ -19,6 +27,25 @@ def heading(plan: HhhPlan[Any, Any]) -> list[Quantity]:
         Quantity("mechanism", plan.mechanism, plan.paper),
         hierarchy_line(plan.hierarchy),
         Quantity("counts", plan.unit.counts, "what the numbers count"),
+        *_measure(plan.unit),
+    ]
+
+
+def _measure(unit: PrivacyUnit) -> list[Quantity]:
+    """What becomes of weights that are not counted as they are: no error may tell of one."""
+    if not unit.measured:
+        return []
+    more = "larger ones count" if unit.user is None else "users with more in total count"
+    return [
+        Quantity(
+            "weights",
+            f"up to {as_written(unit.worth)} a {'row' if unit.user is None else 'user'}",
+            f"{more} {as_written(unit.worth)}: what is cut off makes counts too low, and intervals "
+            "do not cover it; missing and negative ones, NaN and text that is no number count 0; "
+            f"rounded at random to multiples of {unit.worth / unit.grid:.4g}, right on average, "
+            "with a standard deviation of at most half of that times the square root of the number "
+            f"of {'finest nodes' if unit.user is None else 'users'}",
+        )
     ]
 
 
@@ -36,13 +63,21 @@ def ending(plan: HhhPlan[Any, Any]) -> list[Quantity]:
 
 def what_counts(plan: HhhPlan[Any, Any]) -> str:
     """What a unit of the counts is, in a word."""
+    if plan.unit.measured:
+        return repr(plan.unit.weight)
     return "users" if plan.grid > 1 else "records"
+
+
+def threshold_shown(plan: HhhPlan[Any, Any]) -> float:
+    """The threshold as a whole number, where it is one, of a measure too."""
+    whole = float(plan.threshold).is_integer()
+    return int(plan.threshold) if whole else plan.threshold
 
 
 def threshold_line(plan: HhhPlan[Any, Any]) -> Quantity:
     """From which residual a node is reported."""
     meaning = f"residual {what_counts(plan)} from which a node is reported"
-    return Quantity("threshold", plan.threshold, meaning)
+    return Quantity("threshold", threshold_shown(plan), meaning)
 
 
 def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
@@ -62,11 +97,10 @@ def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
 
 def noise_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """The two draws."""
+    grid = plan.grid / plan.unit.worth
     return [
-        Quantity("test noise", noise_text(plan.test_noise, plan.grid), "decides what is reported"),
-        Quantity(
-            "release noise", noise_text(plan.count_noise, plan.grid), "added to what is reported"
-        ),
+        Quantity("test noise", noise_text(plan.test_noise, grid), "decides what is reported"),
+        Quantity("release noise", noise_text(plan.count_noise, grid), "added to what is reported"),
     ]
 
 
@@ -74,9 +108,13 @@ def error_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """How far reported counts are from the truth."""
     what = what_counts(plan)
     # shares are rounded to whole users after the noise: up to half a user more
-    bound = -(-(plan.count_noise.highest + plan.grid // 2) // plan.grid)
-    wide = -(-plan.half_width(1) // plan.grid)
-    sd = round(plan.count_noise.sd / plan.grid, 3)
+    bound: float = -(-(plan.count_noise.highest + plan.grid // 2) // plan.grid)
+    wide: float = -(-plan.half_width(1) // plan.grid)
+    sd: float = round(plan.count_noise.sd / plan.grid, 3)
+    if plan.unit.measured:
+        bound = worth_of(plan.count_noise.highest, plan.unit, up=True)
+        wide = worth_of(plan.half_width(1), plan.unit, up=True)
+        sd = plan.count_noise.sd / plan.grid * plan.unit.worth
     return [
         Quantity("standard error", sd, f"of a reported residual, in {what}"),
         Quantity(

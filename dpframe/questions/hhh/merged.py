@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpframe.accounting.compose import Profile
 from dpframe.asking.notices import mostly_invalid
 from dpframe.asking.quantities import Quantity, hierarchy_line
 from dpframe.asking.receipt import Receipt
-from dpframe.budget import Budget
+from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import merged_streaming
 from dpframe.questions.sketches.lossy import SparsePlan, SumPlan
@@ -34,6 +34,9 @@ class MergedStreamPlan:
     hierarchy: Hierarchy
     sketch: SumPlan | SparsePlan
     threshold: int
+
+    unit: ClassVar[PrivacyUnit] = PrivacyUnit()
+    """One record."""
 
     @property
     def grid(self) -> int:

@@ -15,7 +15,7 @@ from dpframe.errors import advising
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.checks import Asked, in_records
 from dpframe.questions.hhh.lines import (
     coverage_lines,
     ending,
@@ -35,7 +35,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @cached_property
     def test_noise(self) -> NoiseTable:
-        return self.laws.centred(self.threshold)
+        return self.laws.centred(in_records(self.threshold, self.unit))
 
     @property
     def count_noise(self) -> NoiseTable:
@@ -43,7 +43,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @property
     def band(self) -> int:
-        return max(1, self.threshold * self.grid - self.test_noise.highest)
+        return max(1, self.threshold_units - self.test_noise.highest)
 
     @property
     def record_delta(self) -> float:
@@ -74,7 +74,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
             counted,
             test=self.test_noise,
             release=self.count_noise,
-            threshold=self.threshold * self.grid,
+            threshold=self.threshold_units,
             remainder=self.remainder,
         )
 
@@ -99,7 +99,7 @@ def default_release_share(height: int, remainder: bool) -> float:
     return 1 / min(3, max(2, height + remainder))
 
 
-def offline_laws(asked: Asked) -> tuple[Laws, int]:
+def offline_laws(asked: Asked) -> tuple[Laws, float]:
     """The least noise within the budget, and the threshold."""
     height, remainder, share = asked.hierarchy.height, asked.remainder, asked.release_share
     record = per_record(asked.budget, asked.unit.moves)
@@ -111,10 +111,10 @@ def offline_laws(asked: Asked) -> tuple[Laws, int]:
             remainder=remainder,
             release_share=share or default_release_share(height, remainder),
             grid=asked.unit.grid,
-            threshold=asked.threshold,
+            threshold=None if asked.threshold is None else in_records(asked.threshold, asked.unit),
         )
     threshold = asked.at_least(smallest_threshold(options))
-    return choose_laws(options, threshold), threshold
+    return choose_laws(options, in_records(threshold, asked.unit)), threshold
 
 
 def offline_plan(asked: Asked) -> OfflinePlan:

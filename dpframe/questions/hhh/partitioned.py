@@ -139,9 +139,9 @@ class PartitionPlan:
 def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
     """The plan that does what a streaming plan asks for, on partitions."""
     sketch = _sketch(asked, partitions)
-    threshold = asked.asked.threshold
-    if threshold is None:
-        threshold = -(-sketch.threshold // sketch.grid)
+    threshold = -(-sketch.threshold // sketch.grid)
+    if asked.asked.threshold is not None:
+        threshold = asked.threshold_units
     merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=threshold)
     return PartitionPlan(streaming=asked, merged=merged)
 

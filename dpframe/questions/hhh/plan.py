@@ -73,4 +73,9 @@ def make_plan(
 
 def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
+    if asked.unit.measured and asked.mechanism != "offline":
+        raise ParameterError(
+            f"mechanism={asked.mechanism!r} counts records and adds up no weight "
+            f"({asked.unit.weight!r}): use mechanism='offline', or leave weight and max_weight out."
+        )
     return MECHANISMS[asked.mechanism](asked)

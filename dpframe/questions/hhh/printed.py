@@ -42,7 +42,7 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
     @property
     def band(self) -> int:
         reach = self.test_noise.highest + self.laws.gamma.highest
-        return max(1, self.threshold * self.grid - reach)
+        return max(1, self.threshold_units - reach)
 
     @property
     def record_delta(self) -> float:
@@ -53,12 +53,12 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
         return printed_hhh.chance_at_threshold(self.laws)
 
     @property
-    def certainly_reported(self) -> int:
+    def certainly_reported(self) -> float:
         low = self.test_noise.lowest + self.laws.gamma.lowest
         return self.threshold + -(low // self.grid)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
-        return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold * self.grid)
+        return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold_units)
 
     def lines(self) -> list[Quantity]:
         shared = noise_text(self.laws.gamma, 1)
@@ -95,7 +95,7 @@ def printed_plan(asked: Asked) -> PrintedPlan:
             "pass remainder=False."
         )
     smallest = printed_hhh.smallest_threshold(record.epsilon, record.delta, height)
-    threshold = replace(asked, budget=record).at_least(smallest)
+    threshold = int(replace(asked, budget=record).at_least(smallest))
     laws = printed_hhh.printed_laws(record.epsilon, height, threshold)
     if laws.delta > record.delta:
         raise ParameterError(

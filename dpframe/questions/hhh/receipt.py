@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
+from dpframe.questions.hhh.lines import threshold_shown
 
 if TYPE_CHECKING:
     from dpframe.questions.hhh.base import HhhPlan
@@ -22,13 +23,13 @@ def hhh_receipt(plan: HhhPlan[Any, Any], name: str | None) -> Receipt:
             "hierarchy": plan.hierarchy.spec,
             "height": plan.height,
             "levels": list(plan.hierarchy.level_names),
-            "threshold": plan.threshold,
+            "threshold": threshold_shown(plan),
             "remainder": plan.remainder,
             "confidence": plan.confidence,
             "counters": plan.counters,
             "noise": {
-                "test": law_facts(plan.test_noise, plan.grid),
-                "release": law_facts(plan.count_noise, plan.grid),
+                "test": law_facts(plan.test_noise, plan.grid, plan.unit.worth),
+                "release": law_facts(plan.count_noise, plan.grid, plan.unit.worth),
             },
             "intervals": plan.intervals,
             "budget": UNTRACKED,

@@ -55,7 +55,7 @@ class SketchedPlan(HhhPlan[L, States]):
 
     @cached_property
     def chance_at_threshold(self) -> float:
-        return self.laws.chance(self.threshold)
+        return self.laws.chance(self.threshold_units)
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class SketchedPlan(HhhPlan[L, States]):
 class StreamingPlan(SketchedPlan[SketchLaws]):
     """Sketches of records, or of groups of records of one user."""
 
-    intervals = (
+    held = (
         "lower and upper hold the sketch error and the noise together; the confidence is of "
         "the noise, before selection"
     )
@@ -135,7 +135,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
         return streaming_hhh.run(
             counted,
             laws=self.laws,
-            threshold=self.threshold * self.grid,
+            threshold=self.threshold_units,
             confidence=self.confidence,
             hierarchy=self.hierarchy,
         )
@@ -150,7 +150,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
 class UserSetsPlan(SketchedPlan[GshmLaws]):
     """Privacy-aware sketches, which take a user at a time."""
 
-    intervals = (
+    held = (
         "lower holds the noise; nothing released says how far a count is too low, so upper is "
         "missing"
     )
@@ -178,7 +178,7 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
         return merged_streaming.run(
             counted,
             laws=self.laws,
-            threshold=self.threshold * self.grid,
+            threshold=self.threshold_units,
             hierarchy=self.hierarchy,
         )
 

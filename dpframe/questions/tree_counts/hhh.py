@@ -87,4 +87,4 @@ def heavy_hitters_plan(asked: Asked) -> HeavyHittersPlan:
             threshold=asked.threshold,
         )
     )
-    return HeavyHittersPlan(asked=asked, laws=laws, smallest=threshold)
+    return HeavyHittersPlan(asked=asked, laws=laws, smallest=int(threshold))

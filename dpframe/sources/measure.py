@@ -1,0 +1,47 @@
+"""A measure such as bytes or revenue as partial shares: whole units, by row or by user.
+
+A weight w is read as ``round(min(w, max_weight) / max_weight * WHOLE)``, a whole number: each row
+on its own, and only whole numbers are added up. They are cut to units, of which ``max_weight`` has
+``SHARE_GRID``. One unit of privacy moves the units below the nodes of a level by at most
+``SHARE_GRID`` together, whatever the offsets of the rounding are:
+
+rows
+    Of every finest key ``floor((sum + offset) / PART)``, the offset a hash of that key and a secret
+    seed. A row more adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one key. Rows
+    that are equal are not all rounded alike, as one by one they would be.
+users
+    ``sources.rollup_statement`` cumulates what a user has, divides what is more than WHOLE by the
+    same number everywhere, and rounds with one offset of the user.
+
+Both are unbiased: an offset is as likely every number of its range.
+"""
+
+from __future__ import annotations
+
+from dpframe.budget import SHARE_GRID
+
+WHOLE = 2**40
+"""``max_weight`` as it is read. 2^64 rows of it add up to less than 2^127."""
+
+PART = WHOLE // SHARE_GRID
+"""A unit."""
+
+
+def measure_sql(value: str, most: float) -> str:
+    """SQL of a weight, BIGINT in 0 to WHOLE, from the SQL of a number or of text that reads as one.
+
+    ``most`` and more, infinity too, is WHOLE. NULL, NaN, negative numbers and other text are 0. No
+    value is an error.
+    """
+    number, bound = f"TRY_CAST({value} AS DOUBLE)", f"{most!r}::DOUBLE"
+    return (
+        f"CASE WHEN {number} > 0 AND NOT isnan({number}) "
+        f"THEN CAST(least({number}, {bound}) / {bound} * {WHOLE}::DOUBLE AS BIGINT) "
+        "ELSE 0::BIGINT END"
+    )
+
+
+def units_sql(total: str, keys: str, seed: int) -> str:
+    """SQL of the units of a finest key, BIGINT, from that of the sum of its weights."""
+    offset = f"(hash({keys}, {seed}::UBIGINT) % {PART}::UBIGINT)::HUGEINT"
+    return f"(({total} + {offset}) // {PART}::HUGEINT)::BIGINT"
