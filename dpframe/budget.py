@@ -95,7 +95,7 @@ class PrivacyUnit:
                 f"adding or removing one row, which counts for at most {as_written(self.worth)} "
                 f"of column {self.weight!r}"
             )
-        if self.max_weight is not None and not self.measured is not None:
+        if self.max_weight is not None and not self.measured:
             return (
                 f"adding or removing one row, which stands for at most {self.max_weight} records "
                 f"(column {self.weight!r})"

@@ -11,7 +11,7 @@ import ipaddress
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -181,6 +181,59 @@ def shares(users: Iterable[Any], paths: Iterable[Path | None]) -> dict[Path, Fra
             for n in range(len(path) + 1):
                 weight[path[:n]] += Fraction(1, len(own))
     return dict(weight)
+
+
+# -- measures ------
+
+
+def parts(weight: Any, most: float) -> int:
+    """A weight in parts of 2^-40 of ``most``, at most all of it; what is no positive number is 0."""
+    if weight is None or math.isnan(weight) or not weight > 0:
+        return 0
+    return round(min(float(weight), most) / most * 2**40)
+
+
+def units_of_keys(
+    keys: Iterable[Path | None],
+    weights: Iterable[Any],
+    *,
+    most: float,
+    grid: int,
+    offset: Callable[[Path], int],
+) -> dict[Path, int]:
+    """Units of every finest key: the sum of its rows, rounded once."""
+    sums: Counter[Path] = Counter()
+    for key, weight in zip(keys, weights, strict=True):
+        if key is not None and parts(weight, most):
+            sums[key] += parts(weight, most)
+    unit = 2**40 // grid
+    return {key: (n + offset(key) % unit) // unit for key, n in sums.items()}
+
+
+def units_of_users(
+    users: Iterable[Any],
+    keys: Iterable[Path | None],
+    weights: Iterable[Any],
+    *,
+    most: float,
+    grid: int,
+    offset: Callable[[Any], int],
+    order: Callable[[Path], Any] = lambda key: key,
+) -> dict[Path, int]:
+    """Units of every finest key: what users have there, at most ``grid`` each, cumulated over their
+    keys in an order and rounded with one offset a user."""
+    own: dict[Any, Counter[Path]] = defaultdict(Counter)
+    for user, key, weight in zip(users, keys, weights, strict=True):
+        if key is not None:
+            own[user][key] += parts(weight, most)
+    units: Counter[Path] = Counter()
+    for user, sums in own.items():
+        whole = max(sum(sums.values()), 2**40)
+        before, done = offset(user) % whole, 0
+        for key in sorted(sums, key=order):
+            done += grid * sums[key]
+            units[key] += (done + before) // whole - (done - grid * sums[key] + before) // whole
+    return dict(units)
 
 
 # -- heavy hitters -------------------------------------------------------------------------------

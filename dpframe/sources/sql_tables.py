@@ -121,9 +121,7 @@ def statement(
     if unit.weight is not None:  # under a name of its own: it can be a level, too
         value = f"{SOURCE}.{identifier(unit.weight)}"
         value = value if seen else _castable(value)
-        weight = weight_sql(value, unit.most)
-        if unit.measured:  # the rollup reads it
-            weight = f"TRY_CAST({value} AS DOUBLE)"
+        weight = f"TRY_CAST({value} AS DOUBLE)" if unit.measured else weight_sql(value, unit.most)
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_statement(

@@ -82,6 +82,9 @@ OTHERS: dict[str, dict[str, Any]] = {
     "no remainder": {"remainder": False, "threshold": 60, "confidence": 0.9},
     "laplace": {"mechanism": "laplace"},
     "gaussian": {"mechanism": "gaussian", **BOUNDED},
+    "weights": {"weight": "amount", "max_weight": 10},
+    "weights of users": {"user": "who", "weight": "amount", "max_weight": 12.5},
+    "weights above a sum": {"weight": "year", "max_weight": 2001.5, "threshold": 70_000.5},
 }
 
 CASES = [

@@ -38,6 +38,8 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("tree_counts", "alpha"): RELATIVE,
     ("tree_counts", "largest"): RELATIVE,
     ("tree_counts", "max_weight"): {"weight": "visits"},
+    ("hhh", "max_weight"): {"weight": "visits"},
+    ("hhh", "weight"): {"max_weight": 5.0},
     **{
         (question, argument): beside
         for question in ("hhh", "tree_counts", "heavy_hitters")
