@@ -187,7 +187,7 @@ def shares(users: Iterable[Any], paths: Iterable[Path | None]) -> dict[Path, Fra
 
 
 def parts(weight: Any, most: float) -> int:
-    """A weight in parts of 2^-40 of ``most``, at most all of it; what is no positive number is 0."""
+    """A weight in parts of 2^-40 of ``most``, at most all of it; what is not positive is 0."""
     if weight is None or math.isnan(weight) or not weight > 0:
         return 0
     return round(min(float(weight), most) / most * 2**40)
