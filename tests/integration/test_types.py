@@ -192,12 +192,16 @@ def test_what_a_refusal_says_to_write_can_be_read(spec: str) -> None:
 
 
 def test_fractions_are_refused_as_weights_and_cents_counted() -> None:
-    """The issue's own: a float column is an error that names the way, whatever its values are."""
+    """A float column is an error that names the ways, whatever its values are: whole units, sums
+    of the column as it is, and what is heavy by it."""
     sales = pd.DataFrame({"country": ["UK", "FR"] * 500, "revenue": [3.75, 2.0] * 500})
     for revenue in (sales["revenue"], pd.Series([1, None] * 500)):  # floats by a missing value
         with pytest.raises(ColumnError, match=r"\(df\['revenue'\] \* 100\)\.round\(\)") as raised:
             sales.assign(revenue=revenue).dp.tree_counts(["country"], weight="revenue", **BUDGET)
-        assert "df['revenue'].astype('Int64')" in str(raised.value)
+        said = str(raised.value)
+        assert "df['revenue'].astype('Int64')" in said
+        assert "df.dp.rollup(by, {'total': dp.sum('revenue', lower=0, upper=...)}, ...)" in said
+        assert "df.dp.hhh(..., weight='revenue', max_weight=...)" in said
     cents = sales.assign(revenue=(sales["revenue"] * 100).round().astype("Int64"))
     with seeded_noise(1):
         result = cents.dp.tree_counts(["country"], weight="revenue", max_weight=1000, **BUDGET)

@@ -164,6 +164,7 @@ def test_the_mixture_over_seeds_costs_no_more(more: list[Rows], by_user: bool) -
     laws, t = laws_of(GRID, True), math.exp(EPSILON)
     base = next(iter(bases(laws, laws.smallest_threshold(0.5) * GRID)))
     fewer, more_than = claimed(True)
+    assert len({tuple(shipped(base, by_user, seed).items()) for seed in SEEDS}) > 1
     for rows in more:
         p = [law_of(shipped(base, by_user, seed), True) for seed in SEEDS]
         q = [law_of(shipped([*base, *rows], by_user, seed), True) for seed in SEEDS]

@@ -43,8 +43,8 @@ def _measure(unit: PrivacyUnit) -> list[Quantity]:
             f"{more} {as_written(unit.worth)}: what is cut off makes counts too low, and intervals "
             "do not cover it; missing and negative ones, NaN and text that is no number count 0; "
             f"rounded at random to multiples of {unit.worth / unit.grid:.4g}, right on average, "
-            "with a standard deviation of at most half of that times the square root of the number "
-            f"of {'finest nodes' if unit.user is None else 'users'}",
+            "with a standard deviation of about half of that at most times the square root of the "
+            f"number of {'finest nodes' if unit.user is None else 'users'}",
         )
     ]
 
