@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.asking.quantities import Promises, Quantity, guarantee, shown
+from dpframe.budget import SHARE_GRID
 from dpframe.digest import EXTRACT, Standing
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
 
@@ -44,6 +46,15 @@ class Receipt(Mapping[str, Any]):
         """A copy as plain JSON types."""
         copy: dict[str, Any] = json.loads(self.to_json())
         return copy
+
+    @property
+    def digits(self) -> int:
+        """Digits after the point of the released numbers: none of counts, of a measure those of the
+        multiples that it is rounded to."""
+        if self["mechanism"].startswith("tree-") or self.get("max_weight") is None:
+            return 0
+        step = self["max_weight"] / SHARE_GRID
+        return min(20, max(0, math.ceil(-math.log10(step))))
 
     @property
     def subject(self) -> str:

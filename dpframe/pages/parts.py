@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from dpframe._unicode import is_unicode
 from dpframe.asking.quantities import shown
 from dpframe.asking.receipt import Receipt
-from dpframe.budget import SHARE_GRID
 from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError
 
@@ -115,15 +114,6 @@ def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.Dat
 
 
 # -- numbers ---
-
-
-def digits_of(receipt: Receipt) -> int:
-    """Digits after the point of the numbers of a release: none of counts, of a measure those of the
-    multiples that it is rounded to."""
-    if receipt["mechanism"].startswith("tree-") or receipt.get("max_weight") is None:
-        return 0
-    step = receipt["max_weight"] / SHARE_GRID
-    return min(20, max(0, math.ceil(-math.log10(step))))
 
 
 def figure(number: float, digits: int) -> str:

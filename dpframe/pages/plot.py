@@ -11,7 +11,7 @@ import pandas as pd
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.pages.parts import digits_of, figure, shown_part
+from dpframe.pages.parts import figure, shown_part
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 
@@ -115,7 +115,7 @@ def _colours(levels: list[int], height: int) -> list[str]:
 
 
 def _hover(frame: pd.DataFrame, names: tuple[str, ...], receipt: Receipt) -> list[str]:
-    confidence, digits = receipt["confidence"], digits_of(receipt)
+    confidence, digits = receipt["confidence"], receipt.digits
     numbers = (frame[name].tolist() for name in ("level", "count", "lower", "upper", "residual"))
     out = []
     for label, level, *counts in zip(frame["prefix"], *numbers, strict=True):

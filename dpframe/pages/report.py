@@ -16,7 +16,6 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.pages.parts import (
     asset,
     budget_words,
-    digits_of,
     document,
     figure,
     hash_of,
@@ -116,7 +115,7 @@ def _nodes(frame: pd.DataFrame, receipt: Receipt, hierarchy: Hierarchy) -> dict[
         "confidence": _percent(receipt),
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
-        "digits": digits_of(receipt),
+        "digits": receipt.digits,
         **{name: _numbers(frame[name]) for name in NUMBERS},
         "parent": ancestor.tolist(),
         "area": areas(frame, ancestor).tolist(),
@@ -142,7 +141,7 @@ def _embedded(facts: dict[str, object]) -> str:
 
 def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]]:
     rows = []
-    what, digits = receipt["counts"].split(",")[0], digits_of(receipt)
+    what, digits = receipt["counts"].split(",")[0], receipt.digits
     total = frame[frame["level"] == 0]
     if len(total) == 1:
         numbers = (_numbers(total[name])[0] for name in ("count", "lower", "upper"))

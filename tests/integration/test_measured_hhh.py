@@ -17,7 +17,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli import main as cli
 from dpframe.errors import ColumnError, DpframeError, ParameterError, ThresholdError
-from dpframe.pages.parts import digits_of, figure
+from dpframe.pages.parts import figure
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -269,8 +269,11 @@ def test_a_stored_release_is_replayed_for_the_same_measure_alone(
     con.close()
 
 
-def test_the_command_line_reads_texts_of_csv(tmp_path: Path) -> None:
-    """Law: CSV columns are texts, which read as numbers; what is none counts 0."""
+def test_the_command_line_reads_texts_of_csv(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: CSV columns are texts, which read as numbers; what is none counts 0. What is printed has
+    the digits that mean something."""
     file, out = tmp_path / "sales.csv", tmp_path / "out.json"
     file.write_text("country,revenue\n" + "UK,12.50\nFR,none\n" * 2_000)
     flags = ["--weight=revenue", "--max-weight=20.5", "--threshold=800.5", "--epsilon=2"]
@@ -278,6 +281,9 @@ def test_the_command_line_reads_texts_of_csv(tmp_path: Path) -> None:
     rows = {row["prefix"]: row for row in json.loads(out.read_text())["rows"]}
     assert set(rows) == {"*", "UK"}
     assert rows["UK"]["lower"] <= 25_000 <= rows["UK"]["upper"]
+    assert f"{rows['UK']['count']:.2f} " in capsys.readouterr().out
+    assert cli.main(["hhh", str(file), "columns:country", *flags[:1], "--epsilon=1"]) == 2
+    assert "pass --max-weight" in capsys.readouterr().err
 
 
 def test_duckdb_as_a_warehouse_counts_a_measure(frame: pd.DataFrame) -> None:
@@ -331,13 +337,13 @@ def test_pages_and_tables_hold_the_released_numbers(
         assert data[name] == result[name].tolist()
     assert data["area"][0] >= max(data["count"][0], 0)
     assert 10.0 ** -data["digits"] <= max(1.0, most / 256)
-    assert figure(result["count"][0], digits_of(receipt)) in text
+    assert figure(result["count"][0], receipt.digits) in text
     assert "<dt>Bytes</dt>" in text
     plotly = pytest.importorskip("plotly")
     assert plotly
     (trace,) = result.dp.plot().data
     assert list(trace.values) == data["area"]
-    assert f"count {figure(result['count'][0], digits_of(receipt))}" in trace.hovertext[0]
+    assert f"count {figure(result['count'][0], receipt.digits)}" in trace.hovertext[0]
     listed = dp.publish(ledger, tmp_path / "results.duckdb")
     assert listed["threshold"].tolist() == [receipt["threshold"]]
     with duckdb.connect(str(tmp_path / "results.duckdb"), read_only=True) as con:

@@ -152,7 +152,7 @@ def _done(write: Callable[[], None]) -> bool:
 
 def show(result: Release, *paths: str | None) -> None:
     """Print the rows, the receipt, and which files were written."""
-    say(f"{table_text(result.frame)}\n\n{result.receipt}")
+    say(f"{table_text(result)}\n\n{result.receipt}")
     if result.receipt["replayed"]:
         say(f"\nreplayed: {replay_words(result.receipt)}")
     written = [path for path in paths if path]
@@ -177,8 +177,11 @@ def _print(text: str, out: IO[str]) -> None:
         raise NotPrintedError(f"nothing can be printed ({error.strerror}).") from error
 
 
-def table_text(frame: pd.DataFrame) -> str:
-    rows = frame.head(40).to_string(index=False, na_rep="")
+def table_text(result: Release) -> str:
+    frame, figures = result.frame, None
+    if result.receipt.get("max_weight") is not None:
+        figures = f"{{:.{result.receipt.digits}f}}".format
+    rows = frame.head(40).to_string(index=False, na_rep="", float_format=figures)
     rest = len(frame) - 40
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 

@@ -94,9 +94,9 @@ def measured_unit(given: Given) -> PrivacyUnit:
     each = "row" if unit.user is None else "user, over all rows,"
     if bound is None:
         raise ParameterError(
-            f"max_weight is missing: it says how much of {weight!r} one {each} counts at most. "
-            "Choose it from what is known without the data, such as the usual largest value: noise "
-            "grows with it, and what is above is cut off. It must not come from the data."
+            f"max_weight is missing: pass max_weight=, how much of {weight!r} one {each} counts at "
+            "most. Choose it from what is known without the data, such as the usual largest value: "
+            "noise grows with it, and what is above is cut off. It must not come from the data."
         )
     if weight == unit.user:
         raise ColumnError(
