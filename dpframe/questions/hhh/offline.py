@@ -67,7 +67,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @property
     def errors(self) -> dict[str, float]:
-        return {"count": self.half_width(1) / self.grid}
+        return {"count": self.half_width(1) * self.unit.worth / self.grid}
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return offline_hhh.run(

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpframe.asking.given import Given, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked, asked_for

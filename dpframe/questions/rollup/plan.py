@@ -153,7 +153,7 @@ class RollupPlan(LevelPlan[Asked]):
             selection=None
             if self.selection is None
             else rollup.Selection(
-                test=self.selection.test_noise, threshold=self.selection.threshold * self.grid
+                test=self.selection.test_noise, threshold=self.selection.threshold_units
             ),
             paid=self.paid,
             searching=self.searching,
