@@ -5,13 +5,14 @@
 CREATE OR REPLACE TEMP MACRO dp_rollup(
     "tbl" := NULL, "by" := NULL, "measures" := NULL, "epsilon" := NULL, "delta" := NULL,
     "user" := NULL, "threshold" := NULL, "keys" := NULL, "selection_share" := NULL,
-    "confidence" := NULL, "release" := NULL, "query" := NULL, "data" := NULL
+    "confidence" := NULL, "release" := NULL, "query" := NULL, "data" := NULL, "heavy" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_ask(
     temp.__dpframe_here(), current_setting('search_path'), 'rollup', {
     'tbl': "tbl", 'by': "by", 'measures': "measures", 'epsilon': "epsilon", 'delta': "delta",
     'user': "user", 'threshold': "threshold", 'keys': "keys", 'selection_share': "selection_share",
-    'confidence': "confidence", 'release': "release", 'query': "query", 'data': "data"
+    'confidence': "confidence", 'release': "release", 'query': "query", 'data': "data",
+    'heavy': "heavy"
 }));
 
 COMMENT ON MACRO TABLE dp_rollup IS 'Counts, sums and means at every level of a hierarchy, differentially private: level, prefix, a column a level, and for every measure its name, name_lower, name_upper. Of a table (tbl) or of a query. Draws and charges each time it runs, unless release names it; data names the state of the data. Arguments as for dp.rollup in Python';
@@ -19,13 +20,13 @@ COMMENT ON MACRO TABLE dp_rollup IS 'Counts, sums and means at every level of a 
 CREATE OR REPLACE TEMP MACRO dp_explain_rollup(
     "tbl" := NULL, "by" := NULL, "measures" := NULL, "epsilon" := NULL, "delta" := NULL,
     "user" := NULL, "threshold" := NULL, "keys" := NULL, "selection_share" := NULL,
-    "confidence" := NULL, "query" := NULL
+    "confidence" := NULL, "query" := NULL, "heavy" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'rollup', {
     'tbl': "tbl", 'by': "by", 'measures': "measures", 'epsilon': "epsilon", 'delta': "delta",
     'user': "user", 'threshold': "threshold", 'keys': "keys", 'selection_share': "selection_share",
-    'confidence': "confidence", 'query': "query"
+    'confidence': "confidence", 'query': "query", 'heavy': "heavy"
 }));
 
 COMMENT ON MACRO TABLE dp_explain_rollup IS 'What dp_rollup with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';

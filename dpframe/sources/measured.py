@@ -94,7 +94,7 @@ class Measured:
         """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
         if not vectors:
             return []
-        if self.unit.user is None and set(_sums(vectors)) == set(self.sums):
+        if self.unit.user is None and set(_sums(vectors)) == set(self.sums) - {ROWS}:
             return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
         wanted = [*self.hierarchy.source_columns, *_columns(vectors)]
         with self._opened(wanted) as (relation, types):
@@ -177,13 +177,16 @@ def _of_tree(
     out = []
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.kind == "rows":
-            out.append(own(tree.count[chosen].astype(object)))
+            out.append(held[ROWS] if ROWS in held else own(tree.count[chosen].astype(object)))
         elif v.kind == "centred":
             out.append(held[f"x{place}"] - v.bounds.middle * held[f"y{place}"])
         else:
             out.append(held[f"{OWN[v.kind]}{place}"])
     return out
 
+
+ROWS = "rows_"
+"""The sum that counts records, where a measure decides."""
 
 OWN = {"sum": "x", "present": "y", "outside": "z"}
 """What a vector is called among the sums of a column."""
@@ -204,6 +207,8 @@ def measured(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     sums = _sums(vectors) if unit.user is None else {}
+    if unit.measured and unit.user is None:
+        sums = {**sums, ROWS: "1::BIGINT"}  # the tree counts what decides
     if unit.user is not None and listed is not None:
         tree = _uncounted(source, hierarchy, unit, listed)
     else:
@@ -222,7 +227,7 @@ def measured(
         sums=tuple(sums),
         source=source,
         hierarchy=hierarchy,
-        unit=unit,
+        unit=PrivacyUnit(user=unit.user),
         progress=progress,
     )
 

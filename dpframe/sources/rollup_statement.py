@@ -198,13 +198,14 @@ def _plain_leaves(
         return f"leaves AS (SELECT {keys}, {n} AS n{summed} FROM keyed GROUP BY {keys})"
 
     if hierarchy.reads_text:  # equal texts first: each is parsed once
-        some = " WHERE w > 0" if weighted else ""
+        some = " WHERE w > 0" if weighted and not added else ""
         return [
             f"texts AS (SELECT c0, {rows} AS n{summed} FROM source{some} GROUP BY c0)",
             f"keyed AS ({keyed(hierarchy, types, 'texts', ', '.join(('n', *added)))})",
             leaves(f"sum(n)::{kind}"),
         ]
-    source, kept = ("(FROM source WHERE w > 0)", ("w",)) if weighted else ("source", ())
+    source = "(FROM source WHERE w > 0)" if weighted and not added else "source"
+    kept = ("w",) if weighted else ()
     return [
         f"keyed AS ({keyed(hierarchy, types, source, ', '.join((*kept, *added)))})",
         leaves(rows),

@@ -31,7 +31,8 @@ def rollup(
     epsilon: float | None = None,
     delta: float | None = None,
     user: str | None = None,
-    threshold: int | None = None,
+    threshold: float | None = None,
+    heavy: str | None = None,
     keys: object = None,
     selection_share: float | None = None,
     confidence: float = 0.95,
@@ -66,6 +67,9 @@ def rollup(
     threshold
         Records, or users, of its own from which a node is shown. By default the smallest private
         one.
+    heavy
+        The name of a measure that decides which nodes are shown, in the place of records or users:
+        a sum from 0 to an upper bound. ``threshold`` is then in its unit.
     keys
         The keys to show, known publicly, as for :func:`tree_counts`; every one is shown, and all
         nodes above. Nothing is selected then.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -13,13 +13,16 @@ from dpframe.tree import ListedNodes
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a plan is asked for; None is left to dpframe. ``threshold`` is in records, or users."""
+    """What a plan is asked for; None is left to dpframe. ``threshold`` is in records or users, or
+    in the unit of the measure that selects, ``heavy``.
+    """
 
     hierarchy: Hierarchy
     measures: Mapping[str, Measure]
     unit: PrivacyUnit
     budget: Budget
-    threshold: int | None = None
+    threshold: float | None = None
+    heavy: str | None = None
     listed: ListedNodes | None = None
     selection_share: float | None = None
     confidence: float = 0.95
@@ -27,6 +30,16 @@ class Asked:
     @property
     def mechanism(self) -> str:
         return "rollup"
+
+    @property
+    def selecting(self) -> PrivacyUnit:
+        """Who is protected, and what decides which nodes are shown."""
+        if self.heavy is None:
+            return self.unit
+        measure = self.measures[self.heavy]
+        return replace(
+            self.unit, weight=measure.column, max_weight=measure.steps.upper, measured=True
+        )
 
     @property
     def request(self) -> dict[str, object]:
@@ -38,6 +51,7 @@ class Asked:
             **self.budget.request,
             "user": self.unit.user,
             "threshold": self.threshold,
+            **({} if self.heavy is None else {"heavy": self.heavy}),
             "keys": None if self.listed is None else self.listed.name,
             "selection_share": self.selection_share,
             "confidence": self.confidence,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 
-from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
+from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -33,12 +34,17 @@ def asked_for(given: Given) -> Asked:
     )
     if listed is not None:
         _without_selection(given)
+    measures = _measures(given["measures"], hierarchy, user)
+    heavy = None if given["heavy"] is None else _heavy(given["heavy"], measures)
     return Asked(
         hierarchy=hierarchy,
-        measures=_measures(given["measures"], hierarchy, user),
+        measures=measures,
         unit=PrivacyUnit(user=user),
         budget=Budget(epsilon=given.epsilon, delta=_delta(given["delta"], listed)),
-        threshold=given.whole("threshold", 1, 2**53),
+        threshold=given.whole("threshold", 1, 2**53)
+        if heavy is None
+        else given.number("threshold", 0, 1e300),
+        heavy=heavy,
         listed=listed,
         selection_share=given.number("selection_share", 0.01, 0.99),
         confidence=given.confidence,
@@ -46,7 +52,7 @@ def asked_for(given: Given) -> Asked:
 
 
 def _without_selection(given: Given) -> None:
-    for name in ("threshold", "selection_share"):
+    for name in ("threshold", "selection_share", "heavy"):
         if given[name] is not None:
             raise ParameterError(
                 f"{name} ({given[name]!r}) belongs to a selection, and listed keys are all shown: "
@@ -87,6 +93,20 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
             taken.add(column.lower())
         _check_user(name, measure, user)
     return measures
+
+
+def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
+    """The measure that selects: a sum from 0 to a bound that is known."""
+    sums = [name for name, m in measures.items() if m.kind == "sum"]
+    name = chosen("heavy", value, sums) if sums else ""
+    measure = measures.get(name)
+    if measure is None or measure.lower != 0 or measure.searched:
+        raise ParameterError(
+            f"heavy ({value!r}) must name a measure that is a sum from lower=0 to an upper bound "
+            "that is known, whose large values decide which nodes are shown. For a sum with values "
+            "below 0 or bounds that are searched leave heavy out: records, or users, decide then."
+        )
+    return name
 
 
 def _check_user(name: str, measure: Measure, user: str | None) -> None:

@@ -20,7 +20,7 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable
     private = measured(
         source,
         plan.hierarchy,
-        plan.unit,
+        plan.asked.selecting,
         plan.band,
         plan.vectors,
         listed=plan.listed,

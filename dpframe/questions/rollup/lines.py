@@ -42,6 +42,9 @@ def _selection(plan: RollupPlan) -> list[Quantity]:
     if selection is None:
         return [Quantity("keys", "listed", "every listed node is shown, whatever is below it")]
     what = "users" if plan.unit.user is not None else "records"
+    if plan.asked.heavy is not None:
+        what = plan.asked.heavy
+    grid = selection.grid / selection.unit.worth
     share = selection.budget.epsilon / plan.budget.epsilon
     return [
         Quantity(
@@ -54,7 +57,7 @@ def _selection(plan: RollupPlan) -> list[Quantity]:
             selection.threshold,
             f"{what} of its own from which a node is shown, and all nodes above it",
         ),
-        Quantity("test noise", noise_text(selection.test_noise, plan.grid), f"in {what}"),
+        Quantity("test noise", noise_text(selection.test_noise, grid), f"in units of {what}"),
     ]
 
 

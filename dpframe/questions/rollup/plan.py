@@ -272,7 +272,7 @@ def _selection(asked: Asked, epsilon: Fraction, delta: float) -> OfflinePlan:
         return offline_plan(
             Selecting(
                 hierarchy=asked.hierarchy,
-                unit=asked.unit,
+                unit=asked.selecting,
                 budget=Budget(epsilon=own, delta=delta),
                 threshold=asked.threshold,
                 remainder=False,
