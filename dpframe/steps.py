@@ -101,14 +101,19 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     ``column`` is the SQL of a number, or of text that is read as one. Without ``clipped`` only
     values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.
     """
-    ends = (steps.lower, steps.upper)
-    if not clipped:
-        ends = (steps.value(-FARTHEST), steps.value(FARTHEST))
+    ends = reach(steps, clipped=clipped)
     number = f"TRY_CAST({column} AS DOUBLE)"
     cut = f"least(greatest({number}, {_double(ends[0])}), {_double(ends[1])})"
     scale = _double(10.0 ** abs(steps.decimals))
     scaled = cut if not steps.decimals else f"{cut} {'*' if steps.decimals > 0 else '/'} {scale}"
     return f"CASE WHEN isfinite({number}) THEN CAST(round({scaled}) AS BIGINT) END"
+
+
+def reach(steps: Steps, *, clipped: bool) -> tuple[float, float]:
+    """What a value is cut to: its bounds, or what sums can hold."""
+    if clipped:
+        return steps.lower, steps.upper
+    return steps.value(-FARTHEST), steps.value(FARTHEST)
 
 
 def outside_sql(column: str, steps: Steps) -> str:

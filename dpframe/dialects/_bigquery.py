@@ -63,6 +63,9 @@ class BigQuery(Dialect):
     def small(self, value: str) -> str:
         return f"CAST({value} AS INT64)"
 
+    def addable(self, value: str) -> str:
+        return f"CAST({value} AS NUMERIC)"
+
     def quotient(self, a: str, b: str) -> str:
         return f"DIV({a}, {b})"
 

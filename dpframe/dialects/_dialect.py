@@ -156,6 +156,10 @@ class Dialect(ABC):
         """A position in a text."""
         return f"CAST({value} AS INTEGER)"
 
+    def addable(self, value: str) -> str:
+        """An integer of 64 bits in a type whose sums hold those of all rows."""
+        return f"CAST({value} AS DECIMAL(38,0))"
+
     @abstractmethod
     def quotient(self, a: str, b: str) -> str:
         """Of integers that are not negative, rounded down."""

@@ -89,6 +89,9 @@ class Spark(Dialect):
     def whole(self, value: str) -> str:
         return f"try_cast({value} AS BIGINT)"
 
+    def addable(self, value: str) -> str:
+        return f"CAST({value} AS DECIMAL(18,0))"  # of one machine word; sums have ten digits more
+
     def is_nan(self, value: str) -> str:
         return f"isnan({value})"
 

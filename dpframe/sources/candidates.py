@@ -32,11 +32,12 @@ def in_preorder(
     types: tuple[str, ...],
     *,
     own: bool = False,
+    sums: tuple[str, ...] = (),
 ) -> pa.Table:
     """``level, n, t1, ...`` as ``rollup_statement`` in DuckDB returns them, from any order of rows.
 
     ``dialect`` is None for rows of DuckDB's own statement. ``own`` says that dpframe ran it itself,
-    and that what ``CountTree.from_preorder`` checks is enough.
+    and that what ``CountTree.from_preorder`` checks is enough. ``sums`` are further columns.
 
     Raises SourceError where a row is no node of the hierarchy, a node repeats, or a node has no
     parent or more than its parent.
@@ -47,7 +48,7 @@ def in_preorder(
         for what, found in wrong.items():
             if found:
                 raise SourceError(REFUSED[what])
-        return relation.query(_preorder_sql(keys), False)
+        return relation.query(_preorder_sql(keys, sums), False)
 
 
 REFUSED = {
@@ -107,7 +108,7 @@ def candidate_tree(
     )
 
 
-def _parsed(keys: Keys) -> str:
+def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:
     """CTEs: ``given`` with t1, t2, ... and ``nodes`` with DuckDB's keys k1, k2, ... beside them."""
     names = [f"t{i}" for i in range(1, keys.width + 1)]
     texts = tuple(f"CAST({name} AS VARCHAR)" for name in names)
@@ -119,14 +120,15 @@ def _parsed(keys: Keys) -> str:
             f"WHEN {level} THEN {sql[i]}" for level, sql in zip(levels, by_level, strict=True)
         )
         keyed.append(f"CASE level {cases} END AS k{i + 1}")
+    shown = ", ".join([*names, *sums])
     return (
         f"given AS (SELECT CAST(level AS BIGINT) AS level, CAST(n AS BIGINT) AS n, "
-        f"{', '.join(names)} FROM {identifier(_duck.VIEW)}), "
-        f"nodes AS (SELECT level, n, {', '.join(names)}, {', '.join(keyed)} FROM given)"
+        f"{shown} FROM {identifier(_duck.VIEW)}), "
+        f"nodes AS (SELECT level, n, {shown}, {', '.join(keyed)} FROM given)"
     )
 
 
-def _preorder_sql(keys: Keys) -> str:
+def _preorder_sql(keys: Keys, sums: tuple[str, ...]) -> str:
     h = keys.hierarchy
     names = tuple(f"k{i}" for i in range(1, keys.width + 1))
     selects = []
@@ -135,14 +137,16 @@ def _preorder_sql(keys: Keys) -> str:
         columns = [f"{level} AS level", "n"]
         columns += [f"{sql} AS s{i}" for i, sql in enumerate(h.preorder(level, names), 1)]
         columns += [f"{sql} AS t{i}" for i, sql in enumerate(texts, 1)]
+        columns += sums
         selects.append(f"SELECT {', '.join(columns)} FROM nodes WHERE level = {level}")
     sorts = len(h.preorder(1, names))
     nulls = [f"NULL AS s{i}" for i in range(1, sorts + 1)]
     nulls += [f"NULL AS t{i}" for i in range(1, keys.width + 1)]
+    nulls += sums
     root = f"SELECT 0 AS level, n, {', '.join(nulls)} FROM nodes WHERE level = 0"
-    shown = ", ".join(f"t{i}" for i in range(1, keys.width + 1))
+    shown = ", ".join([*(f"t{i}" for i in range(1, keys.width + 1)), *sums])
     return (
-        f"WITH {_parsed(keys)} SELECT level, n, {shown} FROM "
+        f"WITH {_parsed(keys, sums)} SELECT level, n, {shown} FROM "
         f"({' UNION ALL '.join([*selects, root])}) ORDER BY {h.order_by()}"
     )
 

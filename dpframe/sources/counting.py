@@ -13,6 +13,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
+from dpframe.sources.added import Added
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
@@ -30,7 +31,7 @@ def exact_counts(
     *,
     listed: ListedNodes | None = None,
     progress: bool = False,
-    sums: Mapping[str, str] | None = None,
+    sums: Mapping[str, Added] | None = None,
     beside: Sequence[str] = (),
 ) -> CountTree:
     """True counts of the nodes at or above the band, or of the listed ones alone. Private.
@@ -40,8 +41,8 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed)
-        tree = tree_of(table, read)
+        table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
+        tree = tree_of(table, read, tuple(sums or ()))
         return tree if listed is None else listed_counts(tree, listed)
     with opened(source, [*_read(hierarchy, unit), *beside]) as relation:
         types = _types(relation, hierarchy, unit, text=only_text(source))

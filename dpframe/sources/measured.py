@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
 from dpframe.noise import random_seed
+from dpframe.sources.added import Added
 from dpframe.sources.counting import exact_counts
 from dpframe.sources.distinct import distinct_statement
 from dpframe.sources.keys import check_key_types
@@ -24,7 +25,7 @@ from dpframe.sources.located import Reported
 from dpframe.sources.magnitudes import magnitudes_statement
 from dpframe.sources.parts import parts_statement
 from dpframe.sources.relations import canonical, only_text, opened
-from dpframe.steps import outside_sql, value_sql
+from dpframe.sources.spark import SparkFrame, is_spark
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
 from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
 
@@ -60,6 +61,11 @@ def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = 
     numbers."""
     if not wanted and not beside:
         return  # a frame of no columns is none
+    if is_spark(source):
+        found = SparkFrame(source, tuple(dict.fromkeys([*wanted, *beside]))).types
+        for column in wanted:
+            check_value_type(column, found[column])
+        return
     with opened(source, [*wanted, *beside]) as relation:
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     for column in wanted:
@@ -232,18 +238,18 @@ def measured(
     )
 
 
-def _sums(vectors: Sequence[Vector]) -> Mapping[str, str]:
-    """SQL of what is added up, by name."""
+def _sums(vectors: Sequence[Vector]) -> dict[str, Added]:
+    """What is added up of records, by name."""
     out = {}
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.column is not None:
-            value = value_sql(identifier(v.column), v.bounds, clipped=True)
+            one = partial(Added, column=v.column, steps=v.bounds)
             if v.kind in ("sum", "centred"):
-                out[f"x{place}"] = value
+                out[f"x{place}"] = one(kind="value")
             if v.kind in ("present", "centred"):
-                out[f"y{place}"] = f"CASE WHEN {value} IS NULL THEN 0 ELSE 1 END"
+                out[f"y{place}"] = one(kind="present")
             if v.kind == "outside":
-                out[f"z{place}"] = f"CAST({outside_sql(identifier(v.column), v.bounds)} AS BIGINT)"
+                out[f"z{place}"] = one(kind="outside")
     return out
 
 

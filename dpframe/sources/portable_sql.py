@@ -14,6 +14,7 @@ from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import portable_keys
+from dpframe.sources.added import Added, whole
 from dpframe.tree import ListedNodes
 
 
@@ -31,20 +32,37 @@ def portable_sql(
     only: ListedNodes | None = None,
     extra: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
+    sums: Mapping[str, Added] | None = None,
+    value_types: Mapping[str, str] | None = None,
 ) -> str:
     """The statement; ``types`` are canonical names, ``extra`` more columns of the result, and
-    ``names`` what the view calls the columns, if not by their names.
+    ``names`` what the view calls the columns, if not by their names. ``sums`` are of records only,
+    of columns of ``value_types``, and come as texts.
 
     Keys come as texts, so that no client reads them as floating-point numbers.
     """
     keys = portable_keys(hierarchy, dialect, types)
+    added = tuple(sums or ())
     parts = [
-        _source(keys, unit, user_type, weight_type, view, names or {}),
-        *(_user_leaves(keys, unit, seed) if unit.user is not None else _plain_leaves(keys, unit)),
-        *_nodes(keys),
+        source_sql(
+            keys,
+            unit,
+            user_type,
+            weight_type,
+            view,
+            names or {},
+            values=sums or {},
+            value_types=value_types or {},
+        ),
+        *(
+            _user_leaves(keys, unit, seed)
+            if unit.user is not None
+            else _plain_leaves(keys, unit, added)
+        ),
+        *_nodes(keys, added),
     ]
     own = [f"t{i}" for i in range(1, keys.width + 1)]
-    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in own)
+    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in (*own, *added))
     more = "".join(f", {sql} AS {name}" for name, sql in (extra or {}).items())
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts}{more} FROM candidates "
@@ -73,28 +91,40 @@ def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
     return f" AND {node} IN ({', '.join(map(d.literal, listed))})"
 
 
-def _source(
+def source_sql(
     keys: Keys,
     unit: PrivacyUnit,
     user_type: str | None,
     weight_type: str | None,
     view: str,
     names: Mapping[str, str],
+    *,
+    values: Mapping[str, Added],
+    value_types: Mapping[str, str],
 ) -> str:
+    """``source``: c0, c1, ..., the user u or the weight w, and ``values`` by name."""
     d = keys.dialect
 
     def read(column: str, kind: str) -> str:
         return d.declared(d.identifier(names.get(column, column)), kind)
 
     columns = list(map(read, keys.hierarchy.source_columns, keys.types))
-    chosen = [f"{sql} AS c{i}" for i, sql in enumerate(keys.values(columns))]
+    chosen = {f"c{i}": sql for i, sql in enumerate(keys.values(columns))}
     if unit.user is not None:
         kind = user_type or "VARCHAR"
-        chosen.append(f"{_user(d, read(unit.user, kind), kind)} AS u")
+        chosen["u"] = _user(d, read(unit.user, kind), kind)
     if unit.weight is not None:
         kind = weight_type or "VARCHAR"
-        chosen.append(f"{_weight(d, read(unit.weight, kind), kind, unit.most)} AS w")
-    return f"source AS (SELECT {', '.join(chosen)} FROM {view})"
+        chosen["w"] = _weight(d, read(unit.weight, kind), kind, unit.most)
+    scaled = {}
+    for name, value in values.items():
+        kind = value_types[value.column]
+        scaled[name] = value.scaled(d, d.as_real(read(value.column, kind), kind))
+    first = ", ".join(f"{sql} AS {name}" for name, sql in {**chosen, **scaled}.items())
+    if not scaled:
+        return f"source AS (SELECT {first} FROM {view})"
+    own = ", ".join([*chosen, *(f"{whole(d, name)} AS {name}" for name in scaled)])
+    return f"source AS (SELECT {own} FROM {d.rows(f'SELECT {first} FROM {view}')})"
 
 
 def _user(d: Dialect, column: str, kind: str) -> str:
@@ -142,21 +172,26 @@ def _sum(keys: Keys, column: str) -> str:
     return keys.dialect.whole(f"sum({column})")
 
 
-def _plain_leaves(keys: Keys, unit: PrivacyUnit) -> list[str]:
+def _plain_leaves(keys: Keys, unit: PrivacyUnit, added: tuple[str, ...] = ()) -> list[str]:
     weighted = unit.weight is not None
     where = " WHERE w > 0" if weighted else ""
     names = ", ".join(_names(keys))
-    n = _sum(keys, "w") if weighted else "count(*)"
+    n, more = _sum(keys, "w") if weighted else "count(*)", _summed(added)
     if keys.reads_text:  # equal texts first: each is read once
         return [
-            f"texts AS (SELECT c0, {n} AS n FROM source{where} GROUP BY c0)",
-            f"keyed AS ({_keyed(keys, 'texts', 'n')})",
-            f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n FROM keyed GROUP BY {names})",
+            f"texts AS (SELECT c0, {n} AS n{more} FROM source{where} GROUP BY c0)",
+            f"keyed AS ({_keyed(keys, 'texts', ', '.join(['n', *added]))})",
+            f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n{more} FROM keyed GROUP BY {names})",
         ]
+    kept = ["w"] if weighted else list(added)
     return [
-        f"keyed AS ({_keyed(keys, 'source', 'w' if weighted else '', where)})",
-        f"leaves AS (SELECT {names}, {n} AS n FROM keyed GROUP BY {names})",
+        f"keyed AS ({_keyed(keys, 'source', ', '.join(kept), where)})",
+        f"leaves AS (SELECT {names}, {n} AS n{more} FROM keyed GROUP BY {names})",
     ]
+
+
+def _summed(added: tuple[str, ...]) -> str:
+    return "".join(f", sum({name}) AS {name}" for name in added)
 
 
 def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
@@ -219,7 +254,7 @@ def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
     ]
 
 
-def _nodes(keys: Keys) -> list[str]:
+def _nodes(keys: Keys, added: tuple[str, ...]) -> list[str]:
     """Every leaf at each of its levels, then counted: the leaves are computed once, and so is each
     level, where engines would compute a chain of CTEs again and again."""
     d, height = keys.dialect, keys.hierarchy.height
@@ -227,10 +262,12 @@ def _nodes(keys: Keys) -> list[str]:
     depth = keys.depth() or str(height)
     shown = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.at_level(), texts, strict=True))
     none = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.nothing(), texts, strict=True))
+    more = "".join(f", {name}" for name in added)
+    zeros = "".join(f", {d.addable('0')} AS {name}" for name in added)
     return [
-        f"deep AS (SELECT {names}, n, {d.small(depth)} AS d FROM leaves)",
-        f"nodes AS (SELECT level, {shown}, n FROM {d.with_levels('deep', 'd', height)}\n"
-        f"UNION ALL SELECT 0 AS level, {none}, {d.whole('0')} AS n)",
-        f"candidates AS (SELECT level, {', '.join(texts)}, {_sum(keys, 'n')} AS n "
+        f"deep AS (SELECT {names}, n{more}, {d.small(depth)} AS d FROM leaves)",
+        f"nodes AS (SELECT level, {shown}, n{more} FROM {d.with_levels('deep', 'd', height)}\n"
+        f"UNION ALL SELECT 0 AS level, {none}, {d.whole('0')} AS n{zeros})",
+        f"candidates AS (SELECT level, {', '.join(texts)}, {_sum(keys, 'n')} AS n{_summed(added)} "
         f"FROM nodes GROUP BY level, {', '.join(texts)})",
     ]

@@ -21,6 +21,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_of
+from dpframe.sources.added import Added
 from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import WHOLE, measure_sql, units_sql
 from dpframe.sources.portable_sql import portable_sql
@@ -43,7 +44,8 @@ def rollup_statement(
     weight_type: str | None = None,
     extra: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
-    sums: Mapping[str, str] | None = None,
+    sums: Mapping[str, Added] | None = None,
+    value_types: Mapping[str, str] | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
@@ -54,8 +56,8 @@ def rollup_statement(
     :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
     and rows come in any order: ``sources.candidates`` puts them in theirs.
     With ``extra`` columns in the result, by name, keys are texts, for any client.
-    ``sums`` are whole numbers of a row of the view, in SQL by name: the result has their sum at
-    every node, behind the keys. Of records only, in DuckDB.
+    ``sums`` are whole numbers of a row of the view, by name: the result has their sum at every
+    node, behind the keys. Of records only; a dialect needs the ``value_types`` of their columns.
     """
     if dialect is not None:
         return portable_sql(
@@ -71,9 +73,12 @@ def rollup_statement(
             only=only,
             extra=extra,
             names=names,
+            sums=sums,
+            value_types=value_types,
         )
+    beside = {name: added.sql for name, added in (sums or {}).items()}
     source, types = source_sql(
-        hierarchy, unit, types=types, user_type=user_type, view=view, beside=sums
+        hierarchy, unit, types=types, user_type=user_type, view=view, beside=beside
     )
     added = tuple(sums or ())
     parts = [
@@ -92,6 +97,7 @@ def rollup_statement(
     if extra is not None:
         numbers = _range(hierarchy.key_width)
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
+        cast += [f'CAST({name} AS VARCHAR) AS "{name}"' for name in added]
         shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
     return (
         "WITH "

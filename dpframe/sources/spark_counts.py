@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
+from dpframe.sources.added import Added
 from dpframe.sources.candidates import in_preorder
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.rollup_statement import rollup_statement
@@ -21,15 +23,18 @@ from dpframe.tree import ListedNodes
 FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 
-def check_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> SparkFrame:
+def check_spark(
+    frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, beside: Sequence[str] = ()
+) -> SparkFrame:
     """The frame; ColumnError for a column that it lacks, or whose type cannot be read."""
     if unit.measured:
         raise ParameterError(
             f"weight ({unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
             "Spark lacks: pass frame.toArrow(), or write the columns to Parquet and name the files."
         )
-    beside = [column for column in (unit.user, unit.weight) if column is not None]
-    source = SparkFrame(frame, tuple(dict.fromkeys([*hierarchy.source_columns, *beside])))
+    own = [column for column in (unit.user, unit.weight) if column is not None]
+    wanted = [*hierarchy.source_columns, *own, *beside]
+    source = SparkFrame(frame, tuple(dict.fromkeys(wanted)))
     hierarchy.check_types(tuple(source.types[column] for column in hierarchy.source_columns))
     if unit.weight is not None:
         check_weight_type(unit, source.types[unit.weight])
@@ -43,10 +48,12 @@ def counted_by_spark(
     band: int,
     *,
     listed: ListedNodes | None = None,
+    sums: Mapping[str, Added] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows that ``rollup_statement`` gives in DuckDB: level, n, keys, in preorder. Private. And
-    the types of the columns."""
-    source = check_spark(frame, hierarchy, unit)
+    """The rows that ``rollup_statement`` gives in DuckDB: level, n, keys and ``sums``, in preorder.
+    Private. And the types of the columns."""
+    sums = sums or {}
+    source = check_spark(frame, hierarchy, unit, [added.column for added in sums.values()])
     read = tuple(source.types[column] for column in hierarchy.source_columns)
     if listed is not None:
         check_key_types(listed, hierarchy, read)
@@ -62,9 +69,11 @@ def counted_by_spark(
             view=source.view,
             dialect=SPARK,
             names=source.names,
+            sums=sums,
+            value_types=source.types,
         )
         table = source.query(statement, only=_listed(listed, hierarchy, read))
-    return in_preorder(table, hierarchy, SPARK, read, own=True), read
+    return in_preorder(table, hierarchy, SPARK, read, own=True, sums=tuple(sums)), read
 
 
 def _listed(

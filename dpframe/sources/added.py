@@ -1,0 +1,70 @@
+"""What is added up of a column beside the counts: whole numbers of a row, in the SQL of any engine.
+
+DuckDB's own text is in :mod:`dpframe.steps`; here is that of other engines, which gives the same
+numbers: the same floating-point product, and a rounding made of a floor and a comparison, since
+engines round a half each in their own way. No value is an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from dpframe._sql import identifier
+from dpframe.dialects import Dialect
+from dpframe.steps import Steps, outside_sql, reach, value_sql
+
+
+@dataclass(frozen=True, kw_only=True)
+class Added:
+    """A whole number of a row: its "value" in steps, NULL where there is none; or 1 where one is
+    "present", or "outside" of the bounds, else 0. Without ``clipped`` a value is cut only where
+    sums could overflow."""
+
+    kind: Literal["value", "present", "outside"]
+    column: str
+    steps: Steps
+    clipped: bool = True
+
+    @property
+    def sql(self) -> str:
+        """In DuckDB, BIGINT."""
+        column = identifier(self.column)
+        if self.kind == "outside":
+            return f"CAST({outside_sql(column, self.steps)} AS BIGINT)"
+        value = value_sql(column, self.steps, clipped=self.clipped)
+        if self.kind == "present":
+            return f"CASE WHEN {value} IS NULL THEN 0 ELSE 1 END"
+        return value
+
+    def scaled(self, d: Dialect, number: str) -> str:
+        """In another engine, a double that ``whole`` rounds, from a double; NULL where there is no
+        value."""
+        most = d.real(sys.float_info.max)
+        finite = f"{number} BETWEEN -{most} AND {most}"
+        if self.kind == "outside":
+            inside = f"{number} BETWEEN {d.real(self.steps.lower)} AND {d.real(self.steps.upper)}"
+            return (
+                f"CASE WHEN {finite} AND NOT ({inside}) THEN {d.real(1.0)} ELSE {d.real(0.0)} END"
+            )
+        if self.kind == "present":
+            return f"CASE WHEN {finite} THEN {d.real(1.0)} ELSE {d.real(0.0)} END"
+        low, high = map(d.real, reach(self.steps, clipped=self.clipped))
+        cut = f"least(greatest({number}, {low}), {high})"
+        ten = d.real(10.0 ** abs(self.steps.decimals))
+        if self.steps.decimals > 0:
+            cut = f"{cut} * {ten}"
+        elif self.steps.decimals < 0:  # of what is rounded to 0 the quotient could underflow
+            cut = f"CASE WHEN abs({cut}) < {d.real(1.0)} THEN {d.real(0.0)} ELSE {cut} / {ten} END"
+        return f"CASE WHEN {finite} THEN {cut} END"
+
+
+def whole(d: Dialect, scaled: str) -> str:
+    """A double rounded to a whole number, halves away from 0, of a type whose sums do not overflow;
+    NULL stays so."""
+    size = f"abs({scaled})"
+    up = f"CASE WHEN {size} - floor({size}) >= {d.real(0.5)} THEN 1 ELSE 0 END"
+    rounded = f"({d.whole(f'floor({size})')} + {up})"
+    signed = f"CASE WHEN {scaled} < {d.real(0.0)} THEN -{rounded} ELSE {rounded} END"
+    return d.addable(f"CASE WHEN {scaled} IS NOT NULL THEN {signed} END")
