@@ -101,12 +101,20 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     ``column`` is the SQL of a number, or of text that is read as one. Without ``clipped`` only
     values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.
     """
-    ends = reach(steps, clipped=clipped)
-    number = f"TRY_CAST({column} AS DOUBLE)"
-    cut = f"least(greatest({number}, {_double(ends[0])}), {_double(ends[1])})"
-    scale = _double(10.0 ** abs(steps.decimals))
-    scaled = cut if not steps.decimals else f"{cut} {'*' if steps.decimals > 0 else '/'} {scale}"
-    return f"CASE WHEN isfinite({number}) THEN CAST(round({scaled}) AS BIGINT) END"
+    low, high = reach(steps, clipped=clipped)
+    number, scale = f"TRY_CAST({column} AS DOUBLE)", _double(10.0 ** abs(steps.decimals))
+    scaled = f"{number} {'*' if steps.decimals > 0 else '/'} {scale}" if steps.decimals else number
+    return (  # a value within its bounds, which most are, costs one product
+        f"CASE WHEN {number} BETWEEN {_double(low)} AND {_double(high)} "
+        f"THEN CAST(round({scaled}) AS BIGINT) WHEN isfinite({number}) "
+        f"THEN CASE WHEN {number} < {_double(low)} THEN {steps.of(low)}::BIGINT "
+        f"ELSE {steps.of(high)}::BIGINT END END"
+    )
+
+
+def present_sql(column: str) -> str:
+    """SQL of whether there is a value, 1 or 0."""
+    return f"CASE WHEN isfinite(TRY_CAST({column} AS DOUBLE)) THEN 1 ELSE 0 END"
 
 
 def reach(steps: Steps, *, clipped: bool) -> tuple[float, float]:

@@ -147,8 +147,10 @@ def run(
     paid = {**paid, **found}
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
+    weights = level_strategy(nodes.level, nodes.ancestor)
     measures = {
-        name: tuple(_measured(next(exact), nodes, p) for p in each) for name, each in paid.items()
+        name: tuple(_measured(next(exact), nodes, p, weights) for p in each)
+        for name, each in paid.items()
     }
     measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(nodes=nodes, measures=measures)
@@ -190,10 +192,11 @@ def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
     return shown
 
 
-def _measured(exact: NDArray[np.object_], nodes: Nodes, paid: Paid) -> Estimate:
+def _measured(
+    exact: NDArray[np.object_], nodes: Nodes, paid: Paid, weights: Mapping[int, Fraction]
+) -> Estimate:
     """The only step here that sees true numbers: noise for parts and upper levels."""
     most = paid.vector.most
-    weights = level_strategy(nodes.level, nodes.ancestor)
     scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     assert measured_parts.cost(scales, most=most) <= paid.epsilon
     totals = sums(exact, nodes.ancestor)

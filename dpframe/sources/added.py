@@ -13,30 +13,31 @@ from typing import Literal
 
 from dpframe._sql import identifier
 from dpframe.dialects import Dialect
-from dpframe.steps import Steps, outside_sql, reach, value_sql
+from dpframe.steps import Steps, outside_sql, present_sql, reach, value_sql
 
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
     """A whole number of a row: its "value" in steps, NULL where there is none; or 1 where one is
-    "present", or "outside" of the bounds, else 0. Without ``clipped`` a value is cut only where
+    "present", or "outside" of the bounds, else 0; or of every "row" 1. Without ``clipped`` a value is cut only where
     sums could overflow."""
 
-    kind: Literal["value", "present", "outside"]
-    column: str
-    steps: Steps
+    kind: Literal["value", "present", "outside", "row"]
+    column: str = ""
+    steps: Steps = Steps(0.0, 1.0)
     clipped: bool = True
 
     @property
     def sql(self) -> str:
         """In DuckDB, BIGINT."""
         column = identifier(self.column)
+        if self.kind == "row":
+            return "1::BIGINT"
         if self.kind == "outside":
             return f"CAST({outside_sql(column, self.steps)} AS BIGINT)"
-        value = value_sql(column, self.steps, clipped=self.clipped)
         if self.kind == "present":
-            return f"CASE WHEN {value} IS NULL THEN 0 ELSE 1 END"
-        return value
+            return present_sql(column)
+        return value_sql(column, self.steps, clipped=self.clipped)
 
     def scaled(self, d: Dialect, number: str) -> str:
         """In another engine, a double that ``whole`` rounds, from a double; NULL where there is no

@@ -214,7 +214,7 @@ def measured(
     """
     sums = _sums(vectors) if unit.user is None else {}
     if unit.measured and unit.user is None:
-        sums = {**sums, ROWS: "1::BIGINT"}  # the tree counts what decides
+        sums[ROWS] = Added(kind="row")  # the tree counts what decides
     if unit.user is not None and listed is not None:
         tree = _uncounted(source, hierarchy, unit, listed)
     else:
