@@ -16,15 +16,18 @@ from dpframe.dialects import Dialect
 from dpframe.steps import Steps, outside_sql, present_sql, reach, value_sql
 
 
+UNIT = Steps(0.0, 1.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Added:
     """A whole number of a row: its "value" in steps, NULL where there is none; or 1 where one is
-    "present", or "outside" of the bounds, else 0; or of every "row" 1. Without ``clipped`` a value is cut only where
-    sums could overflow."""
+    "present", or "outside" of the bounds, else 0; or 1 for every "row". Without ``clipped`` a value
+    is cut only where sums could overflow."""
 
     kind: Literal["value", "present", "outside", "row"]
     column: str = ""
-    steps: Steps = Steps(0.0, 1.0)
+    steps: Steps = UNIT
     clipped: bool = True
 
     @property
