@@ -15,7 +15,6 @@ from dpframe._sql import identifier
 from dpframe.dialects import Dialect
 from dpframe.steps import Steps, outside_sql, present_sql, reach, value_sql
 
-
 UNIT = Steps(0.0, 1.0)
 
 
