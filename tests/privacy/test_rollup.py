@@ -1,0 +1,282 @@
+"""A whole rollup, enumerated: for all neighbours, divergence <= the claimed delta.
+
+Selection and measures together, from the shipped statements on small frames: see
+``rollup_outputs``. Planted bugs in any of the steps must be rejected by the same comparison.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpframe import measures as dpm
+from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
+from dpframe.mechanisms.rollup import Paid
+from dpframe.questions.rollup.plan import RollupPlan
+from dpframe.sources import distinct, measured, parts
+from dpframe.steps import Steps
+from dpframe.vectors import GRID, LARGEST, Vector
+from dpframe.vectors import LEAST as FIRST
+
+from .enumerate_outputs import ScriptedCoins, every_script
+from .rollup_outputs import (
+    Law,
+    Row,
+    counted_by,
+    furthest,
+    largest_loss,
+    law_of,
+    plan_of,
+    run_with,
+    shown_of,
+    table_of,
+)
+
+SELECTED: Any = {"epsilon": 9.0, "delta": 1e-2}
+LISTED: Any = {"epsilon": 2.0, "keys": [("a", "x"), ("a", "y"), ("b", "z")]}
+
+SEVERAL: dict[str, dpm.Measure] = {
+    "n": dpm.count(),
+    "total": dpm.sum("v", lower=-2, upper=5, share=2),
+    "mean": dpm.mean("v", lower=0, upper=10),
+}
+BY_USER = {**SEVERAL, "rows": dpm.count(at_most=2)}
+
+VALUES = (1e9, -1e300, 5.0, 4.9999999999, -2.0, math.nan, math.inf, -math.inf, None, 5e-324)
+"""Above, below and at the bounds, and no value at all."""
+
+
+def rows_near(threshold: int) -> list[Row]:
+    """Nodes just below, at and above the threshold, and others that are never selected."""
+    near = [(f"near {i}", "a", "x", float(i % 7)) for i in range(threshold - 1)]
+    above = [(f"above {i}", "b", "z", -1.5 * i) for i in range(threshold + 1)]
+    return [*near, *above, ("w", "a", "y", 3.0), (None, None, "x", None), ("w2", "c", "x", 1e400)]
+
+
+RECORDS: list[list[Row]] = [
+    *([("new", "a", "x", value)] for value in VALUES),
+    [("new", "a", "q", 9.0)],
+    [("new", "z", "z", -9.0)],
+    [("new", None, None, 9.0)],
+]
+
+USERS: list[list[Row]] = [
+    [("new", "a", "x", 9.0), ("new", "b", "z", 9.0)],
+    [("new", "a", "x", 9.0), ("new", "b", "z", -9.0)],
+    [("new", "a", "x", 2.5), ("new", "a", "y", 2.5)],  # at the bound
+    [("new", "a", "x", 2.5), ("new", "b", "z", 2.6), ("new", "c", "x", -0.5)],  # just above
+    [("new", "a", "x", value) for value in VALUES],
+    [("new", "b", "z", None), ("new", "a", "x", None), ("new", "a", "x", 10.0)],
+    [("new", a, b, 1e300) for a in "abc" for b in "xyz"],
+    [("new", "z", f"{i}", -1.0) for i in range(7)],
+    [("new", None, "x", 4.0), ("new", "b", None, math.nan)],
+]
+
+
+def compared(
+    plan: RollupPlan,
+    base: Sequence[Row],
+    added: Sequence[Sequence[Row]],
+    given: Sequence[int] | None = None,
+) -> list[tuple[Law, Law]]:
+    """Laws of a table and of its neighbours."""
+    law = law_of(plan, table_of(base), given)
+    return [(law, law_of(plan, table_of([*base, *unit]), given)) for unit in added]
+
+
+def rejected(plan: RollupPlan, pairs: Sequence[tuple[Law, Law]], epsilon: Fraction) -> bool:
+    """Whether some pair is certainly further apart than is claimed."""
+    return any(furthest(p, q, epsilon)[0] > plan.delta_spent for p, q in pairs)
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+def test_no_neighbour_of_a_selection_with_measures_is_further_than_claimed(
+    user: str | None,
+) -> None:
+    """Law: D <= delta at epsilon, both ways, for selection and all noisy vectors together.
+
+    The comparison is not empty: selections differ, and some unit uses all of what is paid for.
+    """
+    plan = plan_of(SEVERAL if user is None else BY_USER, user=user, **SELECTED)
+    assert plan.selection is not None
+    base = rows_near(plan.selection.threshold)
+    pairs = compared(plan, base, RECORDS if user is None else USERS)
+    for p, q in pairs:
+        assert furthest(p, q, plan.epsilon_spent)[1] <= plan.delta_spent
+    measured_epsilon = plan.epsilon_spent - Fraction(plan.selection.budget.epsilon)
+    assert 0.9 * measured_epsilon < max(largest_loss(p, q) for p, q in pairs) <= measured_epsilon
+    assert all(len(p) > 2 for p, _ in pairs)
+    assert any(p[shown].mass != q[shown].mass for p, q in pairs for shown in p.keys() & q.keys())
+    assert rejected(plan, pairs, measured_epsilon / 2)  # what half would not be enough for
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+def test_no_neighbour_of_listed_measures_loses_more_than_epsilon(user: str | None) -> None:
+    """Law: with listed keys the loss is at most epsilon, in exact fractions; delta is 0."""
+    several = {
+        **(SEVERAL if user is None else BY_USER),
+        "values": dpm.distinct("v", at_most=None if user is None else 2),
+        "cut": dpm.sum("v", lower=-2, upper=5, clipped=True),
+    }
+    plan = plan_of(several, user=user, **LISTED)
+    assert plan.delta_spent == 0
+    pairs = compared(plan, rows_near(3), RECORDS if user is None else USERS)
+    for p, q in pairs:
+        assert largest_loss(p, q) <= plan.epsilon_spent <= Fraction(plan.budget.epsilon)
+        assert furthest(p, q, plan.epsilon_spent) == (0, 0)
+    assert max(largest_loss(p, q) for p, q in pairs) > plan.epsilon_spent / 2
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+@pytest.mark.parametrize("exponent", [FIRST, 2, LARGEST])
+def test_bounds_that_are_found_are_paid_for(user: str | None, exponent: int) -> None:
+    """Law: the histograms of magnitudes and what is measured with their bounds, all together."""
+    several = {
+        "total": dpm.sum("v", lower="auto", upper="auto"),
+        "mean": dpm.mean("v", lower=0, upper="auto"),
+    }
+    plan = plan_of(several, user=user, **LISTED)
+    found = [0] * (LARGEST - FIRST + 1)
+    found[exponent - FIRST] = 10**6
+    pairs = compared(plan, rows_near(3), RECORDS if user is None else USERS, found)
+    for p, q in pairs:
+        assert largest_loss(p, q) <= plan.epsilon_spent <= Fraction(plan.budget.epsilon)
+        assert furthest(p, q, plan.epsilon_spent) == (0, 0)
+    assert max(largest_loss(p, q) for p, q in pairs) > plan.epsilon_spent / 4
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
+    user: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: with the same noisy numbers, neighbours that show the same nodes release the same."""
+    measures = {
+        **(SEVERAL if user is None else BY_USER),
+        "auto": dpm.sum("v", lower=0, upper="auto"),
+    }
+    plan = plan_of(measures, user=user, **SELECTED)
+    assert plan.selection is not None
+    test = plan.selection.test_noise
+
+    def parts_run(exact: Any, totals: Any, level: Any, *, scales: Any) -> Any:
+        above = {at: np.full((level == at).sum(), 90) for at in scales if at >= 0}
+        return np.arange(len(exact)).astype(object), above
+
+    monkeypatch.setattr(measured_parts, "run", parts_run)
+    monkeypatch.setattr(node_counts, "run", lambda exact, *, noise: np.full(len(exact), 3))
+    monkeypatch.setattr(auto_bounds, "run", lambda exact, *, epsilon: np.arange(len(exact)))
+    seen: dict[object, object] = {}
+    base = rows_near(plan.selection.threshold)
+    for rows in (base, *([*base, *unit] for unit in (RECORDS if user is None else USERS)[:6])):
+        counted = counted_by(plan, table_of(rows))
+        for _, noisy in every_script(
+            lambda script, counted=counted: run_with(plan, counted, ScriptedCoins(test, script))
+        ):
+            frame = plan.frame(noisy).to_dict("list")  # type: ignore[arg-type]
+            assert seen.setdefault(shown_of(noisy.nodes), repr(frame)) == repr(frame)
+    assert len(seen) > 2
+
+
+# -- planted bugs --------------------------------------------------------------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _node_by_node(i: int, vector: Vector) -> str:
+    """What a user has is cut in every part, and not in all of them together."""
+    if vector.kind == "sum":
+        return f"least(greatest(coalesce(x{i}, 0), {vector.bounds.low}), {vector.bounds.high})"
+    return f"least({GRID}::HUGEINT * m, {vector.most})"
+
+
+def _patched(target: Any, name: str, value: Any) -> Plant:
+    return lambda patch: patch.setattr(target, name, value)
+
+
+def _null_is_a_value(patch: pytest.MonkeyPatch) -> None:
+    sums = measured._sums
+
+    def planted(vectors: Any) -> Any:
+        return {n: "1" if n.startswith("y") else sql for n, sql in sums(vectors).items()}
+
+    patch.setattr(measured, "_sums", planted)
+
+
+def _rounded_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(measured_parts, "rounded_up", lambda scale: Fraction(math.floor(scale * 3), 3))
+    patch.setattr(measured_parts, "cost", lambda scales, *, most: Fraction(0))
+
+
+def _levels_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        rollup,
+        "level_strategy",
+        lambda *a, **k: {measured_parts.PARTS: Fraction(1), 1: Fraction(1)},
+    )
+    patch.setattr(measured_parts, "cost", lambda scales, *, most: Fraction(0))
+
+
+def _every_pair(patch: pytest.MonkeyPatch) -> None:
+    kept = distinct._kept
+
+    def planted(level: int, one: Any, user: str, seed: int) -> str:
+        return kept(level, dataclasses.replace(one, at_most=None), user, seed)
+
+    patch.setattr(distinct, "_kept", planted)
+
+
+PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {
+    "a user counts in every part": (
+        "u",
+        {"n": dpm.count()},
+        _patched(parts, "_of_user", _node_by_node),
+    ),
+    "sums are cut part by part": (
+        "u",
+        {"total": SEVERAL["total"]},
+        _patched(parts, "_of_user", _node_by_node),
+    ),
+    "a sum that is not centred": (
+        None,
+        {"mean": dpm.mean("v", lower=4, upper=6)},
+        _patched(Steps, "middle", property(lambda steps: 0)),
+    ),
+    "NULL counted in a mean": (
+        None,
+        {"mean": dpm.mean("v", lower=4, upper=6)},
+        _null_is_a_value,
+    ),
+    "scales rounded down": (None, {"n": dpm.count()}, _rounded_down),
+    "levels above the parts not paid for": (None, {"n": dpm.count()}, _levels_for_nothing),
+    "all values of a user are counted": ("u", {"d": dpm.distinct("v", at_most=1)}, _every_pair),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_bugs_are_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bugs: the comparison above certainly fails, and without them it holds."""
+    user, measures, plant = PLANTED[name]
+    plan = plan_of(measures, user=user, **{**LISTED, "epsilon": 1.3})
+    added = RECORDS if user is None else USERS
+    assert not rejected(plan, compared(plan, rows_near(3), added), plan.epsilon_spent)
+    plant(monkeypatch)
+    assert rejected(plan, compared(plan, rows_near(3), added), plan.epsilon_spent)
+
+
+@pytest.mark.parametrize("given", [SELECTED, LISTED], ids=["selected", "listed"])
+def test_a_measure_that_is_not_paid_for_is_rejected(given: Any) -> None:
+    """Planted bug: each of several measures spends what all of them were given."""
+    plan = plan_of(SEVERAL, **given)
+    base, added = rows_near(4), [[("new", "a", "x", 9.0)]]
+    assert not rejected(plan, compared(plan, base, added), plan.epsilon_spent)
+    twice = {
+        name: tuple(Paid(p.vector, 4 * p.epsilon) for p in each) for name, each in plan.paid.items()
+    }
+    generous = dataclasses.replace(plan, paid=twice)
+    assert rejected(plan, compared(generous, base, added), plan.epsilon_spent)
