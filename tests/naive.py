@@ -370,3 +370,46 @@ def streamed_hitters(
         if sure and residual >= threshold:
             chosen[path] = residual, released[path]
     return chosen
+
+
+# -- sums on the parts of a selection -----------------------------------------------------------
+
+
+def in_steps(value: Any, decimals: int, low: int, high: int) -> int | None:
+    """A value as a multiple of 10**-decimals, between two such multiples; None if it is none."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return min(max(round(Fraction(value) * Fraction(10) ** decimals), low), high)
+
+
+def part_of(path: Path, shown: Sequence[Path]) -> Path:
+    """The longest shown prefix of a path; the root is always shown."""
+    return max((node for node in (*shown, ()) if path[: len(node)] == node), key=len)
+
+
+def toward_zero(number: int, divisor: int) -> int:
+    return abs(number) // divisor * (1 if number >= 0 else -1)
+
+
+def user_counts(rows: Mapping[Path, int], units: int, at_most: int | None) -> dict[Path, int]:
+    """A user's rows by part: 1 divided over them, or at most so many rows, in units."""
+    total = sum(rows.values())
+    return {
+        part: units * n // total if at_most is None else units * n * at_most // max(total, at_most)
+        for part, n in rows.items()
+    }
+
+
+def user_total(sums: Mapping[Path, int], low: int, high: int) -> dict[Path, int]:
+    """A user's sums by part: those above 0 scaled down to ``high`` together, those below to
+    ``low``, and all of them to the larger of the two; in whole numbers, towards 0."""
+    ups = sum(max(value, 0) for value in sums.values())
+    downs = sum(max(-value, 0) for value in sums.values())
+    most = max(abs(low), abs(high))
+    both = min(ups, max(high, 0)) + min(downs, max(-low, 0))
+    out = {}
+    for part, value in sums.items():
+        limit, total = (max(high, 0), ups) if value > 0 else (max(-low, 0), downs)
+        cut = toward_zero(value * limit, max(total, limit, 1))
+        out[part] = toward_zero(cut * most, max(both, most))
+    return out

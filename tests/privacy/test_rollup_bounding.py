@@ -1,0 +1,395 @@
+"""One record, or one user, moves what a rollup measures by at most what is paid for: in whole
+numbers, through the shipped statements, over any public parts.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpframe as dp
+from dpframe import measures as dpm
+from dpframe import steps
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.mechanisms.rollup import Nodes
+from dpframe.sources import measured as sources
+from dpframe.sources import parts
+from dpframe.sources.keys import listed_nodes
+from dpframe.steps import FARTHEST, Steps
+from dpframe.testing import seeded_noise
+from dpframe.vectors import GRID, LARGEST, Searched, Vector, distinct_of, searches_of, vectors_of
+from dpframe.vectors import LEAST as FIRST
+from tests import naive
+from tests.naive import Path
+
+from .test_user_ids import IDS, REFUSED, loaded
+
+RECORD, USER = PrivacyUnit(), PrivacyUnit(user="u")
+
+MEASURES = (
+    dpm.count(),
+    dpm.count(at_most=3),
+    dpm.sum("v", lower=-2, upper=5, clipped=True),
+    dpm.sum("v", lower=0, upper=1000),
+    dpm.sum("v", lower=-0.25, upper=0),
+    dpm.mean("v", lower=0, upper=10),
+    dpm.mean("v", lower=-3.5, upper=-3),
+)
+
+HIERARCHIES: dict[str, tuple[Hierarchy, list[Any]]] = {
+    "columns": (dp.columns("a", "b"), [(a, b) for a in "xyz" for b in "xyz"]),
+    "path": (dp.path("p", depth=3), [f"{a}/{b}" for a in "xyz" for b in ("x", "y", "x/z")]),
+    "path, drop": (dp.path("p", depth=3, invalid="drop"), ["x", "x/y", "x/y/z", "y/y"]),
+}
+
+Row = tuple[str | None, str | None, str | None, str, float | None]
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    kinds = (*[pa.string()] * 4, pa.float64())
+    return pa.table(
+        {name: pa.array(c, k) for name, c, k in zip("uabpv", columns, kinds, strict=True)}
+    )
+
+
+def vectors(unit: PrivacyUnit) -> list[Vector]:
+    by_user = unit.user is not None
+    wanted = [m for m in MEASURES if by_user or m.at_most is None]
+    return [vector for m in wanted for vector, _ in vectors_of(m, by_user=by_user)]
+
+
+def found(
+    source: Any, hierarchy: Hierarchy, unit: PrivacyUnit, keys: Any, *, late: bool = False
+) -> tuple[list[Path], list[list[int]]]:
+    """Shown nodes, and every vector over their parts; ``late`` counts when parts are known."""
+    listed, wanted = listed_nodes(keys, hierarchy), vectors(unit)
+    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    with seeded_noise(5):
+        counted = sources.measured(
+            source, hierarchy, unit, 1, [] if late else wanted, listed=listed
+        )
+        exact = counted.parts(wanted, nodes, np.arange(len(listed.level)))
+    return _paths(nodes, hierarchy), [[int(x) for x in entries] for entries in exact]
+
+
+def _paths(nodes: Nodes, hierarchy: Hierarchy) -> list[Path]:
+    texts = list(zip(*(key.to_pylist() for key in nodes.keys), strict=True))
+    out: list[Path] = []
+    for level, up, text in zip(nodes.level.tolist(), nodes.ancestor.tolist(), texts, strict=True):
+        own = text[level - 1] if hierarchy.kind == "columns" else text[0]
+        out.append((*out[up], own) if level else ())
+    return out
+
+
+def path_of(row: Row, hierarchy: Hierarchy) -> Path:
+    _, a, b, p, _ = row
+    if hierarchy.kind == "columns":
+        return naive.columns_path((a, b))
+    return naive.path_path(p, separator="/", depth=3)
+
+
+def expected(
+    rows: Sequence[Row], hierarchy: Hierarchy, unit: PrivacyUnit, shown: list[Path], vector: Vector
+) -> list[int]:
+    """The slow twin: one row, or one user, after the other."""
+    kept = [row for row in rows if hierarchy.on_invalid == "count" or path_of(row, hierarchy)[0]]
+    users: dict[object, list[tuple[Path, float | None]]] = defaultdict(list)
+    for i, row in enumerate(kept):
+        part = naive.part_of(path_of(row, hierarchy), shown)
+        users[i if unit.user is None else row[0]].append((part, row[4]))
+    out: dict[Path, int] = defaultdict(int)
+    for own in users.values():
+        for part, value in _of_one(own, vector, by_user=unit.user is not None).items():
+            out[part] += value
+    return [out[part] for part in shown]
+
+
+def _of_one(
+    own: Sequence[tuple[Path, float | None]], vector: Vector, *, by_user: bool
+) -> dict[Path, int]:
+    rows: dict[Path, int] = defaultdict(int)
+    if vector.column is None:
+        for part, _ in own:
+            rows[part] += 1
+        if not by_user:
+            return rows
+        return naive.user_counts(rows, GRID, vector.most // GRID if vector.kind == "rows" else None)
+    bounds = vector.bounds
+    ends = (bounds.low, bounds.high)
+    wide = by_user and vector.of_total
+    sums: dict[Path, int] = defaultdict(int)
+    outside: dict[Path, int] = defaultdict(int)
+    for part, value in own:
+        low, high = (-FARTHEST, FARTHEST) if wide else ends
+        x = naive.in_steps(value, bounds.decimals, low, high)
+        if x is not None:
+            rows[part] += 1
+            sums[part] += x - (bounds.middle if vector.kind == "centred" else 0)
+            outside[part] += not bounds.lower <= float(value or 0) <= bounds.upper
+    if vector.kind == "present":
+        return naive.user_counts(rows, GRID, None) if by_user else rows
+    if vector.kind == "centred":
+        number = sum(rows.values()) if by_user else 1
+        return {part: naive.toward_zero(value, number) for part, value in sums.items()}
+    cut = naive.user_total(sums, *ends) if by_user else sums
+    if vector.kind == "sum":
+        return cut
+    if not by_user:
+        return outside
+    ups, downs = (sum(max(s * v, 0) for v in sums.values()) for s in (1, -1))
+    is_cut = ups > max(ends[1], 0) or downs > max(-ends[0], 0) or ups + downs > bounds.most
+    return naive.user_counts(rows, GRID, None) if is_cut else {}
+
+
+VALUES = st.one_of(
+    st.sampled_from([None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.0**53, -0.0]),
+    st.integers(-12, 12).map(float),
+    st.integers(-1500, 150_000).map(lambda n: n / 100),
+)
+TEXTS = st.sampled_from(["x", "y", "z", "X", None])
+ROWS = st.tuples(
+    st.sampled_from(["1", "2", "3", None]),
+    TEXTS,
+    TEXTS,
+    st.sampled_from(["", "/", "x", "x/y", "x/y/z", "x/y/z/w", "y/y", "z", "x/x"]),
+    VALUES,
+)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
+@pytest.mark.parametrize("kind", HIERARCHIES)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_one_unit_moves_every_vector_by_at_most_its_bound(
+    kind: str, unit: PrivacyUnit, late: bool, data: st.DataObject
+) -> None:
+    """Law: |difference| summed over all parts <= most, exactly; every entry as the slow twin has
+    it, for tables with and without the unit."""
+    if late and unit is USER:
+        return  # of users everything is counted late
+    hierarchy, every = HIERARCHIES[kind]
+    keys = data.draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+    rows = data.draw(st.lists(ROWS, max_size=12))
+    if unit is RECORD:
+        fewer = rows[1:]
+    else:
+        fewer = [row for row in rows if row[0] != (rows[0][0] if rows else "1")]
+    shown, larger = found(table_of(rows), hierarchy, unit, keys, late=late)
+    _, smaller = found(table_of(fewer), hierarchy, unit, keys, late=late)
+    for vector, here, there in zip(vectors(unit), larger, smaller, strict=True):
+        assert sum(abs(x - y) for x, y in zip(here, there, strict=True)) <= vector.most
+        assert here == expected(rows, hierarchy, unit, shown, vector), vector.kind
+        assert there == expected(fewer, hierarchy, unit, shown, vector), vector.kind
+
+
+@pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
+@pytest.mark.parametrize("at_most", [1, 2])
+@settings(max_examples=8, deadline=None)
+@given(rows=st.lists(ROWS, min_size=1, max_size=12), column=st.sampled_from(["u", "b", "v"]))
+def test_one_unit_moves_counts_of_different_values_by_what_is_paid_for(
+    unit: PrivacyUnit, at_most: int, rows: list[Row], column: str
+) -> None:
+    """Law: all counts of all levels together move by at most ``touched``, and by 1 each where the
+    plan says so; in one direction."""
+    hierarchy = dp.columns("a", "b")
+    listed = listed_nodes([("x", "x"), ("x", "y"), ("y", "z")], hierarchy)
+    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    gone = rows[1:] if unit is RECORD else [row for row in rows if row[0] != rows[0][0]]
+    measure = dpm.distinct(column, at_most=None if unit is RECORD else at_most)
+    distinct = distinct_of(measure, user=unit.user, height=2)
+    assert distinct is not None
+    both = []
+    for table in (rows, gone):
+        with seeded_noise(5):
+            counted = sources.measured(table_of(table), hierarchy, unit, 1, [], listed=listed)
+            both.append(counted.distinct(distinct, nodes))
+    moved = both[0] - both[1]
+    assert min(moved) >= 0
+    assert sum(moved) <= distinct.touched
+    assert max(moved) <= 1 or not distinct.singly
+
+
+LIMITS: dict[str, list[Any]] = {
+    "BIGINT": [2**63 - 1, -(2**63)],
+    "UBIGINT": [2**64 - 1, 0],
+    "HUGEINT": [2**127 - 1, -(2**127)],
+    "UHUGEINT": [2**128 - 1, 1],
+    "DECIMAL(38,10)": ["9999999999999999999999999999.9999999999", "-0.0000000001"],
+    "DECIMAL(38,0)": ["9" * 38, "-" + "9" * 38],
+    "DOUBLE": [1.7976931348623157e308, -1e308, 5e-324, "nan", "inf", "-inf"],
+    "FLOAT": [3.4028234e38, -1e-45, "nan"],
+    "BOOLEAN": ["true", "false"],
+    "TINYINT": [127, -128],
+    "BIGNUM": ["9" * 400, "-5"],
+}
+
+
+@pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
+@pytest.mark.parametrize("kind", LIMITS)
+@pytest.mark.parametrize("ends", [(-2.0, 5.0), (0.0, 1e15), (-1e-200, 1e-200), (-1e15, 3e-7)])
+def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
+    kind: str, unit: PrivacyUnit, ends: tuple[float, float]
+) -> None:
+    """Law: a thousand rows of the largest values are no more than bounds allow, whatever type."""
+    con = duckdb.connect()
+    values = ", ".join(f"('{value}'::{kind})" for value in LIMITS[kind])
+    con.execute(
+        f"CREATE TABLE t AS SELECT v, i::VARCHAR AS u, 'x' AS a, 'y' AS b "
+        f"FROM (VALUES {values}) AS vs(v), range(1000) r(i)"
+    )
+    hierarchy, listed = dp.columns("a", "b"), listed_nodes([("x", "y")], dp.columns("a", "b"))
+    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    lower, upper = ends
+    wanted = [
+        vector
+        for measure in (
+            dpm.sum("v", lower=lower, upper=upper, clipped=True),
+            dpm.mean("v", lower=lower, upper=upper),
+        )
+        for vector, _ in vectors_of(measure, by_user=unit.user is not None)
+    ]
+    counted = sources.measured(con.table("t"), hierarchy, unit, 1, wanted, listed=listed)
+    exact = counted.parts(wanted, nodes, np.arange(3))
+    units = 1000 * len(LIMITS[kind]) if unit is RECORD else 1000
+    for vector, entries in zip(wanted, exact, strict=True):
+        assert sum(abs(int(x)) for x in entries) <= units * vector.most
+    for searched in searches_of(dpm.sum("v", lower="auto", upper="auto")):
+        histogram = counted.magnitudes(searched)
+        assert histogram.min() >= 0
+        assert histogram.sum() <= units
+
+
+def test_values_that_round_beyond_a_bound_are_cut_in_whole_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planted bug: values are cut before they are written in steps, and not after.
+
+    A bound that lies next to half a step is rounded by a double otherwise than exactly.
+    """
+    upper = next(
+        x
+        for x in ((k + 0.5) / 10**10 for k in range(10**9, 2 * 10**9))
+        if math.floor(x * 10.0**10 + 0.5) > Steps(0, x).high
+    )
+    rows = [("1", "x", "x", "", 1.0)]
+    vector = Vector(kind="sum", most=Steps(0, upper).most, column="v", steps=Steps(0, upper))
+    listed = listed_nodes([("x", "x")], dp.columns("a", "b"))
+    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+
+    def total() -> int:
+        counted = sources.measured(
+            table_of(rows), dp.columns("a", "b"), RECORD, 1, [vector], listed=listed
+        )
+        return int(counted.parts([vector], nodes, np.arange(3))[0].sum())
+
+    assert total() == vector.most
+
+    def planted(column: str, bounds: Steps, *, clipped: bool) -> str:
+        sql = steps.value_sql(column, bounds, clipped=clipped)
+        return sql.replace(f"{bounds.high}::BIGINT", f"{bounds.high + 9}::BIGINT")
+
+    monkeypatch.setattr(sources, "value_sql", planted)
+    assert total() > vector.most
+
+
+@pytest.mark.parametrize("kind", [kind for kind in IDS if kind not in REFUSED])
+def test_users_of_every_type_of_ids_are_bounded(kind: str) -> None:
+    """Law: users whose ids DuckDB holds equal add up to what one may, over all parts together."""
+    con, users = loaded(IDS[kind])
+    hierarchy = dp.columns("a", "b")
+    listed = listed_nodes([("user 0", "b0"), ("user 0", "b1"), ("user 1", "b5")], hierarchy)
+    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    several = (dpm.count(), dpm.count(at_most=3), dpm.sum("n", lower=-2, upper=5))
+    wanted = [vector for m in several for vector, _ in vectors_of(m, by_user=True)]
+    counted = sources.measured(con.table("visits"), hierarchy, USER, 1, wanted, listed=listed)
+    for vector, entries in zip(
+        wanted, counted.parts(wanted, nodes, np.arange(len(listed.level))), strict=True
+    ):
+        total = sum(abs(int(x)) for x in entries)
+        assert len(users) * (vector.most - 10) <= total <= len(users) * vector.most
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_ids_without_a_text_are_refused_with_listed_keys_too(kind: str) -> None:
+    """Law: by their type, before anything is read."""
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT {IDS[kind][0]} AS u, 'x' AS a FROM range(0)")
+    listed = listed_nodes(["x"], dp.columns("a"))
+    with pytest.raises(dp.ColumnError, match="Cast the column"):
+        sources.measured(con.table("t"), dp.columns("a"), USER, 1, [], listed=listed)
+
+
+def test_a_user_is_in_one_bin_whatever_the_order_of_rows() -> None:
+    """Law: magnitudes do not depend on the order in which rows, also those of others, are read.
+
+    Negative control: a sum of floating-point numbers would.
+    """
+    values = [2.0**10 - 2.0**-28, *[2.0**-30] * 4]
+    assert len({math.floor(math.log2(sum(v))) for v in (values, values[::-1])}) == 1
+    tiny = [1.0, *[2.0**-54] * 4096]
+    assert sum(tiny) != sum(tiny[::-1])
+    rows: list[Row] = [
+        (f"{i % 3}", "x", "x", "", v) for v in (*values, *tiny[:40]) for i in range(3)
+    ]
+    searched = Searched(column="v", side="upper", of_total=True)
+    seen = set()
+    for seed in range(6):
+        shuffled = random.Random(seed).sample(rows, len(rows))
+        counted = sources.measured(table_of(shuffled), dp.columns("a"), USER, 1, [])
+        seen.add(tuple(counted.magnitudes(searched).tolist()))
+    assert len(seen) == 1
+    (histogram,) = seen
+    assert sum(histogram) == 3
+    assert len(histogram) == LARGEST - FIRST + 1
+
+
+@pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
+def test_nothing_depends_on_the_order_of_rows(unit: PrivacyUnit) -> None:
+    """Law: true numbers of shuffled rows are the same."""
+    draw = random.Random(1)
+    rows: list[Row] = [
+        (draw.choice("123"), draw.choice("xyz"), draw.choice("xyz"), "", draw.uniform(-9, 9))
+        for _ in range(300)
+    ]
+    keys = [("x", "x"), ("y", "z")]
+    first = found(table_of(rows), dp.columns("a", "b"), unit, keys)
+    draw.shuffle(rows)
+    assert found(table_of(rows), dp.columns("a", "b"), unit, keys) == first
+
+
+def test_the_twin_sees_what_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: a user's rows are not bounded over all parts together."""
+    monkeypatch.setattr(parts, "_of_user", lambda i, vector: f"{GRID}::HUGEINT * m")
+    rows: list[Row] = [("1", a, b, "", 1.0) for a in "xy" for b in "xy"]
+    _, entries = found(table_of(rows), dp.columns("a", "b"), USER, [("x", "x"), ("y", "y")])
+    assert sum(entries[0]) > vectors(USER)[0].most
+
+
+def test_steps_hold_their_bounds() -> None:
+    """Law: low <= high, every bound within half a step of what it was, half and most positive."""
+    draw = random.Random(2)
+    for _ in range(300):
+        scale = 10.0 ** draw.randint(-190, 14)
+        lower, upper = sorted((draw.uniform(-1, 1) * scale, draw.uniform(-1, 1) * scale))
+        bounds = Steps(lower, upper)
+        step = Fraction(10) ** -bounds.decimals
+        assert bounds.low <= bounds.high
+        assert abs(bounds.low * step - Fraction(lower)) <= step / 2
+        assert abs(bounds.high * step - Fraction(upper)) <= step / 2
+        assert bounds.half >= 1
+        assert 10**8 < bounds.most < 10**14
+        assert max(bounds.high - bounds.middle, bounds.middle - bounds.low) <= bounds.half
