@@ -172,3 +172,42 @@ def test_scales_near_the_end_of_the_range_do_not_overflow() -> None:
         with pytest.raises(ValueError, match="scale"):
             unbounded_laplace(wrong, 1)
     assert len(unbounded_laplace(Fraction(3), 0)) == 0
+
+
+LARGE = [
+    *(Fraction(10**10), Fraction(10**15), Fraction(2**54), Fraction(2**56)),
+    *(Fraction(10**16 + 1, 3), Fraction(5 * 10**9 + 1, 2**20), Fraction(10**12 * 7 + 1, 2**20)),
+]
+
+
+def in_buckets(draws: np.ndarray, scale: Fraction) -> bool:
+    """Chi-square over 40 buckets between quantiles of the exact law, at level ``LEVEL``."""
+    p = math.exp(-1 / float(scale))
+    rate = 1 / float(scale)
+    ends = sorted(
+        {0, *(sign * round(-math.log(2 * k / 40) / rate) for k in range(1, 20) for sign in (1, -1))}
+    )
+
+    def up_to(z: int) -> float:
+        tail = math.exp(-(z + 1) * rate if z >= 0 else z * rate) / (1 + p)
+        return 1 - tail if z >= 0 else tail
+
+    expected = np.diff([0.0, *map(up_to, ends), 1.0]) * len(draws)
+    found = np.histogram(draws, bins=[-(2**62) * 2, *(z + 1 for z in ends), 2**63 - 1])[0]
+    return bool(stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue > LEVEL)
+
+
+@pytest.mark.parametrize("scale", LARGE, ids=str)
+def test_draws_of_large_scales_follow_the_law_and_a_wrong_scale_is_rejected(
+    scale: Fraction,
+) -> None:
+    """Law: 1e5 draws fit their pmf bucket by bucket; those of a scale 5 % off do not. Parity and
+    low digits are even, too: nothing of a double is left."""
+    with seeded_noise(13):
+        draws = unbounded_laplace(scale, DRAWS)
+    assert in_buckets(draws, scale)
+    assert not in_buckets(draws, scale * Fraction(21, 20))
+    assert not in_buckets(draws, scale * Fraction(19, 20))
+    low = np.bincount(draws % 8, minlength=8)
+    assert stats.chisquare(low).pvalue > LEVEL
+    assert stats.binomtest(int((draws < 0).sum()), int((draws != 0).sum())).pvalue > LEVEL
