@@ -192,12 +192,20 @@ def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
     return shown
 
 
+WIDEST = 2**46
+"""Scale up to which levels above the parts are measured: least squares takes 64 bits for what sums
+of parts and measured totals differ by, and a level can have a thousandth of epsilon."""
+
+
 def _measured(
     exact: NDArray[np.object_], nodes: Nodes, paid: Paid, weights: Mapping[int, Fraction]
 ) -> Estimate:
     """The only step here that sees true numbers: noise for parts and upper levels."""
     most = paid.vector.most
     scales = scales_for(weights, most=most, epsilon=paid.epsilon)
+    if max(scales.values()) > WIDEST:
+        weights = {PARTS: Fraction(1)}
+        scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     assert measured_parts.cost(scales, most=most) <= paid.epsilon
     totals = sums(exact, nodes.ancestor)
     parts, above = measured_parts.run(exact, totals, nodes.level, scales=scales)

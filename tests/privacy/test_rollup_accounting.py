@@ -45,13 +45,13 @@ def plans(height: int, user: str | None, **given: Any) -> list[RollupPlan]:
         try:
             out.append(explain_rollup(by=names, measures=measures, user=user, **given).plan)
         except BudgetError:
-            assert given["epsilon"] < 0.1  # too little for so many
+            assert not 0.1 <= given["epsilon"] <= 10  # too little for so many, or for a table
     return out
 
 
 @pytest.mark.parametrize("height", [1, 5])
 @pytest.mark.parametrize("user", [None, "u"])
-@pytest.mark.parametrize("epsilon", [EPSILON[0], 1 / 3, 1.0, EPSILON[1]])
+@pytest.mark.parametrize("epsilon", [0.01, 1 / 3, 1.0, EPSILON[1]])
 def test_what_is_spent_is_at_most_the_budget(epsilon: float, user: str | None, height: int) -> None:
     """Law: all epsilons add up to at most epsilon, exactly, and all deltas to at most delta; scales
     cost no more than their part, whatever levels are measured."""
@@ -215,3 +215,16 @@ def test_noise_is_drawn_for_every_part_and_level(monkeypatch: pytest.MonkeyPatch
     vectors = [p for several in plan.paid.values() for p in several]
     assert [n for _, n in drawn].count(nodes) >= len(vectors)
     assert measured_parts.cost(dict(enumerate(s for s, _ in drawn)), most=1) > 0
+
+
+def test_scales_that_the_plan_allows_are_drawn_and_added_up() -> None:
+    """Law: whatever the plan lets through is no error of arithmetic after the charge, with many
+    parts and levels above them."""
+    keys = [(f"a{i}", f"b{j}") for i in range(12) for j in range(40)]
+    for epsilon, upper in ((1e-3, 9.9e12), (0.2, 9.9e12), (1.0, 9.9e9)):
+        measure = dpm.sum("v", lower=0, upper=upper)
+        plan = plan_of({"m": measure}, epsilon=epsilon, keys=keys)
+        counted = counting.count(table_of([("1", "a0", "b0", 1.0)]), plan, False).private
+        for _ in range(3):
+            (total,) = plan.run(counted).measures["m"]
+            assert len(total.total) == 1 + 12 + 480

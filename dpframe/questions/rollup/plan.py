@@ -53,8 +53,8 @@ UNSHOWN = 0.02
 """``release_share`` of a selection whose counts are not released: as good as nothing."""
 
 LARGEST_SCALE = 2**54
-"""Scale of noise on parts: with a quarter of epsilon it is 2**56, and a draw beyond 64 bits, which
-would be an error, has a chance below 1e-50."""
+"""Scale of noise on parts alone: a draw beyond 64 bits, which would be an error, has a chance below
+1e-200."""
 
 
 @dataclass(frozen=True, kw_only=True)
