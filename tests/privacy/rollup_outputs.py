@@ -142,9 +142,7 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
     """The shipped ``run``, with ``test`` in the place of the selection's noise."""
     selection = None
     if plan.selection is not None:
-        selection = rollup.Selection(
-            test=test, threshold=plan.selection.threshold * plan.selection.grid
-        )
+        selection = rollup.Selection(test=test, threshold=plan.selection.threshold_units)
     return rollup.run(
         counted,
         selection=selection,

@@ -117,6 +117,26 @@ def test_no_neighbour_of_a_selection_with_measures_is_further_than_claimed(
 
 
 @pytest.mark.parametrize("user", [None, "u"])
+def test_no_neighbour_of_a_selection_by_a_measure_is_further_than_claimed(
+    user: str | None,
+) -> None:
+    """Law: the same where a sum decides what is shown: it is measured again, and paid for twice."""
+    measures = {"n": dpm.count(), "total": dpm.sum("v", lower=0, upper=5)}
+    plan = plan_of(measures, user=user, heavy="total", **SELECTED)
+    assert plan.selection is not None
+    near = int(plan.selection.threshold / 5)
+    base: list[Row] = [(f"{i}", "a", "x", 5.0) for i in range(near)]
+    base += [(f"w{i}", "b", "z", 2.5) for i in range(2 * near)]
+    added = RECORDS if user is None else USERS
+    pairs = compared(plan, base, added)
+    for p, q in pairs:
+        assert furthest(p, q, plan.epsilon_spent)[1] <= plan.delta_spent
+    assert all(len(p) > 2 for p, _ in pairs)
+    measured_epsilon = plan.epsilon_spent - Fraction(plan.selection.budget.epsilon)
+    assert rejected(plan, pairs, measured_epsilon / 2)
+
+
+@pytest.mark.parametrize("user", [None, "u"])
 def test_no_neighbour_of_listed_measures_loses_more_than_epsilon(user: str | None) -> None:
     """Law: with listed keys the loss is at most epsilon, in exact fractions; delta is 0."""
     several = {

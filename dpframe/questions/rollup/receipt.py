@@ -34,7 +34,9 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "keys": None if plan.listed is None else plan.listed.name,
             "confidence": plan.confidence,
             "measures": {name: _measure(plan, name) for name in plan.asked.measures},
-            "noise": None if selection is None else law_facts(selection.test_noise, plan.grid),
+            "noise": None
+            if selection is None
+            else law_facts(selection.test_noise, selection.grid, selection.unit.worth),
             "intervals": "lower and upper hold the true value with the stated confidence, given "
             "what is shown; not what clipping to the bounds takes away",
             "budget": UNTRACKED,
