@@ -1,4 +1,4 @@
-"""``df.dp``: the functions of dpframe on a pandas frame, and the receipt of a result."""
+"""``df.dp``: the functions of dpframe on a pandas frame, and pages of a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import OF_WAREHOUSE
-from dpframe.errors import ParameterError
+from dpframe.doors.of_results import OfResults
 from dpframe.questions.hhh import ask as hhh_ask
 from dpframe.questions.hhh import heavy_hitters as flat_ask
 from dpframe.questions.prefix_tree import ask as prefix_ask
@@ -22,8 +22,6 @@ from dpframe.questions.tree_counts import ask as tree_ask
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from dpframe.asking.receipt import Receipt
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,14 +66,15 @@ def of_frame(
 
 @pd.api.extensions.register_dataframe_accessor("dp")
 @known_arguments
-class DpAccessor:
+class DpAccessor(OfResults):
     """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        self._frame = frame
+        super().__init__(frame)
 
     def __repr__(self) -> str:
-        names = [name for name in vars(DpAccessor) if not name.startswith("_")]
+        members = (*vars(DpAccessor), *vars(OfResults))
+        names = [name for name in members if not name.startswith("_")]
         return f"<dpframe accessor: {', '.join(names)}>"
 
     hhh = of_frame(
@@ -216,20 +215,3 @@ class DpAccessor:
         from dpframe.pages.plot import plot
 
         return plot(self._frame, self.receipt, kind=kind)
-
-    @property
-    def receipt(self) -> Receipt:
-        """The receipt of a result of dpframe; prints as a privacy card.
-
-        Of a frame that is not as it was released, also under ``frame`` what it is.
-        """
-        from dpframe.asking.receipt import Receipt
-        from dpframe.digest import RECEIPT, standing
-
-        facts = self._frame.attrs.get(RECEIPT)
-        if not isinstance(facts, dict):
-            raise ParameterError(
-                "this frame carries no receipt: it is no result of dpframe, or an operation "
-                "dropped its attrs. Keep result.dp.receipt of the frame that dpframe returned."
-            )
-        return Receipt(facts).of_frame(standing(self._frame))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -48,21 +48,25 @@ def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.in
     ``<other>`` like what no other row covers. Of two rows that read alike the first is taken, which
     in the order of a release is the literal one.
     """
-    lineages = _lineages(frame, hierarchy)
+    return nearest(lineages(frame, hierarchy))
+
+
+def nearest(rows: Sequence[tuple[Hashable, ...]]) -> NDArray[np.int64]:
+    """The same, of rows whose :func:`lineages` are known."""
     places: dict[tuple[int, Hashable], int] = {}
-    for place, lineage in enumerate(lineages):
+    for place, lineage in enumerate(rows):
         places.setdefault((len(lineage), lineage[-1] if lineage else None), place)
     root = places.get((0, None), -1)
-    nearest = np.full(len(lineages), root, dtype=np.int64)
-    for place, lineage in enumerate(lineages):
+    found = np.full(len(rows), root, dtype=np.int64)
+    for place, lineage in enumerate(rows):
         if not lineage:
-            nearest[place] = -1
+            found[place] = -1
         for level in range(len(lineage) - 1, 0, -1):
             above = places.get((level, lineage[level - 1]))
             if above is not None:
-                nearest[place] = above
+                found[place] = above
                 break
-    return nearest
+    return found
 
 
 def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64 | np.float64]:
@@ -132,7 +136,11 @@ def _texts(frame: pd.DataFrame, depth: int, name: str) -> pd.Series:
     return texts
 
 
-def _lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
+def lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
+    """The nodes above every row and itself, coarse to fine, as the hierarchy says them.
+
+    Arguments and errors as of :func:`nearest_reported`; the root has none.
+    """
     names = hierarchy.label_columns or ("prefix",)
     missing = [name for name in ("level", *names) if name not in frame.columns]
     if missing:

@@ -1,0 +1,185 @@
+"""Shares of released nodes of the node above them, or of everything, with intervals that hold.
+
+A share is a quotient of two true numbers, of a node and of one that holds it. Say C is that of the
+node, P of the other one, R = P - C what is left, and 0 <= C <= P. With [a, b] and [c, d] for C and
+P the share is in [a / d, b / c] if both hold; with [a, b] and [e, f] for C and R it is in
+[a / (a + f), b / (b + e)], as it grows with C and falls with R. Which ends are taken:
+
+* "parts": counts are sums of independent draws, of which those of C are in P too; C and R share
+  none. Both at confidence sqrt(g) hold together with confidence g.
+* "widened": any law that is known. Both at 1 - (1 - g) / 2 hold together at g (Bonferroni).
+* "together": all intervals of the frame hold at g together already.
+* "as shown": no law is known. Both at g, as the frame shows them, hold together at 1 - 2 (1 - g),
+  which is what is said then.
+
+Of what two intervals say only what 0 <= C <= P allows is kept. That loses no confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes, without_clash
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHARE = "dp_share"
+"""Key of ``attrs``."""
+
+NAMES = ("share", "share_lower", "share_upper", "of")
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ends:
+    """Intervals of rows, and those of what they are shares of; ``rest`` where P is C and a rest."""
+
+    own: tuple[Real, Real]
+    above: tuple[Real, Real]
+    confidence: float
+    how: str
+    rest: tuple[Real, Real] | None = None
+
+
+def shares(
+    frame: pd.DataFrame, receipt: Mapping[str, Any], *, of: object, measure: object
+) -> pd.DataFrame:
+    """``result.dp.share``; see :meth:`dpframe.doors.of_results.OfResults.share`."""
+    nodes = shown_nodes(frame, receipt, "share")
+    name, columns = nodes.measure(measure)
+    if columns.kind == "mean":
+        raise ParameterError(
+            f"measure ({name!r}) is a mean, of which nodes have no share: ask for a count or a sum."
+        )
+    without_clash(nodes.frame, NAMES, "share")
+    whose = _whose(nodes, of)
+    found = _ends(nodes, columns, whose)
+    value, lower, upper = _quotients(
+        nodes.numbers(columns.value), found, whose, nested=_is_nested(nodes, name, columns)
+    )
+    labels = [column for column in nodes.hierarchy.label_columns if column in nodes.frame]
+    kept = [column for column in ("level", "prefix") if column in nodes.frame]
+    out = nodes.frame[[*kept, *labels, columns.value]].copy()
+    out.attrs = {}
+    prefixes = nodes.nodes["prefix"].astype(object).to_numpy()
+    out["of"] = [prefixes[place] if place >= 0 else None for place in whose]
+    out["of"] = out["of"].astype("str")
+    out["share"], out["share_lower"], out["share_upper"] = value, lower, upper
+    out.attrs[SHARE] = {
+        "measure": name,
+        "of": of,
+        "confidence": found.confidence,
+        "how": found.how,
+        "intervals": f"share_lower and share_upper hold the true share with confidence "
+        f"{found.confidence:g}, each on its own, where those of the release hold: "
+        f"{receipt['intervals']}",
+        "release": receipt.get("release") or receipt.get("release_id"),
+    }
+    return out
+
+
+def _whose(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
+    """The place of the row that a row is a share of; -1 for none, or for one that nobody knows."""
+    if of == "parent":
+        above = nodes.ancestor
+    elif of == "total":
+        root = np.flatnonzero(nodes.level == 0)
+        if not len(root):
+            raise ParameterError(
+                "of='total' needs the row of everything (level 0), which this frame does not have: "
+                "ask with of='parent', or of a release with remainder=True."
+            )
+        above = np.full(len(nodes.level), root[0], dtype=np.int64)
+    else:
+        raise ParameterError(f"of ({of!r}) must be 'parent' or 'total'.")
+    unclear = (above >= 0) & nodes.alike[above]
+    return np.where(unclear, -1, above)
+
+
+def _ends(nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]) -> Ends:
+    confidence = float(nodes.receipt["confidence"])
+    own, above = _shown(nodes, columns, whose)
+    if nodes.receipt.get("simultaneous") is not None:
+        return Ends(own=own, above=above, confidence=confidence, how="together")
+    try:
+        noise = known_noise(nodes)
+    except ParameterError:
+        both = max(0.0, round(2 * confidence - 1, 12))
+        return Ends(own=own, above=above, confidence=both, how="as shown")
+    if nodes.receipt["mechanism"] in SUMMED:
+        return _parts(noise, whose, above, confidence)
+    low, high = _real(noise.ends(1 - (1 - confidence) / 2, strict=True))
+    return Ends(
+        own=(low, high), above=(low[whose], high[whose]), confidence=confidence, how="widened"
+    )
+
+
+def _parts(
+    noise: KnownNoise, whose: NDArray[np.int64], above: tuple[Real, Real], confidence: float
+) -> Ends:
+    each, grid = math.sqrt(confidence), noise.grid
+    own = _real(noise.ends(each, strict=True))
+    left = np.maximum(noise.terms[whose] - noise.terms, 0)
+    half = noise.half(each, left, strict=True)
+    low = (noise.low[whose] - noise.high - half) // grid
+    high = -(-(noise.high[whose] - noise.low + half) // grid)
+    return Ends(own=own, above=above, confidence=confidence, how="parts", rest=_real((low, high)))
+
+
+def _shown(
+    nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]
+) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
+    """The intervals of the frame; an end that is missing is anywhere."""
+    lower, upper = nodes.numbers(columns.lower), nodes.numbers(columns.upper)
+    lower = np.where(np.isnan(lower), -np.inf, lower)
+    upper = np.where(np.isnan(upper), np.inf, upper)
+    return (lower, upper), (lower[whose], upper[whose])
+
+
+def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
+    """Whether 0 <= C <= P: counts, and sums of what is never negative."""
+    if columns.kind != "sum":
+        return True
+    lower = nodes.receipt["measures"][name]["lower"]
+    return lower is not None and float(lower) >= 0
+
+
+def _quotients(
+    value: Real, found: Ends, whose: NDArray[np.int64], *, nested: bool
+) -> tuple[Real, Real, Real]:
+    """Shares and the ends of their intervals; of rows that are no share of anything NaN."""
+    (a, b), (c, d) = found.own, found.above
+    least, most = (0.0, 1.0) if nested else (-np.inf, np.inf)
+    with np.errstate(all="ignore"):
+        if found.rest is not None:
+            a, b = np.maximum(a, 0.0), np.maximum(b, 0.0)
+            e, f = (np.maximum(end, 0.0) for end in found.rest)
+            low = np.where(a > 0, a / (a + f), 0.0)
+            high = np.where(e > 0, b / (b + e), 1.0)
+        else:
+            low = np.where(a >= 0, a / d, a / c)
+            high = np.where(b >= 0, b / c, b / d)
+        share = value / value[whose]
+    low, high = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)  # quotients are rounded
+    itself = whose == np.arange(len(whose))
+    low, high = np.where(itself, 1.0, low), np.where(itself, 1.0, high)
+    clear = (c > 0) & ~np.isnan(share)
+    low = np.clip(np.where(clear & ~np.isnan(low), low, least), least, most)
+    high = np.clip(np.where(clear & ~np.isnan(high), high, most), least, most)
+    share = np.where(clear, np.clip(share, low, high), np.nan)
+    none = whose < 0
+    return tuple(np.where(none, np.nan, column) for column in (share, low, high))  # type: ignore[return-value]
+
+
+def _real(ends: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[Real, Real]:
+    return ends[0].astype(np.float64), ends[1].astype(np.float64)

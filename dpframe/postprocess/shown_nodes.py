@@ -1,0 +1,149 @@
+"""Released nodes as what is asked of them afterwards takes them: checked, and who is below whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.digest import released_columns, standing
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.postprocess.flat import as_nodes
+from dpframe.postprocess.nesting import lineages, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureColumns:
+    """The columns of one measure: its value, and the ends of its interval."""
+
+    value: str
+    lower: str
+    upper: str
+    kind: str = "count"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShownNodes:
+    """Rows of a release whose numbers are the released ones. Public.
+
+    ``frame`` has the columns of the release alone. ``whole`` says whether no row is missing.
+    """
+
+    frame: pd.DataFrame
+    receipt: Mapping[str, Any]
+    hierarchy: Hierarchy
+    whole: bool
+
+    @cached_property
+    def nodes(self) -> pd.DataFrame:
+        """With level and prefix, which the frame of a flat column does not have."""
+        return as_nodes(self.frame, self.hierarchy.label_columns)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether this is the frame of a flat column."""
+        return "level" not in self.frame.columns
+
+    @cached_property
+    def level(self) -> NDArray[np.int64]:
+        return self.nodes["level"].to_numpy(dtype=np.int64)
+
+    @cached_property
+    def lineages(self) -> list[tuple[Hashable, ...]]:
+        """The nodes above every row and itself."""
+        return lineages(self.nodes, self.hierarchy)
+
+    @cached_property
+    def ancestor(self) -> NDArray[np.int64]:
+        """int64, shape (n,): the place of the nearest node above in the frame, -1 for none."""
+        return nearest(self.lineages)
+
+    @cached_property
+    def alike(self) -> NDArray[np.bool_]:
+        """Rows that read like another one: which rows are below them nobody can say."""
+        times = Counter(self.lineages)
+        return np.array([times[lineage] > 1 for lineage in self.lineages], dtype=np.bool_)
+
+    @cached_property
+    def measures(self) -> dict[str, MeasureColumns]:
+        """By name, in the order of the frame; "count" where nobody named any."""
+        named = self.receipt.get("measures")
+        if named is None:
+            return {"count": MeasureColumns(value="count", lower="lower", upper="upper")}
+        return {
+            name: MeasureColumns(
+                value=name,
+                lower=f"{name}_lower",
+                upper=f"{name}_upper",
+                kind=str(facts["spec"]).partition("(")[0],
+            )
+            for name, facts in named.items()
+        }
+
+    def measure(self, name: object) -> tuple[str, MeasureColumns]:
+        """The measure of that name, or the first one; ParameterError for what is none."""
+        if name is None:
+            return next(iter(self.measures.items()))
+        if not isinstance(name, str):
+            raise ParameterTypeError(f"measure must be the name of one; got {name!r}.")
+        if name not in self.measures:
+            raise ParameterError(
+                f"measure ({name!r}) must be one of this release: {', '.join(self.measures)}."
+            )
+        return name, self.measures[name]
+
+    def numbers(self, column: str) -> NDArray[np.float64]:
+        """A column as float64, NaN for what is missing."""
+        return np.asarray(
+            self.frame[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        )
+
+
+def shown_nodes(frame: pd.DataFrame, receipt: Mapping[str, Any], what: str) -> ShownNodes:
+    """The nodes of a frame that a release returned, or of some of its rows.
+
+    Raises
+    ------
+    ParameterError
+        The release is of another kind than nodes, or the frame holds other numbers than it.
+    """
+    if "hierarchy" not in receipt or str(receipt["mechanism"]).startswith(("synthetic", "prefix")):
+        raise ParameterError(
+            f"{what} asks about the nodes of a hierarchy, and this is a release of another kind."
+        )
+    found = standing(frame)
+    if found is None:
+        raise ParameterError(
+            f"{what} asks about released numbers, and nothing in this frame says whether they are "
+            "as they were released: ask the frame that dpframe returned."
+        )
+    if found.changed:
+        raise ParameterError(
+            f"{found.sentence}. Ask for the {what} of the release itself, or of some of its rows; "
+            "compute with numbers that you derived from it with a tool of your own."
+        )
+    return ShownNodes(
+        frame=released_columns(frame),
+        receipt=receipt,
+        hierarchy=as_hierarchy(receipt["hierarchy"]),
+        whole=found.rows == found.of,
+    )
+
+
+def without_clash(frame: pd.DataFrame, names: tuple[str, ...], what: str) -> None:
+    """ParameterError if a frame has a column that ``what`` would write."""
+    taken = [name for name in names if name in frame.columns]
+    if taken:
+        raise ParameterError(
+            f"{what} would write column {taken[0]!r}, which the frame has already: release under "
+            "other names of columns."
+        )

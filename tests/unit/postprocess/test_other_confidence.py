@@ -1,0 +1,224 @@
+"""Intervals that are computed after a release are those that it would have had."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import dpframe as dp
+from dpframe.asking.receipt import law_facts
+from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace, laplace_gaussian
+from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.questions.rollup.ask import rollup
+from dpframe.testing import seeded_noise
+
+STORED = Path(__file__).resolve().parents[2] / "golden" / "answers.json"
+BY = ["origin", "dest"]
+TRIPS = pd.DataFrame(
+    {
+        "origin": np.repeat(["JFK", "LGA", "EWR"], 700),
+        "dest": np.tile(["LAX"] * 4 + ["SFO"] * 2 + ["ORD"], 300),
+        "who": np.arange(2100) // 3,
+    }
+)
+KEYS = [("JFK", "LAX"), ("JFK", "SFO"), ("LGA", "ORD"), ("SWF", "ORD")]
+
+EXACT: dict[str, dict[str, Any]] = {
+    "offline": {"delta": 1e-6},
+    "no remainder": {"delta": 1e-6, "remainder": False},
+    "paper": {
+        "delta": 1e-6,
+        "epsilon": 4.0,
+        "mechanism": "paper",
+        "remainder": False,
+        "acknowledge": True,
+    },
+    "laplace": {"delta": 1e-6, "mechanism": "laplace"},
+    "gaussian": {"delta": 1e-6, "mechanism": "gaussian"},
+    "sampled users": {
+        "delta": 1e-6,
+        "user": "who",
+        "contribution": "records",
+        "max_contributions": 2,
+    },
+    "listed": {"keys": KEYS, "consistent": False},
+    "listed, gaussian": {
+        "keys": KEYS,
+        "delta": 1e-6,
+        "mechanism": "gaussian",
+        "consistent": False,
+    },
+}
+WIDER: dict[str, dict[str, Any]] = {
+    "shares of users": {"delta": 1e-6, "user": "who"},
+    "adding up": {"keys": KEYS},
+    "adding up, users": {"keys": KEYS, "user": "who"},
+}
+
+
+def released(confidence: float, seed: int, arguments: dict[str, Any]) -> pd.DataFrame:
+    asked = {"epsilon": 1.0, **arguments, "confidence": confidence}
+    with seeded_noise(seed):
+        return TRIPS.dp.tree_counts(BY, **asked) if "keys" in asked else TRIPS.dp.hhh(BY, **asked)
+
+
+@pytest.mark.parametrize("case", EXACT)
+def test_it_is_the_interval_that_the_release_would_have_had(case: str) -> None:
+    """Law: with the same noise, a release at another confidence is the frame of ``intervals``."""
+    frame = released(0.95, 1, EXACT[case])
+    for confidence in (0.5, 0.8, 0.999):
+        other = frame.dp.intervals(confidence)
+        pd.testing.assert_frame_equal(other, released(confidence, 1, EXACT[case]))
+        assert other.dp.receipt["confidence"] == confidence
+        back = other.dp.intervals(0.95)
+        pd.testing.assert_frame_equal(back, frame)
+        assert back.dp.receipt.to_dict() == frame.dp.receipt.to_dict()
+
+
+@pytest.mark.parametrize("case", WIDER)
+def test_it_holds_that_interval_where_drawn_numbers_are_not_shown(case: str) -> None:
+    """Law: the interval of the release at that confidence is inside of it, and where nothing was
+    adjusted at most one record is added at an end."""
+    for seed in range(4):
+        frame = released(0.8, seed, WIDER[case])
+        for confidence in (0.6, 0.8, 0.99):
+            other = frame.dp.intervals(confidence)
+            wanted = released(confidence, seed, WIDER[case])
+            low, high = wanted["lower"] - other["lower"], other["upper"] - wanted["upper"]
+            assert (low >= 0).all()
+            assert (high >= 0).all()
+            if "keys" not in WIDER[case]:
+                assert max(low.max(), high.max()) <= 1
+
+
+def test_all_together_hold_as_often_as_they_say() -> None:
+    """Law: all intervals of a frame hold at once with the confidence (level 1e-6); those that hold
+    each on its own do not."""
+    table = pd.DataFrame({"a": np.repeat([f"a{i}" for i in range(12)], 200)})
+    together, alone, runs = 0, 0, 60
+    for seed in range(runs):
+        with seeded_noise(seed):
+            frame = table.dp.hhh(["a"], epsilon=1.0, delta=1e-6, confidence=0.8)
+        assert len(frame) == 13
+        truth = np.where(frame["level"] == 0, len(table), 200)
+        for simultaneous in (True, False):
+            shown = frame.dp.intervals(simultaneous=simultaneous)
+            held = bool(((shown["lower"] <= truth) & (truth <= shown["upper"])).all())
+            together, alone = together + held * simultaneous, alone + held * (not simultaneous)
+    fewest = int(binom.ppf(1e-6, runs, 0.8))
+    assert alone < fewest <= together
+
+
+def test_intervals_that_hold_together_say_so() -> None:
+    """Law: Bonferroni over the rows; receipt and card say it; shares of them need nothing more;
+    from them the way back is exact."""
+    frame = released(0.95, 1, EXACT["offline"])
+    wide = frame.dp.intervals(0.9, simultaneous=True)
+    each = 1 - 0.1 / len(frame)
+    assert wide.dp.receipt["simultaneous"] == {"intervals": len(frame), "each": each}
+    pd.testing.assert_frame_equal(wide, released(each, 1, EXACT["offline"]))
+    assert f"confidence 0.9, all {len(frame)} together" in str(wide.dp.receipt)
+    said = wide.dp.share().attrs["dp_share"]
+    assert (said["how"], said["confidence"]) == ("together", 0.9)
+    pd.testing.assert_frame_equal(wide.dp.intervals(0.95), frame)
+    assert "frame" not in wide.dp.receipt
+
+
+LAWS = [
+    laplace(0.3, 9),
+    laplace(4.0, 60),
+    laplace(2.5 * 2**8, 40 * 2**8),
+    laplace(50.0, 60),
+    gaussian(0.7, 6),
+    gaussian(30.0, 200),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: f"{law.family} {law.sd:.3g}")
+def test_a_receipt_tells_a_law(law: NoiseTable) -> None:
+    """Law: family, spread and bound, through JSON and on a grid, give widths back, to the unit."""
+    for grid in (1, 1024):
+        found = recovered_law(json.loads(json.dumps(law_facts(law, grid))))
+        assert isinstance(found, NoiseTable)
+        for terms in (1, 2, 7):
+            for confidence in (0.5, 0.95, 0.999999):
+                wanted = half_width(law, terms, confidence)
+                assert half_width(found, terms, confidence) == wanted
+
+
+def test_laws_without_bounds_are_told_too() -> None:
+    """Law: the scale follows from the spread; a law of two parameters is not guessed at."""
+    from fractions import Fraction
+
+    for scale in (Fraction(1, 5), Fraction(7, 3), Fraction(10**6)):
+        law = UnboundedNoise(scale)
+        found = recovered_law(law_facts(law, 1))
+        assert isinstance(found, UnboundedNoise)
+        assert abs(float(found.scale) / float(scale) - 1) < 1e-12
+        for confidence in (0.5, 0.95, 0.999999):
+            assert found.half_width(confidence) == law.half_width(confidence)
+    with pytest.raises(dp.ParameterError, match="when you release"):
+        recovered_law(law_facts(laplace_gaussian(4.0, 9.0, 50), 1))
+
+
+def test_old_receipts_tell_enough() -> None:
+    """Law: the noise of counts in every stored receipt of heavy hitters is one that is known."""
+    text = STORED.read_text("utf-8")
+    facts = _releases(json.loads(text))
+    assert len(facts) >= 3
+    for fact in facts:
+        law = recovered_law(fact)
+        assert abs(law.sd / (fact["sd"] * fact["grid"]) - 1) < 1e-11
+
+
+def _releases(value: Any) -> list[dict[str, Any]]:
+    """What is under ``noise.release`` of exact counts, anywhere below."""
+    if isinstance(value, str) and '"noise"' in value:
+        return _releases(json.loads(value))
+    if isinstance(value, list):
+        return [fact for item in value for fact in _releases(item)]
+    if not isinstance(value, dict):
+        return []
+    own = value.get("noise")
+    found = []
+    if isinstance(own, dict) and "release" in own and value.get("mechanism") == "offline":
+        found = [own["release"]]
+    return found + [fact for item in value.values() for fact in _releases(item)]
+
+
+def test_what_a_receipt_does_not_tell_is_refused() -> None:
+    """Law: no interval is made where the law, the rows or the selection forbid it; what to do is
+    said."""
+    frame = released(0.95, 1, EXACT["offline"])
+    unknown = TRIPS.dp.tree_counts(BY, epsilon=1.0, delta=1e-6)
+    stream = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, mechanism="streaming", counters=20)
+    measured = rollup(TRIPS, BY, "sum(who, 0, 10)", epsilon=1.0, delta=1e-6)
+    for other in (unknown, stream, measured):
+        with pytest.raises(dp.ParameterError, match="confidence= when you release"):
+            other.dp.intervals(0.9)
+    with pytest.raises(dp.ParameterError, match="all rows"):
+        frame.head(3).dp.intervals(0.9)
+    with pytest.raises(dp.ParameterError, match="selected upon"):
+        released(0.95, 1, EXACT["gaussian"]).dp.intervals(simultaneous=True)
+    flat = TRIPS.dp.heavy_hitters("dest", k=2, epsilon=1.0, delta=1e-6)
+    assert (flat.dp.intervals(0.99)["upper"] > flat["upper"]).all()
+    with pytest.raises(dp.ParameterError, match="keeps the largest"):
+        flat.dp.intervals(simultaneous=True)
+    for wrong in (0.4, 1, "0.9", True):
+        with pytest.raises((dp.ParameterError, dp.ParameterTypeError), match="confidence"):
+            frame.dp.intervals(wrong)
+    with pytest.raises(dp.ParameterTypeError, match="simultaneous"):
+        frame.dp.intervals(0.9, simultaneous=1)
+    facts = dict(frame.dp.receipt)
+    facts["noise"] = {"release": {**facts["noise"]["release"], "sd": 9.0, "highest": 99.0}}
+    facts["noise"]["release"]["lowest"] = -99.0
+    frame.attrs["dp"] = facts
+    with pytest.raises(dp.ParameterError, match="not those of the noise"):
+        frame.dp.intervals(0.9)
