@@ -74,8 +74,8 @@ def test_the_largest_of_a_level_and_by_a_measure() -> None:
     source = TRIPS.assign(km=np.where(TRIPS["origin"] == "LGA", 10.0, 1.0))
     with seeded_noise(2):
         measured = rollup(source, ["origin", "dest"], measures, epsilon=20.0, delta=1e-6)
-    assert measured.dp.top(1)["prefix"].tolist() == ["JFK"]
-    assert measured.dp.top(1, "km")["prefix"].tolist() == ["LGA"]
+    assert measured.dp.top(1, level=1)["prefix"].tolist() == ["JFK"]
+    assert measured.dp.top(1, "km", level=1)["prefix"].tolist() == ["LGA"]
     for wrong in ({"n": 0}, {"n": 1, "level": 3}, {"n": 1, "level": "city"}, {"n": 1, "by": "x"}):
         with pytest.raises(dp.ParameterError):
             frame.dp.top(**wrong)
