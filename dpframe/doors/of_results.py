@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import pandas as pd
-
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError
-from dpframe.postprocess.largest import largest
-from dpframe.postprocess.other_confidence import other_confidence
-from dpframe.postprocess.shares import shares
-from dpframe.postprocess.subtree import subtree
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpframe.asking.receipt import Receipt
 
 
@@ -63,6 +59,8 @@ class OfResults:
         >>> round(result.dp.share()["share"][1], 1)
         np.float64(0.7)
         """
+        from dpframe.postprocess.shares import shares
+
         return shares(self._frame, self.receipt, of=of, measure=measure)
 
     def top(self, n: int, by: str | None = None, level: int | str | None = None) -> pd.DataFrame:
@@ -96,6 +94,8 @@ class OfResults:
         >>> result.dp.top(1)[["prefix", "above_next"]].values.tolist()
         [['JFK', True]]
         """
+        from dpframe.postprocess.largest import largest
+
         return largest(self._frame, self.receipt, n, by=by, level=level)
 
     def below(self, label: object) -> pd.DataFrame:
@@ -115,6 +115,8 @@ class OfResults:
         >>> result.dp.below("JFK")["prefix"].tolist()
         ['JFK / LAX']
         """
+        from dpframe.postprocess.subtree import subtree
+
         return subtree(self._frame, self.receipt, label)
 
     def intervals(
@@ -155,6 +157,8 @@ class OfResults:
         >>> bool((wide["upper"] > result["upper"]).all()), wide.dp.receipt["confidence"]
         (True, 0.999)
         """
+        from dpframe.postprocess.other_confidence import other_confidence
+
         return other_confidence(self._frame, self.receipt, confidence, simultaneous=simultaneous)
 
     @property

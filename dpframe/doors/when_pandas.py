@@ -14,7 +14,12 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-WITH_PANDAS = ("dpframe.asking.frame", "dpframe.doors.accessor", "pyarrow.compute")
+AFTERWARDS = ("largest", "other_confidence", "shares", "subtree")
+
+WITH_PANDAS = (
+    *("dpframe.asking.frame", "dpframe.doors.accessor", "pyarrow.compute"),
+    *(f"dpframe.postprocess.{name}" for name in AFTERWARDS),
+)
 """What calls would load later, with the frames of every question: a thread that loads a module
 while another one forks leaves a child that waits for it."""
 

@@ -95,6 +95,11 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
             "dpframe returned, and then choose rows."
         )
     mechanism, facts = nodes.receipt["mechanism"], nodes.receipt["noise"]
+    if nodes.nodes.get("count") is not None and nodes.nodes["count"].dtype.kind == "f":
+        raise ParameterError(
+            "the numbers of this release are those of a measure, of which its receipt does not "
+            f"tell the units of the noise: {NEW_RELEASE}."
+        )
     if mechanism in SUMMED and nodes.alike.any():
         raise ParameterError(
             "two rows of this release read alike, so that nobody can say which rows are below "

@@ -200,7 +200,9 @@ def test_what_a_receipt_does_not_tell_is_refused() -> None:
     unknown = TRIPS.dp.tree_counts(BY, epsilon=1.0, delta=1e-6)
     stream = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, mechanism="streaming", counters=20)
     measured = rollup(TRIPS, BY, "sum(who, 0, 10)", epsilon=1.0, delta=1e-6)
-    for other in (unknown, stream, measured):
+    weighed = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, weight="who", max_weight=700.0)
+    assert weighed.dp.share().attrs["dp_share"]["how"] == "as shown"
+    for other in (unknown, stream, measured, weighed):
         with pytest.raises(dp.ParameterError, match="confidence= when you release"):
             other.dp.intervals(0.9)
     with pytest.raises(dp.ParameterError, match="all rows"):
