@@ -54,10 +54,10 @@ class OfResults:
         Examples
         --------
         >>> import pandas as pd, dpframe
-        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300 + ["LGA"] * 100})
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 400 + ["LGA"] * 100})
         >>> result = trips.dp.tree_counts(["origin"], epsilon=9.0, keys=["JFK", "LGA"])
-        >>> round(result.dp.share()["share"][1], 1)
-        np.float64(0.7)
+        >>> round(float(result.dp.share()["share"][1]), 1)
+        0.8
         """
         from dpframe.postprocess.shares import shares
 
