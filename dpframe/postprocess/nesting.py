@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from pandas.api import types
 
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._path import Path
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.int64]:
@@ -87,6 +88,8 @@ def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64 
     numpy.ndarray
         int64, of a measure float64, shape (n,), in the unit of ``count``.
     """
+    from pandas.api import types  # loads pandas, which would load what imports this
+
     level = frame["level"].to_numpy(dtype=np.int64)
     kind = np.float64 if types.is_float_dtype(frame["count"].dtype) else np.int64
     area: NDArray[Any] = np.maximum(frame["count"].to_numpy(dtype=kind), 0)
