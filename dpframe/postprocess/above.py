@@ -63,7 +63,9 @@ def adding_up(
 
 def sums(parts: NDArray[np.object_], ancestor: NDArray[np.int64]) -> NDArray[np.object_]:
     """Of the parts at and below every node."""
-    out = parts.copy()
+    out, above = parts.tolist(), ancestor.tolist()
     for v in range(len(out) - 1, 0, -1):
-        out[ancestor[v]] += out[v]
-    return out
+        out[above[v]] += out[v]
+    total = np.empty(len(out), dtype=object)
+    total[:] = out
+    return total
