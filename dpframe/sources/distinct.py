@@ -41,7 +41,7 @@ def distinct_statement(
     at = "".join(f", n{level}" for level in levels)
     parts = [
         source,
-        f"keyed AS ({keyed(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', user + 'v')})",
+        f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', user + 'v')})",
         *located(hierarchy, types, nodes),
         f"placed AS (SELECT DISTINCT {user}v, 0 AS n0{at} FROM keyed "
         f"JOIN leaves ON {same_leaf(hierarchy)})",

@@ -37,7 +37,7 @@ class Reported(Protocol):
 def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
     """Both CTEs; ``types`` are those of the columns as the statement reads them."""
     return [
-        f"chosen(level, key, place) AS ({_chosen(hierarchy, nodes)})",
+        f"chosen AS ({_chosen(hierarchy, nodes)})",
         f"leaves AS ({_leaves(hierarchy, types, nodes)})",
     ]
 
@@ -58,6 +58,7 @@ def same_leaf(hierarchy: Hierarchy) -> str:
 
 
 def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:
+    """One SELECT a level, of plain rows: thousands of expressions would take seconds to bind."""
     wide: dict[int, int] = {}
 
     def width(level: int, columns: tuple[str, ...]) -> str:
@@ -66,12 +67,20 @@ def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:
 
     level_keys(hierarchy, finest(hierarchy), width)
     texts = list(zip(*(key.cast(pa.string()).to_pylist() for key in nodes.keys), strict=True))
-    rows = []
-    for place, (level, text) in enumerate(zip(nodes.level.tolist(), texts, strict=True)):
-        if level:
-            own = tuple("NULL::VARCHAR" if t is None else literal(t) for t in text[: wide[level]])
-            rows.append(f"({level}, {packed(own)}, {place})")
-    return f"VALUES {', '.join(rows or ['(0, NULL::VARCHAR, 0)'])}"
+    selects = []
+    for level in levels_of(nodes):
+        names = tuple(f"t{i + 1}" for i in range(wide[level]))
+        rows = ", ".join(
+            f"({', '.join('NULL' if t is None else literal(t) for t in texts[place][: len(names)])}"
+            f", {place})"
+            for place in np.flatnonzero(nodes.level == level).tolist()
+        )
+        typed = tuple(f"CAST({name} AS VARCHAR)" for name in names)
+        selects.append(
+            f"SELECT {level} AS level, {packed(typed)} AS key, place FROM (VALUES {rows}) "
+            f"AS rows({', '.join(names)}, place)"
+        )
+    return " UNION ALL ".join(selects or ["SELECT 0 AS level, NULL::VARCHAR AS key, 0 AS place"])
 
 
 def _leaves(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> str:

@@ -57,7 +57,7 @@ def parts_statement(
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
     parts = [
         source,
-        f"keyed AS ({keyed(hierarchy, types, 'source', kept)})",
+        f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', kept)})",
         *located(hierarchy, types, nodes),
         f"sums AS (SELECT {by}, count(*) AS m{summed} FROM keyed JOIN leaves "
         f"ON {same_leaf(hierarchy)} GROUP BY {by})",
@@ -65,7 +65,10 @@ def parts_statement(
     rows = "sums"
     if by_user:
         whole = dict(w for v in enumerate(vectors) for w in _of_all(*v).items())
-        needed = "".join(f", sum({sql})::HUGEINT AS {name}" for name, sql in whole.items())
+        needed = "".join(
+            f", sum({sql})::{'BIGINT' if name.startswith('all_') else 'HUGEINT'} AS {name}"
+            for name, sql in whole.items()
+        )
         parts.append(f"users AS (SELECT u{needed or ', 0 AS none'} FROM sums GROUP BY u)")
         rows = "sums JOIN users ON sums.u IS NOT DISTINCT FROM users.u"
     return (
@@ -105,18 +108,18 @@ def _of_user(i: int, vector: Vector) -> str:
     """SQL of what one user adds to one part, HUGEINT; what they add to all is at most ``most``."""
     x = f"x{i}"
     if vector.kind == "users":
-        return f"{GRID}::HUGEINT * m // all_m"
+        return f"{GRID} * m // all_m"
     if vector.kind == "rows":
         most = vector.most // GRID
         return f"{GRID}::HUGEINT * m * {most} // greatest(all_m, {most})"
     values = f"nullif(all_n{x}, 0)"
     if vector.kind == "present":
-        return f"coalesce({GRID}::HUGEINT * n{x} // {values}, 0)"
+        return f"coalesce({GRID} * n{x} // {values}, 0)"
     if vector.kind == "centred":
         centred = f"{x} - {vector.bounds.middle}::HUGEINT * n{x}"
         return f"coalesce(({centred}) // {values}, 0)"
     if vector.kind == "outside":
-        share = f"coalesce({GRID}::HUGEINT * n{x} // {values}, 0)"
+        share = f"coalesce({GRID} * n{x} // {values}, 0)"
         return f"CASE WHEN {_is_cut(x, vector)} THEN {share} ELSE 0 END"
     return _total(x, vector)
 
@@ -141,7 +144,8 @@ def _total(x: str, vector: Vector) -> str:
         f" - {below} * {low} // greatest({downs}, {low}, 1))"
     )
     together = f"least({ups}, {high}) + least({downs}, {low})"
-    return f"{cut} * {vector.bounds.most} // greatest({together}, {vector.bounds.most})"
+    scaled = f"{cut} * {vector.bounds.most} // greatest({together}, {vector.bounds.most})"
+    return f"CASE WHEN {_is_cut(x, vector)} THEN {scaled} ELSE coalesce({x}, 0)::HUGEINT END"
 
 
 def _is_cut(x: str, vector: Vector) -> str:
