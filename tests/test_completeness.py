@@ -213,7 +213,6 @@ REASONS: dict[Gap, str] = {
     ("warehouse", "synthesize", ""): "its sketches are of codes that no dialect computes",
     ("warehouse", "prefix_tree", ""): "devices answer with reports, which no statement draws",
     ("warehouse", "rollup", ""): "DuckDB adds up the parts that its own selection found",
-    ("Spark", "rollup", ""): "DuckDB adds up measures: pass a Parquet file, or use tree_counts",
     ("Spark", "synthesize", ""): "rows go through sketches in Python: pass frame.toArrow()",
     ("Spark", "prefix_tree", ""): "a simulation of devices on one machine: pass frame.toArrow()",
 }

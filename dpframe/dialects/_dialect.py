@@ -160,6 +160,10 @@ class Dialect(ABC):
         """An integer of 64 bits in a type whose sums hold those of all rows."""
         return f"CAST({value} AS DECIMAL(38,0))"
 
+    def wide(self, value: str) -> str:
+        """A whole number of up to 38 digits."""
+        return f"CAST({value} AS DECIMAL(38,0))"
+
     @abstractmethod
     def quotient(self, a: str, b: str) -> str:
         """Of integers that are not negative, rounded down."""

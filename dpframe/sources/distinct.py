@@ -37,11 +37,11 @@ def distinct_statement(
         beside={"v": exact(distinct.column, value_type)},
     )
     user = "u, " if unit.user is not None else ""
-    levels = levels_of(nodes)
+    valued, levels = "(FROM source WHERE v IS NOT NULL)", levels_of(nodes)
     at = "".join(f", n{level}" for level in levels)
     parts = [
         source,
-        f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, '(FROM source WHERE v IS NOT NULL)', user + 'v')})",
+        f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, valued, user + 'v')})",
         *located(hierarchy, types, nodes),
         f"placed AS (SELECT DISTINCT {user}v, 0 AS n0{at} FROM keyed "
         f"JOIN leaves ON {same_leaf(hierarchy)})",

@@ -116,9 +116,9 @@ def refuse_spark(source: object) -> None:
         )
     if where.split(".")[0] == "pyspark" and name == "DataFrame":
         raise ParameterTypeError(
-            "a Spark DataFrame is a source for hhh, heavy_hitters and tree_counts, which count "
-            "without fetching it: here pass frame.toArrow(), if it fits into memory, or the path "
-            "of a Parquet file that the frame was written to."
+            "a Spark DataFrame is a source for hhh, heavy_hitters, tree_counts and rollup, which "
+            "count without fetching it: here pass frame.toArrow(), if it fits into memory, or the "
+            "path of a Parquet file that the frame was written to."
         )
 
 

@@ -26,6 +26,8 @@ from dpframe.sources.magnitudes import magnitudes_statement
 from dpframe.sources.parts import parts_statement
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.spark import SparkFrame, is_spark
+from dpframe.sources.spark_counts import check_spark
+from dpframe.sources.spark_parts import distinct_by_spark, magnitudes_by_spark, parts_by_spark
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
 from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
 
@@ -102,6 +104,9 @@ class Measured:
             return []
         if self.unit.user is None and set(_sums(vectors)) == set(self.sums) - {ROWS}:
             return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
+        if is_spark(self.source):
+            table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
+            return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
         wanted = [*self.hierarchy.source_columns, *_columns(vectors)]
         with self._opened(wanted) as (relation, types):
             statement = parts_statement(
@@ -117,6 +122,9 @@ class Measured:
 
     def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
         """Numbers of different values, one a node."""
+        if is_spark(self.source):
+            table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
+            return _placed(table, "place", "n", nodes)
         wanted = [*self.hierarchy.source_columns, distinct.column]
         with self._opened(wanted) as (relation, types):
             statement = distinct_statement(
@@ -134,11 +142,14 @@ class Measured:
 
     def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
         """How many values, or users, each bin of magnitudes has."""
-        with self._opened([searched.column]) as (relation, types):
-            statement = magnitudes_statement(
-                searched, user=self.unit.user, user_type=self._user_type(types)
-            )
-            table = relation.query(statement, self.progress)
+        if is_spark(self.source):
+            table = magnitudes_by_spark(self.source, self.unit, searched)
+        else:
+            with self._opened([searched.column]) as (relation, types):
+                statement = magnitudes_statement(
+                    searched, user=self.unit.user, user_type=self._user_type(types)
+                )
+                table = relation.query(statement, self.progress)
         out = np.zeros(LARGEST - LEAST + 1, dtype=np.int64)
         out[table["bin"].cast("int64").to_numpy()] = table["n"].cast("int64").to_numpy()
         return out
@@ -263,11 +274,7 @@ def _uncounted(
     source: object, hierarchy: Hierarchy, unit: PrivacyUnit, listed: ListedNodes
 ) -> CountTree:
     """Listed nodes, of which nothing is counted yet."""
-    with opened(source, [*hierarchy.source_columns, str(unit.user)]) as relation:
-        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
-    types = tuple(seen[c] for c in hierarchy.source_columns)
-    hierarchy.check_types(types)
-    check_writable(str(unit.user), seen[str(unit.user)])
+    types = _types(source, hierarchy, unit)
     check_key_types(listed, hierarchy, types)
     return CountTree(
         level=listed.level,
@@ -276,3 +283,16 @@ def _uncounted(
         keys=listed.keys,
         types=types,
     )
+
+
+def _types(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> tuple[str, ...]:
+    """Those of the hierarchy's columns; ColumnError for one that cannot be read."""
+    if is_spark(source):
+        found = check_spark(source, hierarchy, unit).types
+        return tuple(found[c] for c in hierarchy.source_columns)
+    with opened(source, [*hierarchy.source_columns, str(unit.user)]) as relation:
+        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+    types = tuple(seen[c] for c in hierarchy.source_columns)
+    hierarchy.check_types(types)
+    check_writable(str(unit.user), seen[str(unit.user)])
+    return types

@@ -101,8 +101,10 @@ def source_sql(
     *,
     values: Mapping[str, Added],
     value_types: Mapping[str, str],
+    beside: Mapping[str, str] | None = None,
 ) -> str:
-    """``source``: c0, c1, ..., the user u or the weight w, and ``values`` by name."""
+    """``source``: c0, c1, ..., the user u or the weight w, columns ``beside`` in SQL by name, and
+    ``values``."""
     d = keys.dialect
 
     def read(column: str, kind: str) -> str:
@@ -112,10 +114,11 @@ def source_sql(
     chosen = {f"c{i}": sql for i, sql in enumerate(keys.values(columns))}
     if unit.user is not None:
         kind = user_type or "VARCHAR"
-        chosen["u"] = _user(d, read(unit.user, kind), kind)
+        chosen["u"] = user_sql(d, read(unit.user, kind), kind)
     if unit.weight is not None:
         kind = weight_type or "VARCHAR"
         chosen["w"] = _weight(d, read(unit.weight, kind), kind, unit.most)
+    chosen |= beside or {}
     scaled = {}
     for name, value in values.items():
         kind = value_types[value.column]
@@ -127,7 +130,7 @@ def source_sql(
     return f"source AS (SELECT {own} FROM {d.rows(f'SELECT {first} FROM {view}')})"
 
 
-def _user(d: Dialect, column: str, kind: str) -> str:
+def user_sql(d: Dialect, column: str, kind: str) -> str:
     """A text for every user, with a mark before it; NULL ids are one user."""
     return f"coalesce({d.joined(chr(39) + '=' + chr(39), f'({d.identity(column, kind)})')}, '!')"
 
@@ -151,13 +154,13 @@ def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
     )
 
 
-def _names(keys: Keys) -> list[str]:
+def names_of(keys: Keys) -> list[str]:
     return [f"k{i}" for i in range(1, keys.width + 1)]
 
 
-def _keyed(keys: Keys, rows: str, kept: str, where: str = "") -> str:
+def keyed(keys: Keys, rows: str, kept: str, where: str = "") -> str:
     """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
-    query, wanted = f"SELECT * FROM {rows}{where}", _names(keys)
+    query, wanted = f"SELECT * FROM {rows}{where}", names_of(keys)
     for step in keys.steps():
         added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
         query = f"SELECT step.*, {added} FROM {keys.dialect.rows(query)}"
@@ -175,17 +178,17 @@ def _sum(keys: Keys, column: str) -> str:
 def _plain_leaves(keys: Keys, unit: PrivacyUnit, added: tuple[str, ...] = ()) -> list[str]:
     weighted = unit.weight is not None
     where = " WHERE w > 0" if weighted else ""
-    names = ", ".join(_names(keys))
+    names = ", ".join(names_of(keys))
     n, more = _sum(keys, "w") if weighted else "count(*)", _summed(added)
     if keys.reads_text:  # equal texts first: each is read once
         return [
             f"texts AS (SELECT c0, {n} AS n{more} FROM source{where} GROUP BY c0)",
-            f"keyed AS ({_keyed(keys, 'texts', ', '.join(['n', *added]))})",
+            f"keyed AS ({keyed(keys, 'texts', ', '.join(['n', *added]))})",
             f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n{more} FROM keyed GROUP BY {names})",
         ]
     kept = ["w"] if weighted else list(added)
     return [
-        f"keyed AS ({_keyed(keys, 'source', ', '.join(kept), where)})",
+        f"keyed AS ({keyed(keys, 'source', ', '.join(kept), where)})",
         f"leaves AS (SELECT {names}, {n} AS n{more} FROM keyed GROUP BY {names})",
     ]
 
@@ -196,7 +199,7 @@ def _summed(added: tuple[str, ...]) -> str:
 
 def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
-    names = ", ".join(_names(keys))
+    names = ", ".join(names_of(keys))
     bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
     return [
         *bounded,
@@ -206,17 +209,17 @@ def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
 
 def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
     """As for DuckDB: ``grid`` units a user, rounded with one random offset of their own."""
-    d, names = keys.dialect, ", ".join(_names(keys))
-    order = ascending(*_names(keys))
+    d, names = keys.dialect, ", ".join(names_of(keys))
+    order = ascending(*names_of(keys))
     if keys.reads_text:
         pairs = [
             "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
-            f"keyed AS ({_keyed(keys, 'texts', 'u, m')})",
+            f"keyed AS ({keyed(keys, 'texts', 'u, m')})",
             f"pairs AS (SELECT u, {names}, {_sum(keys, 'm')} AS m FROM keyed GROUP BY u, {names})",
         ]
     else:
         pairs = [
-            f"keyed AS ({_keyed(keys, 'source', 'u')})",
+            f"keyed AS ({keyed(keys, 'source', 'u')})",
             f"pairs AS (SELECT u, {names}, count(*) AS m FROM keyed GROUP BY u, {names})",
         ]
     upto = d.whole(
@@ -236,14 +239,14 @@ def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
 
 def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
     """As for DuckDB: rows ranked by a hash of user, number among equals, key and seed."""
-    d, names = keys.dialect, ", ".join(_names(keys))
-    order = ascending("h", *_names(keys), "i")
+    d, names = keys.dialect, ", ".join(names_of(keys))
+    order = ascending("h", *names_of(keys), "i")
     mark, none = "'='", "'!'"
-    marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in _names(keys)]
+    marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in names_of(keys)]
     spaced = [part for text in marked for part in ("'\t'", text)]
     h = d.hashed(["u", "'\t'", d.cast_text("i"), *spaced], seed)
     return [
-        f"keyed AS ({_keyed(keys, 'source', 'u')})",
+        f"keyed AS ({keyed(keys, 'source', 'u')})",
         f"numbered AS (SELECT u, {names}, "
         f"row_number() OVER (PARTITION BY u, {names} ORDER BY u ASC NULLS LAST) - 1 AS i "
         "FROM keyed)",
@@ -258,7 +261,7 @@ def _nodes(keys: Keys, added: tuple[str, ...]) -> list[str]:
     """Every leaf at each of its levels, then counted: the leaves are computed once, and so is each
     level, where engines would compute a chain of CTEs again and again."""
     d, height = keys.dialect, keys.hierarchy.height
-    names, texts = ", ".join(_names(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
+    names, texts = ", ".join(names_of(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
     depth = keys.depth() or str(height)
     shown = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.at_level(), texts, strict=True))
     none = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.nothing(), texts, strict=True))

@@ -67,6 +67,7 @@ class SparkFrame:
 
     def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
         self._frame, self.view = frame, f"dpframe_{uuid.uuid4().hex}"
+        self.listed = f"{self.view}_listed"
         check_running(frame)
         if withheld(lambda: frame.isStreaming):
             raise SourceError(
@@ -89,7 +90,7 @@ class SparkFrame:
     def __exit__(self, *error: object) -> None:
         catalog = self._frame.sparkSession.catalog
         with suppress(SourceError):  # if the session is gone, so are its views
-            for name in (self.view, f"{self.view}_rows", f"{self.view}_listed"):
+            for name in (self.view, f"{self.view}_rows", self.listed):
                 withheld(partial(catalog.dropTempView, name))
 
     def records(self, columns: Sequence[str], user: str | None) -> Any:
@@ -131,6 +132,16 @@ class SparkFrame:
             return F.when(F.is_valid_utf8(column), F.concat(F.lit("="), column)).otherwise(written)
         return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
 
+    def beside(self, statement: str, table: pa.Table) -> pa.Table:
+        """The rows of a statement that reads a public table, too, as ``listed``."""
+        session = self._frame.sparkSession
+
+        def asked() -> Any:
+            session.createDataFrame(table).createOrReplaceTempView(self.listed)
+            return session.sql(statement)
+
+        return fetched(asked)
+
     def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:
         """The rows of a statement of Spark SQL; with ``only`` those in a public table, where
         NULL equals NULL and all columns but ``level`` are text."""
@@ -141,12 +152,12 @@ class SparkFrame:
             f"CAST(r.{name} AS STRING) <=> l.{name}" for name in only.column_names[1:]
         )
         listed = (
-            f"SELECT r.* FROM {self.view}_rows r LEFT SEMI JOIN {self.view}_listed l "
+            f"SELECT r.* FROM {self.view}_rows r LEFT SEMI JOIN {self.listed} l "
             f"ON r.level = l.level AND {same}"
         )
 
         def asked() -> Any:
-            session.createDataFrame(only).createOrReplaceTempView(f"{self.view}_listed")
+            session.createDataFrame(only).createOrReplaceTempView(self.listed)
             session.sql(statement).createOrReplaceTempView(f"{self.view}_rows")
             return session.sql(listed)
 

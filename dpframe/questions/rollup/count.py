@@ -7,7 +7,6 @@ from dpframe.mechanisms.rollup import Countable
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources.columns import require
 from dpframe.sources.counting import check_readable
-from dpframe.sources.frames import refuse_spark
 from dpframe.sources.measured import check_value_type, check_values, measured
 from dpframe.sources.relations import canonical
 from dpframe.sources.sql_tables import check_stored, level_types
@@ -15,7 +14,6 @@ from dpframe.sources.sql_tables import check_stored, level_types
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable]:
     """True counts and sums; what is bounded by user is counted when the parts are known."""
-    refuse_spark(source)
     _check_values(source, plan)
     private = measured(
         source,
@@ -31,7 +29,6 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable
 
 def checked(plan: RollupPlan, source: object) -> None:
     """Raise ColumnError for a column that a source lacks or that cannot be read."""
-    refuse_spark(source)
     check_readable(source, plan.hierarchy, plan.unit)
     _check_values(source, plan)
 

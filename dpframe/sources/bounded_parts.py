@@ -1,0 +1,123 @@
+"""What a record or a user adds to a part, bounded, in SQL of whole numbers of any engine.
+
+Columns of a row, one a part or one a user and part: ``m`` rows, and of vector i the sum ``xi`` and
+the number ``nxi`` of its values; with users, what ``of_all`` names of all parts of the user. All
+arithmetic is exact, and rounds towards 0.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpframe.sources.added import Added
+from dpframe.vectors import GRID, Vector
+
+
+class Arithmetic(Protocol):
+    """Whole numbers of an engine; dialects have both."""
+
+    def wide(self, value: str) -> str:
+        """A whole number of up to 38 digits."""
+
+    def quotient(self, a: str, b: str) -> str:
+        """Rounded towards 0."""
+
+
+class DuckArithmetic:
+    def wide(self, value: str) -> str:
+        return f"CAST({value} AS HUGEINT)"
+
+    def quotient(self, a: str, b: str) -> str:
+        return f"({a} // {b})"
+
+
+DUCKDB = DuckArithmetic()
+
+
+def values_of(vectors: list[Vector], *, by_user: bool) -> dict[str, Added]:
+    """The values of a row that vectors add up, by name."""
+    out = {}
+    for i, v in enumerate(vectors):
+        if v.column is not None:
+            counted = v.kind == "outside" and not by_user
+            out[f"x{i}"] = Added(
+                kind="outside" if counted else "value",
+                column=v.column,
+                steps=v.bounds,
+                clipped=not (by_user and v.of_total),
+            )
+    return out
+
+
+def of_all(i: int, vector: Vector, a: Arithmetic) -> dict[str, str]:
+    """What has to be known of all parts of a user, name to SQL of one part."""
+    x = f"x{i}"
+    if vector.kind in ("users", "rows"):
+        return {"all_m": "m"}
+    above, below = _sides(x, a)
+    ends = {f"up_{x}": above, f"down_{x}": below}
+    if vector.kind == "sum":
+        return ends
+    return {f"all_n{x}": f"n{x}"} | (ends if vector.kind == "outside" else {})
+
+
+def of_records(i: int, vector: Vector, a: Arithmetic) -> str:
+    """SQL of what a part has, whose records were bounded one by one."""
+    x = f"x{i}"
+    if vector.kind == "rows":
+        return "m"
+    if vector.kind == "present":
+        return f"n{x}"
+    if vector.kind == "centred":
+        return f"coalesce({x}, 0) - {a.wide(str(vector.bounds.middle))} * n{x}"
+    return f"coalesce({x}, 0)"
+
+
+def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
+    """SQL of what one user adds to one part; what they add to all is at most ``most``."""
+    x, grid = f"x{i}", a.wide(str(GRID))
+    if vector.kind == "users":
+        return a.quotient(f"{grid} * m", "all_m")
+    if vector.kind == "rows":
+        most = vector.most // GRID
+        return a.quotient(f"{grid} * m * {most}", f"greatest(all_m, {most})")
+    values = f"nullif(all_n{x}, 0)"
+    if vector.kind == "present":
+        return f"coalesce({a.quotient(f'{grid} * n{x}', values)}, 0)"
+    if vector.kind == "centred":
+        centred = f"({x} - {a.wide(str(vector.bounds.middle))} * n{x})"
+        return f"coalesce({a.quotient(centred, values)}, 0)"
+    if vector.kind == "outside":
+        share = f"coalesce({a.quotient(f'{grid} * n{x}', values)}, 0)"
+        return f"CASE WHEN {_is_cut(x, vector)} THEN {share} ELSE 0 END"
+    return _total(x, vector, a)
+
+
+def _sides(x: str, a: Arithmetic) -> tuple[str, str]:
+    """SQL of what is above 0, and of what is below, of a user in a part."""
+    value = a.wide(f"coalesce({x}, 0)")
+    return f"greatest({value}, 0)", f"greatest(-{value}, 0)"
+
+
+def _ends(vector: Vector) -> tuple[int, int]:
+    return max(vector.bounds.high, 0), max(-vector.bounds.low, 0)
+
+
+def _total(x: str, vector: Vector, a: Arithmetic) -> str:
+    """The sum of a user: what is above 0 is scaled down to the upper bound, what is below to the
+    lower one, and both together to the larger of the two; towards 0, in whole steps."""
+    (above, below), (high, low) = _sides(x, a), _ends(vector)
+    ups, downs = f"up_{x}", f"down_{x}"
+    up = a.quotient(f"{above} * {high}", f"greatest({ups}, {high}, 1)")
+    down = a.quotient(f"{below} * {low}", f"greatest({downs}, {low}, 1)")
+    together = f"least({ups}, {high}) + least({downs}, {low})"
+    most = vector.bounds.most
+    cut = a.quotient(f"{a.wide(f'({up} - {down})')} * {most}", f"greatest({together}, {most})")
+    # most users are within their bounds, and quotients of wide numbers are slow
+    return f"CASE WHEN {_is_cut(x, vector)} THEN {cut} ELSE {a.wide(f'coalesce({x}, 0)')} END"
+
+
+def _is_cut(x: str, vector: Vector) -> str:
+    """Whether ``_total`` cuts what a user has."""
+    (high, low), (ups, downs) = _ends(vector), (f"up_{x}", f"down_{x}")
+    return f"({ups} > {high} OR {downs} > {low} OR {ups} + {downs} > {vector.bounds.most})"

@@ -1,0 +1,225 @@
+"""What a rollup measures when the parts are known, counted by Spark.
+
+As :mod:`dpframe.sources.parts`, ``distinct`` and ``magnitudes`` say for DuckDB, with the reported
+nodes in a small temporary view. A statement reads the frame once: every row gets its part, or its
+node of each reported level, by joins with that view.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from dpframe._sql import ascending
+from dpframe.budget import PrivacyUnit
+from dpframe.dialects import REAL, SPARK
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy.portable import Keys
+from dpframe.hierarchy.portable_kinds import portable_keys
+from dpframe.noise import random_seed
+from dpframe.sources.added import Added
+from dpframe.sources.bounded_parts import of_all, of_records, of_user, values_of
+from dpframe.sources.located import Reported, levels_of
+from dpframe.sources.magnitudes import FARTHEST, UNIT
+from dpframe.sources.portable_sql import keyed, names_of, source_sql, user_sql
+from dpframe.sources.spark import SparkFrame
+from dpframe.sources.spark_counts import check_spark
+from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
+
+FULL = 10**24
+"""What the values of one user in one part are cut to, in steps: times a bound it has 38 digits."""
+
+
+def parts_by_spark(
+    frame: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: Sequence[Vector],
+    nodes: Reported,
+) -> pa.Table:
+    """``part, v0, v1, ...``, as ``parts_statement`` returns them. Private."""
+    d, by_user = SPARK, unit.user is not None
+    values = values_of(list(vectors), by_user=by_user)
+    columns = [added.column for added in values.values()]
+    source = check_spark(frame, hierarchy, unit, columns)
+    keys = _keys(source, hierarchy)
+    own = ["u"] if by_user else []
+    by = ", ".join([*own, "part"])
+    summed = ""
+    for i, v in enumerate(vectors):
+        if v.column is not None:
+            x = f"sum(x{i})"
+            if by_user and v.of_total:
+                x = f"coalesce({x}, 0)"  # greatest passes over NULL
+                x = f"least(greatest({x}, {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
+            summed += f", {x} AS x{i}, count(x{i}) AS nx{i}"
+    bounded = of_user if by_user else of_records
+    shown = "".join(f", {d.wide(bounded(i, v, d))} AS v{i}" for i, v in enumerate(vectors))
+    total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
+    parts = [
+        _source(source, keys, unit, values=values),
+        f"keyed AS ({keyed(keys, 'source', ', '.join([*own, *values]))})",
+        f"placed AS ({_placed(keys, nodes, source.listed, [*own, *values])})",
+        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM placed GROUP BY {by})",
+    ]
+    if by_user:
+        whole = dict(w for i, v in enumerate(vectors) for w in of_all(i, v, d).items())
+        needed = "".join(
+            f", {d.wide(f'sum({sql}) OVER (PARTITION BY u)')} AS {name}"
+            for name, sql in whole.items()
+        )
+        parts.append(f"users AS (SELECT sums.*{needed} FROM sums)")
+    statement = (
+        f"WITH {', '.join(parts)} SELECT part{total} FROM "
+        f"(SELECT part{shown} FROM {'users' if by_user else 'sums'}) GROUP BY part"
+    )
+    with source:
+        return source.beside(statement, _listed(keys, nodes))
+
+
+def distinct_by_spark(
+    frame: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    distinct: Distinct,
+    nodes: Reported,
+) -> pa.Table:
+    """``place, n``, as ``distinct_statement`` returns them. Private."""
+    d = SPARK
+    source = check_spark(frame, hierarchy, unit, [distinct.column])
+    keys = _keys(source, hierarchy)
+    value = d.identifier(source.names[distinct.column])
+    own = ["v"] if unit.user is None else ["u", "v"]
+    pair, levels = ", ".join(own), levels_of(nodes)
+    at = ", ".join([d.whole("0"), *(f"n{level}" for level in levels)])
+    parts = [
+        _source(source, keys, unit, beside={"v": value}),
+        f"keyed AS ({keyed(keys, 'source', pair, ' WHERE v IS NOT NULL')})",
+        f"placed AS ({_placed(keys, nodes, source.listed, own)})",
+        f"pairs AS (SELECT DISTINCT {pair}, level, place FROM placed "
+        f"LATERAL VIEW posexplode(array({at})) places AS level, place WHERE place IS NOT NULL)",
+    ]
+    rows = "pairs"
+    if distinct.at_most is not None:
+        hashed = d.hashed(["u", "place", "v"], random_seed())
+        order = ascending("h", "place", "v")
+        parts += [
+            f"hashes AS (SELECT u, v, level, place, {hashed} AS h FROM pairs)",
+            "ranked AS (SELECT v, place, row_number() OVER "
+            f"(PARTITION BY u, level ORDER BY {order}) AS i FROM hashes)",
+        ]
+        rows = f"ranked WHERE i <= {distinct.at_most}"
+    statement = (
+        f"WITH {', '.join(parts)} SELECT place, count(DISTINCT v) AS n FROM {rows} GROUP BY place"
+    )
+    with source:
+        return source.beside(statement, _listed(keys, nodes))
+
+
+def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: Searched) -> pa.Table:
+    """``bin, n``, as ``magnitudes_statement`` returns them. Private."""
+    d = SPARK
+    wanted = [searched.column, *([] if unit.user is None else [unit.user])]
+    source = SparkFrame(frame, tuple(dict.fromkeys(wanted)))
+    kind = source.types[searched.column]
+    number = d.as_real(d.identifier(source.names[searched.column]), kind)
+    most, sign = d.real(sys.float_info.max), "" if searched.side == "upper" else "-"
+    cut = f"least(greatest({sign}{number}, {d.real(0.0)}), {d.real(FARTHEST)}) * {d.real(UNIT)}"
+    fraction = f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {cut} END"
+    # from 2**53 on every double is whole, and ceil ends at 2**63
+    units = f"CASE WHEN y < {d.real(2.0**53)} THEN {d.wide('ceil(y)')} ELSE {d.wide('y')} END"
+    own = ""
+    if unit.user is not None:
+        kind = source.types[unit.user]
+        own = f", {user_sql(d, d.identifier(source.names[unit.user]), kind)} AS u"
+    rows = (
+        f"SELECT {units} AS x{own and ', u'} FROM (SELECT {fraction} AS y{own} FROM {source.view})"
+    )
+    if own:
+        gathered = "sum" if searched.of_total else "max"
+        rows = f"SELECT {gathered}(x) AS x FROM ({rows}) GROUP BY u"
+    bins = range(LARGEST - LEAST, 0, -1)
+    inside = f"CASE {' '.join(f'WHEN x >= {2**e} THEN {e}' for e in bins)} ELSE 0 END"
+    statement = (
+        f"SELECT bin, count(*) AS n FROM (SELECT {inside} AS bin FROM ({rows}) WHERE x > 0) "
+        "GROUP BY bin"
+    )
+    with source:
+        return source.query(statement)
+
+
+def _keys(source: SparkFrame, hierarchy: Hierarchy) -> Keys:
+    types = tuple(source.types[column] for column in hierarchy.source_columns)
+    return portable_keys(hierarchy, SPARK, types)
+
+
+def _source(
+    source: SparkFrame,
+    keys: Keys,
+    unit: PrivacyUnit,
+    *,
+    values: Mapping[str, Added] | None = None,
+    beside: Mapping[str, str] | None = None,
+) -> str:
+    return source_sql(
+        keys,
+        unit,
+        None if unit.user is None else source.types[unit.user],
+        None,
+        source.view,
+        source.names,
+        values=values or {},
+        value_types=source.types,
+        beside=beside,
+    )
+
+
+def _listed(keys: Keys, nodes: Reported) -> pa.Table:
+    """Reported nodes, but for the root: level, t1, ... as the statement writes them, and place."""
+    below = [place for place, level in enumerate(nodes.level.tolist()) if level]
+    columns: dict[str, object] = {
+        "level": pa.array(nodes.level[below].tolist(), pa.int64()),
+        "place": pa.array(below, pa.int64()),
+    }
+    for i, key in enumerate(nodes.keys, 1):
+        texts = key.take(pa.array(below, pa.int64())).cast(pa.string()).to_pylist()
+        wired = [None if text is None else keys.wire(text) for text in texts]
+        columns[f"t{i}"] = pa.array(wired, pa.string())
+    return pa.table(columns)
+
+
+def _placed(keys: Keys, nodes: Reported, listed: str, kept: list[str]) -> str:
+    """``kept`` columns of ``keyed`` with ``part``, the place of the reported node furthest down, 0
+    for the root, and n1, n2, ..., the node at each reported level, NULL where that is not reported.
+    """
+    d, levels = keys.dialect, levels_of(nodes)
+    depth = d.small(keys.depth() or str(keys.hierarchy.height))
+    have = [*names_of(keys), *kept, "d"]
+    query = f"SELECT {', '.join([*names_of(keys), *kept])}, {depth} AS d FROM keyed"
+    joins = ""
+    for level in levels:
+        query = f"SELECT {', '.join(have)}, {level} AS level FROM ({query})"
+        texts = {f"t{level}_{i}": d.cast_text(sql) for i, sql in enumerate(keys.at_level(), 1)}
+        added = ", ".join(f"{sql} AS {name}" for name, sql in texts.items())
+        query, have = f"SELECT {', '.join(have)}, {added} FROM ({query})", [*have, *texts]
+        same = " AND ".join(f"named.{t} <=> p{level}.t{i}" for i, t in enumerate(texts, 1))
+        nodes_there = f"SELECT {_written(keys)}, place FROM {listed} WHERE level = {level}"
+        joins += f" LEFT JOIN ({nodes_there}) AS p{level} ON named.d >= {level} AND {same}"
+    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), d.whole("0")])
+    at = "".join(f", p{level}.place AS n{level}" for level in levels)
+    own = "".join(f"named.{name}, " for name in kept)
+    return f"SELECT {own}coalesce({part}) AS part{at} FROM ({query}) AS named{joins}"
+
+
+def _written(keys: Keys) -> str:
+    """The texts of reported nodes as Spark writes those of rows: fractions in its own way."""
+    d, columns = keys.dialect, keys.hierarchy.kind == "columns"
+    out = []
+    for i in range(1, keys.width + 1):
+        kind, text = keys.types[i - 1] if columns else "", f"t{i}"
+        if kind in REAL or kind.startswith("DECIMAL"):
+            text = d.text(f"try_cast({text} AS {kind})", kind)
+        out.append(f"{text} AS t{i}")
+    return ", ".join(out)
