@@ -11,7 +11,7 @@ from dpframe._version import __version__
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.receipt import Receipt
 from dpframe.doors.sql.register import register
-from dpframe.doors.warehouse import rollup_sql, tree_rollup_sql
+from dpframe.doors.warehouse import measures_sql, rollup_sql, tree_rollup_sql
 from dpframe.doors.when_pandas import register_accessor
 from dpframe.errors import (
     BudgetError,
@@ -81,6 +81,7 @@ __all__ = [
     "domain",
     "ip",
     "mean",
+    "measures_sql",
     "merge_sketches",
     "number",
     "path",

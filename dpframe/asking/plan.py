@@ -11,7 +11,7 @@ from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.tree import CountTree, ListedNodes
+from dpframe.tree import ListedNodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class Plan(Draws[C, N], Protocol[C, N]):
         """What else could be asked for, for an explanation."""
 
 
-class Rollup(Plan[CountTree, Any], Protocol):
+class Rollup(Plan[Any, Any], Protocol):
     """A plan whose counts are those of a rollup: one statement of SQL makes them."""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,12 +21,14 @@ from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
+from dpframe.sources.added import Added
 from dpframe.sources.candidates import candidate_tree
 from dpframe.sources.keys import check_key_types, listed_counts
+from dpframe.sources.measured import added_up, check_value_type, sums_of
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.weights import check_weight_type
-from dpframe.tree import CountTree
+from dpframe.vectors import Vector
 
 DUCKDB = "duckdb"
 TEXT = "VARCHAR"
@@ -46,6 +48,9 @@ class WarehousePlan:
     fingerprint of this plan, and ``nodes``, the number of rows, in every row. Rows come in any
     order: one for the root (level 0), and every node of levels 1 to ``height`` with at least
     ``band`` units. Equal arguments make equal plans, so that another process can finish.
+
+    Of a rollup of measures, ``vectors`` are what these add up; then there are further columns of
+    whole numbers, as texts, before ``plan``.
     """
 
     plan: Rollup
@@ -53,6 +58,7 @@ class WarehousePlan:
     dialect: str
     types: tuple[tuple[str, str], ...]
     question: str = "hhh"
+    vectors: tuple[Vector, ...] | None = None
 
     @property
     def band(self) -> int:
@@ -65,7 +71,12 @@ class WarehousePlan:
     @property
     def columns(self) -> tuple[str, ...]:
         texts = (f"t{i}" for i in range(1, self.plan.hierarchy.key_width + 1))
-        return ("level", "n", *texts, "plan", "nodes")
+        return ("level", "n", *texts, *self.sums, "plan", "nodes")
+
+    @cached_property
+    def sums(self) -> dict[str, Added]:
+        """What is added up, by the name of its column."""
+        return sums_of(self.vectors or ())
 
     @property
     def source(self) -> str:
@@ -87,8 +98,10 @@ class WarehousePlan:
     def weights_are_text(self) -> bool:
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
-    def counted(self, candidates: object) -> Counted[CountTree]:
-        """The tree of a result. Private. Raises SourceError where it is not as it must be."""
+    def counted(self, candidates: object) -> Counted[Any]:
+        """The tree of a result, or what a rollup measures on. Private.
+
+        Raises SourceError where it is not as it must be."""
         tree = candidate_tree(
             candidates,
             self.plan.hierarchy,
@@ -97,9 +110,13 @@ class WarehousePlan:
             columns=self.columns,
             band=self.band,
             fingerprint=self.fingerprint,
+            sums={name: added.most for name, added in self.sums.items()},
         )
         if self.plan.listed is not None:
             tree = listed_counts(tree, self.plan.listed)
+        if self.vectors is not None:
+            private = added_up(tree, tuple(self.sums), self.plan.hierarchy)
+            return Counted(private, tree.types)
         return Counted(tree, tree.types)
 
 
@@ -135,8 +152,11 @@ def source_from(value: object) -> str:
     return text
 
 
-def column_types(plan: Rollup, dialect: str, given: object) -> tuple[tuple[str, str], ...]:
-    """Canonical types of the columns that the statement reads; text where none is given."""
+def column_types(
+    plan: Rollup, dialect: str, given: object, values: Sequence[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Canonical types of the columns that the statement reads; text where none is given. Those of
+    ``values``, which are added up, must be."""
     if given is not None and not isinstance(given, Mapping):
         raise ParameterTypeError(
             f"types must be a dict of column names and their types; got {type(given).__name__}."
@@ -144,7 +164,7 @@ def column_types(plan: Rollup, dialect: str, given: object) -> tuple[tuple[str, 
     named = dict(given or {})
     unit, hierarchy = plan.unit, plan.hierarchy
     beside = [column for column in (unit.user, unit.weight) if column is not None]
-    read = list(dict.fromkeys([*hierarchy.source_columns, *beside]))
+    read = list(dict.fromkeys([*hierarchy.source_columns, *beside, *values]))
     _check_names(list(named), read)
     found = {}
     for column in read:
@@ -152,6 +172,13 @@ def column_types(plan: Rollup, dialect: str, given: object) -> tuple[tuple[str, 
         if column in named:
             found[column] = _canonical(dialect, column, named[column])
     hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
+    for column in values:
+        if column not in named:
+            raise ColumnError(
+                f"types lacks {column!r}, which is added up: say its type, as in "
+                f"types={{{column!r}: 'double'}}."
+            )
+        check_value_type(column, found[column])
     if unit.weight is not None:
         _check_weight(unit, found[unit.weight], given=unit.weight in named)
     if plan.listed is not None:
@@ -244,6 +271,8 @@ def statement(plan: WarehousePlan) -> RollupSql:
         only=inner.listed,
         dialect=dialect,
         extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
+        sums=plan.sums,
+        value_types=types,
     )
     return RollupSql(sql=sql, plan=plan)
 
@@ -261,7 +290,7 @@ def finished(
         if arguments[missing] is None:
             raise ParameterError(
                 f"{missing} is missing: candidates= is the result of a statement of "
-                "dp.rollup_sql, and plan= the plan that belongs to it."
+                f"dp.{question.rollup}, and plan= the plan that belongs to it."
             )
     plan = arguments["plan"]
     if not isinstance(plan, WarehousePlan):

@@ -1,4 +1,4 @@
-"""``dp.rollup_sql`` and ``dp.tree_rollup_sql``: the counting as a statement for a warehouse."""
+"""``dp.rollup_sql``, ``dp.tree_rollup_sql`` and ``dp.measures_sql``: statements for a warehouse."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from dpframe.asking.warehouse_plan import (
 )
 from dpframe.errors import ParameterError
 from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.rollup.ask import ROLLUP
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
+    from dpframe.measures import Measure
 
 
 @known_arguments
@@ -123,6 +125,65 @@ def tree_rollup_sql(
     1
     """
     return _written(TREE_COUNTS, locals())
+
+
+@known_arguments
+def measures_sql(
+    by: str | Sequence[str] | Hierarchy,
+    measures: Mapping[str, Measure | str] | Sequence[Measure | str] | str,
+    *,
+    table: str,
+    dialect: str,
+    types: Mapping[str, str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    user: str | None = None,
+    threshold: int | None = None,
+    keys: object = None,
+    selection_share: float | None = None,
+    confidence: float = 0.95,
+) -> RollupSql:
+    """As :func:`rollup_sql`, for ``dp.rollup(candidates=result, plan=statement.plan)``.
+
+    Of records, and with bounds that are known: one statement cannot count what depends on the
+    selected nodes. ``types`` must have the columns that are added up.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> made = dp.measures_sql(
+    ...     ["country"], {"orders": "count", "paid": dp.sum("amount", lower=0, upper=500)},
+    ...     table="sales", dialect="postgres", types={"amount": "numeric"}, epsilon=1.0, delta=1e-6)
+    >>> made.plan.columns
+    ('level', 'n', 't1', 'x1', 'plan', 'nodes')
+    """
+    if user is not None:
+        raise ParameterError(
+            f"user ({user!r}): what users add to the selected nodes takes a second statement. "
+            "Leave user out; or pass a Spark DataFrame or a DuckDB relation to dp.rollup, which "
+            "run both."
+        )
+    arguments = locals()
+    plan = ROLLUP.plan(arguments)
+    for name, measure in plan.asked.measures.items():
+        if measure.kind == "distinct" or measure.searched:
+            why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
+            raise ParameterError(
+                f"measure {name!r} {why}, which takes a second statement: leave it out, "
+                f"{'' if measure.kind == 'distinct' else 'give its bounds, '}or pass a Spark "
+                "DataFrame or a DuckDB relation to dp.rollup, which run both."
+            )
+    chosen = dialect_from(dialect)
+    values = [v.column for v in plan.vectors if v.column is not None]
+    belonging = WarehousePlan(
+        plan=plan,
+        table=source_from(table),
+        dialect=chosen,
+        types=column_types(plan, chosen, types, list(dict.fromkeys(values))),
+        question=ROLLUP.name,
+        vectors=plan.vectors,
+    )
+    return statement(belonging)
 
 
 def _written(question: Question[Any, Any], arguments: Mapping[str, Any]) -> RollupSql:

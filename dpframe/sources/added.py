@@ -30,6 +30,11 @@ class Added:
     clipped: bool = True
 
     @property
+    def most(self) -> int:
+        """The largest absolute value of one record, which is clipped."""
+        return self.steps.most if self.kind == "value" else 1
+
+    @property
     def sql(self) -> str:
         """In DuckDB, BIGINT."""
         column = identifier(self.column)

@@ -6,7 +6,12 @@ are checked for being counts of a tree: an accounting by paths would not hold fo
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe import _duck
@@ -69,8 +74,10 @@ def candidate_tree(
     columns: tuple[str, ...],
     band: int,
     fingerprint: str,
+    sums: Mapping[str, int] | None = None,
 ) -> CountTree:
-    """The tree of the result of a statement with a fingerprint. Private.
+    """The tree of the result of a statement with a fingerprint. Private. ``sums`` are columns of
+    them, each with the largest absolute value of one record.
 
     Raises ColumnError for missing columns, and SourceError for a result of another plan, for one
     that lacks rows, and for rows that are no counts of a tree at or above the band.
@@ -97,15 +104,30 @@ def candidate_tree(
         raise SourceError(f"candidates has counts below the plan's band, {band}. {AGAIN}")
     if (n > MOST).any():
         raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
-    names = [name for name in columns if name not in ("level", "n", "plan", "nodes")]
-    given = {"level": level, "n": n, **{name: texts(table[name], name) for name in names}}
-    rows = in_preorder(pa.table(given), hierarchy, dialect, types)
+    sums = sums or {}
+    names = [name for name in columns if name not in ("level", "n", "plan", "nodes", *sums)]
+    given = {"level": level, "n": n}
+    given |= {name: texts(table[name], name) for name in (*names, *sums)}
+    for name, most in sums.items():
+        _check_sums(given[name], n, most)
+    rows = in_preorder(pa.table(given), hierarchy, dialect, types, sums=tuple(sums))
     return CountTree.from_preorder(
         level=rows["level"].cast(pa.int64()).to_numpy(),
         count=rows["n"].cast(pa.int64()).to_numpy(),
         keys=tuple(rows[name] for name in names),
         types=types,
+        sums=tuple(rows[name] for name in sums),
     )
+
+
+SUM = re.compile("-?[0-9]{1,38}")
+
+
+def _check_sums(column: pa.ChunkedArray, n: NDArray[np.int64], most: int) -> None:
+    """Raise SourceError for sums that no records make of which one has at most ``most``."""
+    for text, records in zip(column.to_pylist(), n.tolist(), strict=True):
+        if text is None or not SUM.fullmatch(text) or abs(int(text)) > records * most:
+            raise SourceError(f"candidates has sums that its counts cannot have. {AGAIN}")
 
 
 def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:

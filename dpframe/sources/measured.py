@@ -102,7 +102,7 @@ class Measured:
         """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
         if not vectors:
             return []
-        if self.unit.user is None and set(_sums(vectors)) == set(self.sums) - {ROWS}:
+        if self.unit.user is None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
             return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
         if is_spark(self.source):
             table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
@@ -223,7 +223,7 @@ def measured(
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
-    sums = _sums(vectors) if unit.user is None else {}
+    sums = sums_of(vectors) if unit.user is None else {}
     if unit.measured and unit.user is None:
         sums[ROWS] = Added(kind="row")  # the tree counts what decides
     if unit.user is not None and listed is not None:
@@ -249,7 +249,19 @@ def measured(
     )
 
 
-def _sums(vectors: Sequence[Vector]) -> dict[str, Added]:
+def added_up(tree: CountTree, sums: tuple[str, ...], hierarchy: Hierarchy) -> Measured:
+    """Records that another engine counted, with all that their measures need."""
+    return Measured(
+        tree=tree,
+        sums=sums,
+        source=None,
+        hierarchy=hierarchy,
+        unit=PrivacyUnit(),
+        progress=False,
+    )
+
+
+def sums_of(vectors: Sequence[Vector]) -> dict[str, Added]:
     """What is added up of records, by name."""
     out = {}
     for v, place in zip(vectors, _places(vectors), strict=True):

@@ -62,7 +62,9 @@ def portable_sql(
         *_nodes(keys, added),
     ]
     own = [f"t{i}" for i in range(1, keys.width + 1)]
-    texts = ", ".join(f"{dialect.cast_text(name)} AS {name}" for name in (*own, *added))
+    shown = {name: dialect.cast_text(name) for name in own}
+    shown |= {name: dialect.cast_text(f"coalesce({name}, 0)") for name in added}
+    texts = ", ".join(f"{sql} AS {name}" for name, sql in shown.items())
     more = "".join(f", {sql} AS {name}" for name, sql in (extra or {}).items())
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts}{more} FROM candidates "

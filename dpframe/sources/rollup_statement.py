@@ -97,7 +97,7 @@ def rollup_statement(
     if extra is not None:
         numbers = _range(hierarchy.key_width)
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
-        cast += [f'CAST({name} AS VARCHAR) AS "{name}"' for name in added]
+        cast += [f'CAST(coalesce({name}, 0) AS VARCHAR) AS "{name}"' for name in added]
         shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
     return (
         "WITH "

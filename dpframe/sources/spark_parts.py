@@ -87,7 +87,7 @@ def distinct_by_spark(
     nodes: Reported,
 ) -> pa.Table:
     """``place, n``, as ``distinct_statement`` returns them. Private."""
-    d = SPARK
+    d, seed = SPARK, random_seed()
     source = check_spark(frame, hierarchy, unit, [distinct.column])
     keys = _keys(source, hierarchy)
     value = d.identifier(source.names[distinct.column])
@@ -103,7 +103,7 @@ def distinct_by_spark(
     ]
     rows = "pairs"
     if distinct.at_most is not None:
-        hashed = d.hashed(["u", "place", "v"], random_seed())
+        hashed = d.hashed(["u", "place", "v"], seed)
         order = ascending("h", "place", "v")
         parts += [
             f"hashes AS (SELECT u, v, level, place, {hashed} AS h FROM pairs)",

@@ -40,6 +40,8 @@ def rollup(
     release: str | None = None,
     data: str | None = None,
     progress: bool = False,
+    candidates: object = None,
+    plan: object = None,
 ) -> pd.DataFrame:
     """Counts, sums and means at every level of a hierarchy, differentially private.
 
@@ -79,6 +81,9 @@ def rollup(
         Of the intervals, 0.5 to 0.999999.
     ledger, release, data, progress
         As for :func:`hhh`.
+    candidates, plan
+        Instead of everything else: what a statement of :func:`measures_sql` returned, and its
+        plan.
 
     Returns
     -------
@@ -123,6 +128,7 @@ ROLLUP = Question(
     planned=rollup_plan,
     count=count,
     checked=checked,
+    rollup="measures_sql",
     rolled_up=lambda _: None,
     result_types=result_types,
 )
