@@ -24,6 +24,14 @@ SECRET = "operating system"
 REPLACED = "replaced by a seeded generator: NOT private"
 """Where noise came from."""
 
+SUBJECTS = {
+    "tree": "Counts",
+    "rollup": "Rollup",
+    "synthetic": "Synthetic rows",
+    "prefix": "Frequent items",
+}
+"""What was released, by the beginning of the mechanism's name."""
+
 UNTRACKED = "no ledger: nothing tracks what this and other releases cost in total"
 
 
@@ -59,8 +67,7 @@ class Receipt(Mapping[str, Any]):
     @property
     def subject(self) -> str:
         """What was released, as the first words of a title."""
-        kinds = {"tree": "Counts", "synthetic": "Synthetic rows", "prefix": "Frequent items"}
-        return kinds.get(self["mechanism"].partition("-")[0], "Heavy hitters")
+        return SUBJECTS.get(self["mechanism"].partition("-")[0], "Heavy hitters")
 
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)

@@ -210,8 +210,11 @@ class DpAccessor(OfResults):
 
         write_report(self._frame, self.receipt, path, title=title)
 
-    def plot(self, *, kind: Literal["icicle", "treemap"] = "icicle") -> Any:
-        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
+    def plot(
+        self, *, kind: Literal["icicle", "treemap"] = "icicle", measure: str | None = None
+    ) -> Any:
+        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``. Of a rollup
+        ``measure`` has the area, by default the first one that areas can show."""
         from dpframe.pages.plot import plot
 
-        return plot(self._frame, self.receipt, kind=kind)
+        return plot(self._frame, self.receipt, kind=kind, measure=measure)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 import importlib
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import pandas as pd
 
+from dpframe.asking.measured import ShownMeasure, shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.parts import figure, shown_part
+from dpframe.pages.rollups import check_columns, decimals
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 
@@ -20,7 +23,11 @@ LONGEST_LABEL = 120
 
 
 def plot(
-    frame: pd.DataFrame, receipt: Receipt, *, kind: Literal["icicle", "treemap"] = "icicle"
+    frame: pd.DataFrame,
+    receipt: Receipt,
+    *,
+    kind: Literal["icicle", "treemap"] = "icicle",
+    measure: str | None = None,
 ) -> Any:
     """A plotly figure of the reported nodes, with error bounds in the hover text.
 
@@ -38,6 +45,9 @@ def plot(
         Its receipt, ``result.dp.receipt``.
     kind
         "icicle" (default) or "treemap".
+    measure
+        Of a rollup: what has the area, by its column; one whose parts are never more than the
+        whole. By default the first of those.
 
     Returns
     -------
@@ -49,7 +59,8 @@ def plot(
     DpframeError
         plotly is not installed.
     ParameterError
-        The frame lacks a column of a release, does not belong to the receipt, or holds other
+        No area can show the measure, the frame lacks a column of a release, does not belong to
+        the receipt, or holds other
         numbers than were released.
 
     Privacy
@@ -60,6 +71,8 @@ def plot(
         raise ParameterError(f"kind ({kind!r}) must be 'icicle' or 'treemap'.")
     graph = plotly_objects()
     frame, extract = shown_part(frame, receipt, "plot")
+    measures = shown_measures(receipt)
+    width = _width(measures, measure)
     hierarchy = as_hierarchy(receipt["hierarchy"])
     frame = as_nodes(frame, hierarchy.label_columns)
     ancestor = nearest_reported(frame, hierarchy)
@@ -67,18 +80,19 @@ def plot(
         ids=[str(i) for i in range(len(frame))],
         parents=[str(i) if i >= 0 else "" for i in ancestor.tolist()],
         labels=_labels(frame, ancestor.tolist(), joint(hierarchy)),
-        values=areas(frame, ancestor).tolist(),
+        values=areas(frame, ancestor, width).tolist(),
         branchvalues="total",
         marker={"colors": _colours(frame["level"].tolist(), hierarchy.height)},
-        hovertext=_hover(frame, hierarchy.level_names, receipt),
+        hovertext=_hover(frame, hierarchy.level_names, receipt, measures),
         hovertemplate="%{hovertext}<extra></extra>",
     )
     figure = graph.Figure(trace)
     columns = ", ".join(hierarchy.source_columns)
-    promise = f"Noisy counts with {receipt['guarantee']}"
+    promise = f"Noisy {'numbers' if measures else 'counts'} with {receipt['guarantee']}"
+    subject = f"{receipt.subject} of {columns}" + (f": {width}" if measures else "")
     figure.update_layout(
         title={
-            "text": _drawn(f"{receipt.subject} of {columns}"),
+            "text": _drawn(subject),
             "subtitle": {"text": "<br>".join(map(_drawn, filter(None, (promise, extract))))},
         },
         margin={"t": 80, "l": 16, "r": 16, "b": 16},
@@ -114,19 +128,64 @@ def _colours(levels: list[int], height: int) -> list[str]:
     return [f"rgb({r},{g},{b})" for r, g, b in mixed]
 
 
-def _hover(frame: pd.DataFrame, names: tuple[str, ...], receipt: Receipt) -> list[str]:
-    confidence, digits = receipt["confidence"], receipt.digits
-    numbers = (frame[name].tolist() for name in ("level", "count", "lower", "upper", "residual"))
+def _width(measures: list[ShownMeasure], asked: str | None) -> str:
+    """The column that has the area."""
+    if not measures:
+        if asked is not None:
+            raise ParameterError(f"measure ({asked!r}) is of rollups: leave it out here.")
+        return "count"
+    can = [measure.name for measure in measures if measure.drawn]
+    shown = ", ".join(map(repr, can)) or "none of this one"
+    if asked is not None and asked not in [measure.name for measure in measures]:
+        raise ParameterError(
+            f"measure ({asked!r}) is no measure of this rollup: pass one that areas can show, "
+            f"{shown}."
+        )
+    if asked in can or (asked is None and can):
+        return asked or can[0]
+    what = "the measures of this rollup" if asked is None else f"measure {asked!r}"
+    raise ParameterError(
+        f"plot shows parts as areas of a whole, which {what} cannot be: means and numbers of "
+        "different values do not add up, and sums of both signs have parts that are more than the "
+        f"whole. Areas can show {shown}; result.dp.report(path) has a table of all."
+    )
+
+
+def _hover(
+    frame: pd.DataFrame, names: tuple[str, ...], receipt: Receipt, measures: list[ShownMeasure]
+) -> list[str]:
+    percent = f"({100 * receipt['confidence']:.6g} %)"
+    if measures:
+        numbers = _measured(frame, measures, percent)
+    else:
+        numbers = _counted(frame, receipt.digits, percent)
     out = []
-    for label, level, *counts in zip(frame["prefix"], *numbers, strict=True):
-        count, lower, upper, residual = ("" if pd.isna(n) else figure(n, digits) for n in counts)
-        between = f"between {lower} and {upper}" if upper else f"at least {lower}"
-        lines = [f"<b>{_drawn(label)}</b>", f"count {count}", between]
-        lines[-1] += f" ({100 * confidence:.6g} %)"
-        lines.append(f"residual {residual}")
-        lines.append(f"level {level}" + (f", {_drawn(names[level - 1])}" if level else ""))
-        out.append("<br>".join(lines))
+    for label, level, said in zip(frame["prefix"], frame["level"].tolist(), numbers, strict=True):
+        where = f"level {level}" + (f", {_drawn(names[level - 1])}" if level else "")
+        out.append("<br>".join([f"<b>{_drawn(label)}</b>", *said, where]))
     return out
+
+
+def _counted(frame: pd.DataFrame, digits: int, percent: str) -> Iterator[list[str]]:
+    columns = (frame[name].tolist() for name in ("count", "lower", "upper", "residual"))
+    for row in zip(*columns, strict=True):
+        count, lower, upper, residual = ("" if pd.isna(n) else figure(n, digits) for n in row)
+        between = f"between {lower} and {upper}" if upper else f"at least {lower}"
+        yield [f"count {count}", f"{between} {percent}", f"residual {residual}"]
+
+
+def _measured(
+    frame: pd.DataFrame, measures: list[ShownMeasure], percent: str
+) -> Iterator[list[str]]:
+    check_columns(frame, measures)
+    places = [decimals(frame, measure) for measure in measures]
+    columns = [frame[list(measure.columns)].to_numpy().tolist() for measure in measures]
+    for row in zip(*columns, strict=True):
+        yield [
+            f"{_drawn(measure.name)} {value:,.{n}f}, between {lower:,.{n}f} and {upper:,.{n}f} "
+            f"{percent}"
+            for measure, n, (value, lower, upper) in zip(measures, places, row, strict=True)
+        ]
 
 
 def _drawn(text: object) -> str:

@@ -70,7 +70,9 @@ def nearest(rows: Sequence[tuple[Hashable, ...]]) -> NDArray[np.int64]:
     return found
 
 
-def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64 | np.float64]:
+def areas(
+    frame: pd.DataFrame, ancestor: NDArray[np.int64], column: str | None = "count"
+) -> NDArray[Any]:
     """Room for every row in a drawing where children lie inside their parent.
 
     A noisy count can be negative, and children can sum up to more than their parent. The area
@@ -79,20 +81,27 @@ def areas(frame: pd.DataFrame, ancestor: NDArray[np.int64]) -> NDArray[np.int64 
     Parameters
     ----------
     frame
-        Rows of a release: ``level`` and ``count``.
+        Rows of a release: ``level`` and the column.
     ancestor
         int64, shape (n,), from :func:`nearest_reported`.
+    column
+        What has the area, whole numbers or floating-point; None gives every finest node 1.
 
     Returns
     -------
     numpy.ndarray
-        int64, of a measure float64, shape (n,), in the unit of ``count``.
+        int64 or float64, shape (n,), in the unit of the column.
     """
     from pandas.api import types  # loads pandas, which would load what imports this
 
     level = frame["level"].to_numpy(dtype=np.int64)
-    kind = np.float64 if types.is_float_dtype(frame["count"].dtype) else np.int64
-    area: NDArray[Any] = np.maximum(frame["count"].to_numpy(dtype=kind), 0)
+    area: NDArray[Any]
+    if column is None:
+        area = np.ones(len(frame), dtype=np.int64)
+        area[ancestor[ancestor >= 0]] = 0
+    else:
+        kind = np.float64 if types.is_float_dtype(frame[column].dtype) else np.int64
+        area = np.maximum(frame[column].to_numpy(dtype=kind), 0)
     inside = np.zeros_like(area)
     for depth in range(int(level.max(initial=0)), -1, -1):
         here = np.flatnonzero(level == depth)

@@ -694,3 +694,30 @@ def _until(done: Callable[[], bool]) -> None:
             return
         time.sleep(0.05)
     assert done()
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("drawn", [True, False])
+def test_rollups_show_every_measure(page: Page, width: int, drawn: bool) -> None:
+    """Law: each measure with its interval, sorted by any; nothing is drawn to scale that is no part
+    of a whole, and a name still opens what is below it."""
+    rows = pd.DataFrame(
+        {"p": ["a/x"] * 500 + ["a/y"] * 300 + ["b"] * 200, "v": np.arange(1000) % 7 - 2.25}
+    )
+    measures: dict[str, Any] = {"change": dp.sum("v", lower=-4, upper=4)}
+    if drawn:
+        measures = {"rows": "count", **measures, "typical": dp.mean("v", lower=-4, upper=4)}
+    result = dp.rollup(rows, "path:p", measures, epsilon=50.0, delta=1e-6)
+    page.open(result, result.dp.receipt, width=width)
+    assert page.fits()
+    assert len(page.names) == len(result)
+    shown = page.js("[...document.querySelectorAll('#table tbody tr')][0].innerText")
+    assert f"{result['rows'][0]:,}" in shown if drawn else "Everything" in shown
+    assert page.js("document.getElementById('plot').hidden") is not drawn
+    page.click("#table thead button", 2)
+    page.click("#table thead button", 2)
+    assert "".join(page.names).startswith("Everything")
+    page.click("#table tbody th button", page.names.index("a"))
+    assert page.names[0] == "a"
+    assert len(page.names) == 3
+    assert [text for text in ("change", "to") if text not in page.text("#readout")] == []

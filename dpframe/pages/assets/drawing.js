@@ -80,7 +80,7 @@ function elementOf(key, cell) {
     if (cell.to === undefined) {
       const amount = document.createElement("span");
       amount.className = "amount";
-      if (cell.node < released) amount.textContent = figures.format(data.count[cell.node]);
+      if (cell.node < released && drawn) amount.textContent = amountOf(drawn, cell.node);
       inner.append(label(cell.node, shortText(cell.node)), amount);
       element.setAttribute("aria-label", sentence(cell.node));
       element.classList.toggle("invalid", data.prefix[cell.node] === "<invalid>");

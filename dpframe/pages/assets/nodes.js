@@ -2,6 +2,19 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const figures = new Intl.NumberFormat("en", { maximumFractionDigits: data.digits });
+const fixed = (digits) =>
+  new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+// Of a rollup every measure, else the count; each has its ends beside it.
+const measures = (data.measures ?? [{ key: "count", title: "count" }]).map(
+  ({ key, title, digits }) => {
+    const [low, high] = data.measures ? [`${key}_lower`, `${key}_upper`] : ["lower", "upper"];
+    return { key, title, low, high, numbers: data.measures ? fixed(digits) : figures };
+  },
+);
+const drawn = measures.find(({ key }) => key === (data.measures ? data.drawn : "count"));
+const amountOf = (measure, i) =>
+  data[measure.key][i] === null ? "\u2013" : measure.numbers.format(data[measure.key][i]);
 const alphabet = new Intl.Collator("en", { numeric: true });
 const ordered = data.kind === "date" || data.kind === "number";
 
@@ -79,18 +92,18 @@ function within(view) {
   return found;
 }
 
-function bounds(i) {
-  const upper = data.upper[i];
-  return `${figures.format(data.lower[i])} ${upper === null ? "upwards" : `to ${figures.format(upper)}`}`;
+function bounds(i, { low, high, numbers } = measures[0]) {
+  const [lower, upper] = [data[low][i], data[high][i]];
+  if (lower === null) return "unknown";
+  return `${numbers.format(lower)} ${upper === null ? "upwards" : `to ${numbers.format(upper)}`}`;
 }
 
 function sentence(i) {
   const level = levelName(i) ? `, ${levelName(i)}` : "";
   if (i >= released) return `${textOf(i)}, no total was released`;
-  return (
-    `${textOf(i)}${level}, count ${figures.format(data.count[i])}, from ${bounds(i)}, ` +
-    `residual ${figures.format(data.residual[i])}`
-  );
+  const said = measures.map((m) => `${m.title} ${amountOf(m, i)}, from ${bounds(i, m)}`);
+  if (!data.measures) said.push(`residual ${figures.format(data.residual[i])}`);
+  return `${textOf(i)}${level}, ${said.join(", ")}`;
 }
 
 /** Neighbouring children of a node, drawn as one. */

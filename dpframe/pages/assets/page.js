@@ -93,16 +93,22 @@ function read(part) {
   if (part.to !== undefined) {
     const nodes = children[i].slice(part.from, part.to);
     heading.append(nameOfPart(part));
-    fact(list, "Counts together", figures.format(nodes.reduce((sum, k) => sum + data.count[k], 0)));
+    if (drawn) {
+      const title = data.measures ? `${drawn.title} together` : "Counts together";
+      const sum = nodes.reduce((sum, k) => sum + data[drawn.key][k], 0);
+      fact(list, title, drawn.numbers.format(sum));
+    }
     fact(list, "Reported below", figures.format(within(part).length - nodes.length));
   } else {
     heading.append(label(i));
-    if (i < released) {
+    if (i < released && data.measures) {
+      for (const m of measures) fact(list, m.title, `${amountOf(m, i)} (${bounds(i, m)})`);
+    } else if (i < released) {
       fact(list, "Count", figures.format(data.count[i]));
       fact(list, `Interval, ${data.confidence}`, bounds(i));
       fact(list, "Residual", figures.format(data.residual[i]));
     } else {
-      fact(list, "Count", "no total was released");
+      fact(list, data.measures ? "Total" : "Count", "no total was released");
     }
     fact(list, "Level", `${data.level[i]}${levelName(i) ? ` (${levelName(i)})` : ""}`);
     fact(
@@ -210,21 +216,23 @@ const widest = (names) =>
     const wide = (text) => text.length - text.split(",").length / 2; // a comma is half a digit
     return Math.max(most, ...ends.map((n) => wide(figures.format(n))));
   }, 0);
-const { style } = document.getElementById("table");
-style.setProperty("--count-width", `${widest(["count", "lower", "upper"])}ch`);
-style.setProperty("--residual-width", `${widest(["residual"])}ch`);
-if (data.area.includes(0)) {
+if (!data.measures) {
+  const { style } = document.getElementById("table");
+  style.setProperty("--count-width", `${widest(["count", "lower", "upper"])}ch`);
+  style.setProperty("--residual-width", `${widest(["residual"])}ch`);
+}
+if (drawn && data.area.includes(0)) {
   document
     .getElementById("hint")
-    .append(" Nodes whose count is not above 0 have no width; the table lists them.");
+    .append(` Nodes whose ${drawn.title} is not above 0 have no width; the table lists them.`);
 }
 document.getElementById("plot").style.setProperty("--rows", levels.length);
 
 show(viewAt(location.hash) ?? { node: top });
-let drawn = tree.clientWidth;
+let wide = tree.clientWidth;
 new ResizeObserver(() => {
-  if (tree.clientWidth === drawn) return;
-  drawn = tree.clientWidth;
+  if (tree.clientWidth === wide) return;
+  wide = tree.clientWidth;
   tree.classList.remove("zooming");
   draw(view);
 }).observe(tree);

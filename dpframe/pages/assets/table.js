@@ -9,7 +9,7 @@ const levelChoice = document.getElementById("level");
 const titles = [...document.querySelectorAll("#table th")];
 const pager = document.getElementById("pager");
 
-const table = { by: "count", down: true, page: 0, scope: [], rows: [] };
+const table = { by: (drawn ?? measures[0]).key, down: true, page: 0, scope: [], rows: [] };
 const fold = (text) => text.normalize("NFKC").toLowerCase();
 const remembered = new Map();
 
@@ -52,6 +52,14 @@ function cellOf(row, text, name) {
   return cell;
 }
 
+function measureOf(row, measure, i) {
+  const cell = cellOf(row, amountOf(measure, i), "measure");
+  cell.dataset.title = measure.title;
+  const ends = document.createElement("small");
+  ends.textContent = bounds(i, measure);
+  cell.append(" ", ends);
+}
+
 function rowFor(i) {
   const row = document.createElement("tr");
   row.dataset.node = i;
@@ -70,10 +78,12 @@ function rowFor(i) {
     name.textContent = levelName(i);
     level.prepend(name, " ");
   }
-  for (const name of ["count", "lower", "upper", "residual"]) {
-    const number = data[name][i];
-    cellOf(row, number === null ? "\u2013" : figures.format(number), name);
-  }
+  if (data.measures) for (const measure of measures) measureOf(row, measure, i);
+  else
+    for (const name of ["count", "lower", "upper", "residual"]) {
+      const number = data[name][i];
+      cellOf(row, number === null ? "\u2013" : figures.format(number), name);
+    }
   return row;
 }
 

@@ -1,0 +1,133 @@
+"""What the page of a rollup shows beside the nodes: several measures, each with its interval."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.asking.measured import ShownMeasure, digits
+from dpframe.asking.receipt import Receipt
+from dpframe.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOTALS = 6
+"""Measures whose total stands at the top of a page; the others are in its table."""
+
+
+def drawn_measure(measures: Sequence[ShownMeasure]) -> ShownMeasure | None:
+    """The first measure that widths can show."""
+    return next((measure for measure in measures if measure.drawn), None)
+
+
+def check_columns(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> None:
+    """Raise ParameterError for a column of a measure that is not there."""
+    for measure in measures:
+        for column in measure.columns:
+            if column not in frame.columns:
+                raise ParameterError(
+                    f"the frame has no column {column!r}: pass it as dpframe returned it."
+                )
+
+
+def measure_facts(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> dict[str, Any]:
+    """Lists of numbers a column, and what the page has to know of each measure."""
+    check_columns(frame, measures)
+    told, facts = [], {}
+    for place, measure in enumerate(measures):
+        key = f"m{place}"
+        told.append({"key": key, "title": measure.name, "digits": decimals(frame, measure)})
+        for end, column in zip(("", "_lower", "_upper"), measure.columns, strict=True):
+            facts[f"{key}{end}"] = _numbers(frame[column], whole=measure.whole)
+    drawn = drawn_measure(measures)
+    return {
+        "measures": told,
+        "drawn": None if drawn is None else f"m{measures.index(drawn)}",
+        **facts,
+    }
+
+
+def _numbers(column: pd.Series[Any], *, whole: bool) -> list[float | None]:
+    """None where nothing is known."""
+    convert = int if whole else float
+    known = column.notna() & np.isfinite(column.astype(float))
+    return [convert(n) if there else None for n, there in zip(column, known, strict=True)]
+
+
+def decimals(frame: pd.DataFrame, measure: ShownMeasure) -> int:
+    """How many a column is shown with: two digits of its narrowest interval."""
+    if measure.whole or not len(frame):
+        return 0
+    _, lower, upper = measure.columns
+    half = (frame[upper].astype(float) - frame[lower].astype(float)) / 2
+    wide = half[half > 0]
+    return digits(float(wide.min())) if len(wide) else 2
+
+
+def heads(measures: Sequence[ShownMeasure]) -> str:
+    """The heads of columns of measures, as HTML."""
+    return "\n".join(
+        f'<th scope="col" role="columnheader" data-by="m{place}" class="number">'
+        f'<button type="button"><bdi>{html.escape(measure.name)}</bdi></button></th>'
+        for place, measure in enumerate(measures)
+    )
+
+
+def hint(measures: Sequence[ShownMeasure]) -> str:
+    """What the drawing shows, or why there is none; HTML."""
+    drawn = drawn_measure(measures)
+    if drawn is None:
+        return (
+            "No measure of this rollup has parts that are never more than the whole, so nothing is "
+            "drawn to scale. Choose a name in the table to see what is below it."
+        )
+    return (
+        f"Width is <bdi>{html.escape(drawn.name)}</bdi>, which is noisy; a hatched block holds "
+        "several small nodes. Choose a block to zoom in, one above it to zoom out. With the "
+        "keyboard: arrow keys, Enter, Escape."
+    )
+
+
+def totals(
+    frame: pd.DataFrame, measures: Sequence[ShownMeasure], percent: str
+) -> list[tuple[str, str, str]]:
+    """Name, value and interval of what all data have, of each measure."""
+    check_columns(frame, measures)
+    row = frame[frame["level"] == 0]
+    if len(row) != 1:
+        return []
+    out = []
+    for measure in measures[:TOTALS]:
+        n = decimals(frame, measure)
+        value, lower, upper = (f"{row[c].iloc[0]:,.{n}f}" for c in measure.columns)
+        out.append((measure.name, value, f"{lower} to {upper}, {percent}"))
+    return out
+
+
+def said(receipt: Receipt, measures: Sequence[ShownMeasure]) -> list[str]:
+    """What has to be known of the measures, a sentence each."""
+    out = [
+        f"Counts are of {receipt['counts']}. All numbers carry noise on purpose, and can be "
+        "negative where the true ones are not."
+    ]
+    if not all(measure.adds_up for measure in measures):
+        out.append(
+            "Counts and sums of a node hold what is below it; means and numbers of different "
+            "values do not add up."
+        )
+    for name, facts in receipt["measures"].items():
+        if facts["lower"] is not None:
+            what = "everything a user adds up to was" if _by_user(receipt, facts) else "values were"
+            out.append(
+                f"For {name}, {what} cut to {facts['lower']:,g} from below and to "
+                f"{facts['upper']:,g} from above; no interval covers what that takes away."
+            )
+    return out
+
+
+def _by_user(receipt: Receipt, facts: dict[str, Any]) -> bool:
+    return receipt["user"] is not None and str(facts["spec"]).startswith("sum")

@@ -1,0 +1,131 @@
+"""The page and the plot of a rollup: every measure, and areas only where they say something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.measured import digits, shown_measures
+from dpframe.errors import ParameterError
+from dpframe.testing import seeded_noise
+from tests.unit.pages.test_report import HOSTILE, SALES, read
+
+MEASURES: dict[str, Any] = {
+    "orders": "count",
+    "paid": dp.sum("who", lower=0, upper=1000, clipped=True),
+    "change": dp.sum("who", lower=-1000, upper=1000),
+    "typical": dp.mean("who", lower=0, upper=1000),
+    "people": dp.distinct("who"),
+}
+
+
+def result(*names: str, frame: pd.DataFrame = SALES) -> pd.DataFrame:
+    chosen = {name: MEASURES[name] for name in names or MEASURES}
+    with seeded_noise(3):
+        return dp.rollup(frame, ["country", "city"], chosen, epsilon=8.0, delta=1e-6)
+
+
+def test_the_numbers_are_those_of_the_frame() -> None:
+    """Law: every measure with its ends, in the order of the columns, also of cut values."""
+    frame = result()
+    data = read(frame).data
+    names = ["orders", "paid", "paid_clipped", "change", "typical", "people"]
+    assert [measure["title"] for measure in data["measures"]] == names
+    for place, name in enumerate(names):
+        for end in ("", "_lower", "_upper"):
+            assert data[f"m{place}{end}"] == frame[f"{name}{end}"].tolist()
+
+
+def test_figures_are_totals_with_thousands() -> None:
+    found = read(result())
+    for said in ("orders", "paid", "Nodes", "Threshold", "Epsilon"):
+        assert said in found.text
+    total = int(result()["orders"][0])
+    assert f"{total:,}" in found.text
+    assert "Rollup of country, city" in found.text
+
+
+@pytest.mark.parametrize(
+    ("names", "drawn"),
+    [
+        (("orders", "paid"), "orders"),
+        (("change", "paid", "orders"), "paid"),
+        (("typical", "people"), None),
+        (("change",), None),
+    ],
+)
+def test_widths_show_only_what_parts_are_of_a_whole(names: tuple[str, ...], drawn: Any) -> None:
+    """Law: no mean, no number of different values and no sum of both signs is drawn to scale."""
+    frame = result(*names)
+    found = read(frame)
+    data = found.data
+    shown = next((m["title"] for m in data["measures"] if m["key"] == data["drawn"]), None)
+    assert shown == drawn
+    (plot,) = [attributes for _, attributes in found.tags if attributes.get("id") == "plot"]
+    assert ("hidden" in plot) == (drawn is None)
+    pytest.importorskip("plotly")
+    if drawn is None:
+        with pytest.raises(ParameterError, match="plot shows parts as areas of a whole"):
+            frame.dp.plot()
+        return
+    (trace,) = frame.dp.plot().data
+    assert list(trace.values) == pytest.approx(data["area"])
+    assert drawn in trace.hovertext[0]
+
+
+def test_a_plot_of_another_measure_or_none() -> None:
+    frame = result()
+    pytest.importorskip("plotly")
+    (trace,) = frame.dp.plot(measure="paid").data
+    assert max(trace.values) >= frame["paid"].max()
+    with pytest.raises(ParameterError, match="measure 'typical' cannot be"):
+        frame.dp.plot(measure="typical")
+    with pytest.raises(ParameterError, match="no measure of this rollup"):
+        frame.dp.plot(measure="payd")
+    with seeded_noise(3):
+        counted = dp.hhh(SALES, ["country"], epsilon=1.0, delta=1e-6)
+    with pytest.raises(ParameterError, match="is of rollups: leave it out"):
+        counted.dp.plot(measure="count")
+
+
+def test_names_of_measures_are_text_and_never_markup() -> None:
+    """Law: what a caller names a measure, and labels, change no tag of the page."""
+    with seeded_noise(3):
+        plain = dp.rollup(SALES, ["country"], {"a": "count"}, epsilon=8.0, delta=1e-6)
+        frames = [
+            dp.rollup(SALES, ["country"], {name: "count"}, epsilon=8.0, delta=1e-6)
+            for name in HOSTILE
+        ]
+    tags = [tag for tag, _ in read(plain).tags]
+    for name, frame in zip(HOSTILE, frames, strict=True):
+        found = read(frame)
+        assert [tag for tag, _ in found.tags] == tags
+        assert [measure["title"] for measure in found.data["measures"]] == [name]
+
+
+def test_an_extract_is_a_page_and_a_changed_frame_is_none() -> None:
+    frame = result()
+    assert "extract of the release: 3 of" in read(frame.head(3)).text
+    with pytest.raises(ParameterError, match="not the release"):
+        read(frame.assign(paid=0.0))
+    assert read(frame.iloc[:0]).data["m0"] == []
+
+
+def test_measures_of_a_receipt() -> None:
+    """Law: what is signed is what its bounds let be; a receipt of counts has none."""
+    shown = {m.name: m for m in shown_measures(result().dp.receipt)}
+    assert [m.name for m in shown.values() if m.drawn] == ["orders", "paid", "paid_clipped"]
+    assert [m.name for m in shown.values() if m.signed] == ["change"]
+    assert [m.name for m in shown.values() if not m.adds_up] == ["typical", "people"]
+    with seeded_noise(3):
+        assert shown_measures(dp.hhh(SALES, ["city"], epsilon=1.0, delta=1e-6).dp.receipt) == []
+
+
+@pytest.mark.parametrize(
+    ("half", "places"), [(1234.0, 0), (12.0, 0), (1.2, 1), (0.12, 2), (1e-9, 10), (0.0, 0)]
+)
+def test_values_are_shown_as_fine_as_their_interval(half: float, places: int) -> None:
+    assert digits(half) == places
