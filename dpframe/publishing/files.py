@@ -16,7 +16,7 @@ from dpframe import _duck
 from dpframe._paths import named
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
-from dpframe.publishing.tables import BUDGET, LEDGER_KEY, MARK, RELEASES
+from dpframe.publishing.tables import BUDGET, LEDGER_KEY, MARK, MEASURES, RELEASES
 
 ENDINGS = (".duckdb", ".ddb", ".db")
 
@@ -130,7 +130,9 @@ def _check_file(target: Target, ledger: Ledger) -> None:
         raise _not_ours(target, target.file, error) from error
     if owner != ledger.ledger_id:
         raise _another(target, ledger, target.file)
-    extra = sorted(set(found) - {RELEASES, BUDGET} - {name for pair in names for name in pair})
+    extra = sorted(
+        set(found) - {RELEASES, BUDGET, MEASURES} - {name for pair in names for name in pair}
+    )
     if extra:
         raise ParameterError(
             f"to ({target.asked!r}) also holds {', '.join(map(repr, extra[:3]))}, which publishing "

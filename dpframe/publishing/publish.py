@@ -13,6 +13,7 @@ from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, Rele
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.opened import BUSY
 from dpframe.publishing.files import Target, alone, check_owner, take_place, target_of
+from dpframe.publishing.measures import measure_meanings, measures_table
 from dpframe.publishing.names import named
 from dpframe.publishing.tables import (
     LEDGER_KEY,
@@ -38,8 +39,9 @@ def publish(
 
     Makes a DuckDB file and, beside it, a folder with the same tables as Parquet files
     (``results.duckdb`` and ``results_parquet/``). Both hold ``dp_releases``, ``dp_budget`` and a
-    table a release, such as ``ips_2026_11``; the DuckDB file also a view of the newest release of
-    every family, such as ``ips_latest``, and a comment on every table, view and column.
+    table a release, such as ``ips_2026_11``; where one is a rollup also ``dp_measures``, with its
+    measures in rows. The DuckDB file has a view of the newest release of every family, such as
+    ``ips_latest``, and a comment on every table, view and column.
 
     New files are made aside and then replace the old ones, each at once: who opens the DuckDB file
     sees the old state or the new one, also when publishing fails or is killed.
@@ -133,9 +135,11 @@ def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict
         if wanted is None or name.release in wanted:
             found = ledger.find(name.release)
             assert found is not None  # nothing is ever removed from a ledger
-            published.append((name, found, release_table(found, name)))
+            published.append((name, found, release_table(found, name, measure_meanings)))
     tables = [table for _, _, table in published]
     latest = {name.view: table for name, _, table in published}  # oldest first: the newest stays
+    measures = measures_table(published)
+    tables += [] if measures is None else [measures]
     tables += [budget_table(summary, ledger.ledger_id), releases_table(published, charges)]
     return tables, latest
 

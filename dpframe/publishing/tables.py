@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ LEDGER_KEY = b"dpframe_ledger"
 
 RELEASES = "dp_releases"
 BUDGET = "dp_budget"
+MEASURES = "dp_measures"
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
 
@@ -102,19 +103,23 @@ class Table:
         return on
 
 
-def release_table(stored: Stored, name: Named) -> Table:
-    """The frame of a release, as it is."""
+def release_table(
+    stored: Stored, name: Named, measured: Callable[[Mapping[str, Any]], dict[str, str]]
+) -> Table:
+    """The frame of a release, as it is; ``measured`` says what its measures mean."""
     rows, facts = stored.to_arrow(), json.loads(stored.receipt)
     return Table(
         name=name.table,
         rows=rows,
         comment=f"Release {stored.name!r}: {facts.get('guarantee')}. Hierarchy "
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
-        meanings=_meanings(rows.schema, facts),
+        meanings=_meanings(rows.schema, facts, measured(facts)),
     )
 
 
-def _meanings(schema: pa.Schema, facts: dict[str, Any]) -> tuple[str, ...]:
+def _meanings(
+    schema: pa.Schema, facts: dict[str, Any], measured: dict[str, str]
+) -> tuple[str, ...]:
     columns = schema.names
     unit = f"Counts {facts.get('counts')}"
     interval = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
@@ -131,6 +136,8 @@ def _meanings(schema: pa.Schema, facts: dict[str, Any]) -> tuple[str, ...]:
         "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
         "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
     }
+    if measured:
+        known = {name: known[name] for name in ("level", "prefix")} | measured
     if str(facts.get("mechanism")).startswith("prefix-"):
         known |= _of_items(facts)
     levels = list(facts.get("levels") or ())

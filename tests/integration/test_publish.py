@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -16,6 +17,7 @@ from pandas.testing import assert_frame_equal
 import dpframe as dp
 from dpframe import publish
 from dpframe.asking.release import receipt_of
+from dpframe.publishing.measures import MEASURE_COLUMNS
 from tests.published import (
     NOVEMBER,
     OCTOBER,
@@ -165,6 +167,86 @@ def test_tree_counts_are_published(tmp_path: Path) -> None:
     assert "NULL if keys" in said["dp_releases", "threshold"]
     assert "'city' at level 1" in said["listed_1", "city"]
     assert "of which a row stands for as many as column 'who' says" in said["weights_1", "count"]
+
+
+PAID: dict[str, Any] = {
+    "orders": "count",
+    "paid": dp.sum("who", lower=0, upper=600, clipped=True),
+    "typical": dp.mean("who", lower=0, upper=600),
+    "people": dp.distinct("who"),
+}
+
+
+def rolled_up(folder: Path) -> dp.Ledger:
+    """Two rollups with other measures and hierarchies, and a release that is none."""
+    ledger = dp.Ledger(folder / "b.db", epsilon=40.0, delta=1e-4)
+    asked = {"epsilon": 8.0, "delta": 1e-6, "ledger": ledger}
+    dp.rollup(VISITS, ["city", "src"], PAID, **asked, release="paid-1")
+    dp.hhh(VISITS, "ip:src", **asked, release="ips-1")
+    dp.rollup(VISITS, "ip:src", {"visits": "count"}, **asked, user="who", release="paid-2")
+    return ledger
+
+
+def test_rollups_are_published_wide_and_long(tmp_path: Path) -> None:
+    """Law: every number of a rollup is in the table of its release, and once in dp_measures, whose
+    columns do not depend on what is measured; again from Parquet."""
+    ledger, target = rolled_up(tmp_path), tmp_path / "results.duckdb"
+    for _ in range(2):  # what was published is replaced
+        publish(ledger, target)
+    found = content(target)
+    long = found.pop("dp_measures")
+    assert assert_whole(found) == 3
+    for release, table in (("paid-1", "paid_1"), ("paid-2", "paid_2"), ("paid-2", "paid_latest")):
+        assert_frame_equal(found[table], ledger.recall(release), check_dtype=False)
+    names = [measure[0] for measure in MEASURE_COLUMNS]
+    assert list(long.columns) == names
+    assert set(long["release"]) == {"paid-1", "paid-2"}
+    for release, table in (("paid-1", "paid_1"), ("paid-2", "paid_2")):
+        own, wide = long[long["release"] == release], found[table]
+        shown = [c for c in wide.columns if f"{c}_lower" in wide.columns]
+        assert list(own["measure"].drop_duplicates()) == shown
+        for name in shown:
+            rows_of = own[own["measure"] == name].reset_index(drop=True)
+            assert rows_of["level"].tolist() == wide["level"].tolist()
+            assert rows_of["prefix"].tolist() == wide["prefix"].tolist()
+            for ours, theirs in (("value", ""), ("lower", "_lower"), ("upper", "_upper")):
+                assert rows_of[ours].tolist() == wide[f"{name}{theirs}"].astype(float).tolist()
+    kinds = long.drop_duplicates(["release", "measure"]).set_index(["release", "measure"])
+    assert kinds["kind"].tolist() == ["count", "sum", "clipped", "mean", "distinct", "count"]
+    assert kinds["adds_up"].tolist() == [True, True, True, False, False, True]
+    assert kinds["unit"]["paid-1", "people"] == "different values of who"
+    assert "users, each" in kinds["unit"]["paid-2", "visits"]
+    parquet = pd.read_parquet(tmp_path / "results_parquet" / "dp_measures.parquet")
+    assert_frame_equal(parquet, long, check_dtype=False)
+
+
+def test_measures_have_comments_and_flat_types(tmp_path: Path) -> None:
+    """What a column of a measure means, the bounds it was cut to, and how sure its ends are."""
+    target = tmp_path / "results.duckdb"
+    publish(rolled_up(tmp_path), target)
+    columns = rows(target, f"SELECT table_name, column_name, comment {COLUMNS}")
+    said = {(table, column): comment for table, column, comment in columns}
+    assert all(said.values())
+    assert "sum(who, 0, 600" in said["paid_1", "paid"]
+    assert "does not add up" in said["paid_1", "typical"]
+    assert "confidence 0.95" in said["paid_1", "orders_lower"]
+    assert "'city' at level 1" in said["paid_1", "city"]
+    assert "cut to its bounds" in said["paid_1", "paid_clipped"]
+    types = {kind for (kind,) in rows(target, f"SELECT data_type {COLUMNS}")}
+    assert types <= {"VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"}
+    engine = engine_of(target)
+    read = pd.read_sql("SELECT release, measure, value FROM dp_measures WHERE level = 0", engine)
+    assert len(read) == 6
+    engine.dispose()
+
+
+def test_without_a_rollup_no_table_of_measures_is_there(tmp_path: Path) -> None:
+    """Law: what dashboards read already stays as it is, also when a rollup is left out again."""
+    ledger, target = rolled_up(tmp_path), tmp_path / "results.duckdb"
+    publish(ledger, target)
+    publish(ledger, target, releases="ips-1")
+    assert set(content(target)) == {"dp_releases", "dp_budget", "ips_1", "ips_latest"}
+    assert not (tmp_path / "results_parquet" / "dp_measures.parquet").exists()
 
 
 # -- how it is read ------------------------------------------------------------------------------
