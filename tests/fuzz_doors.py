@@ -121,6 +121,26 @@ GENERATED: dict[str, tuple[Any, ...]] = {
 }
 
 
+MEASURES: tuple[Any, ...] = (
+    *("count", "sum(n, 0, 5)", "mean(n, -1, 5)", "distinct(u)", "distinct(d, at_most=2)"),
+    *("sum(n, -5, 5, clipped=true) AS x", "sum(n, 0, auto)", "count(at_most=2)"),
+    *(["count", "sum(n, 0, 5)"], ["count AS a", "mean(n, 0, 1e15) AS b"]),
+)
+NO_MEASURES: tuple[Any, ...] = (
+    *("sum(n)", "sum(c, 0, 5)", "", "sum(", "mean(n, nan, 5)", "sum(missing, 0, 1)", "\ud800"),
+    *("sum(n, 5, 0)", "sum(n, 0, inf)", "count AS level", 'sum("", 0, 1)', "sum(\x00, 0, 1)"),
+    *([], {}, None, 5, ["count", "count"], {"": "count"}, {"a": 5}, [None], {"a": Evil()}),
+)
+ROLLED: dict[str, tuple[Any, ...]] = {
+    name: COMMON[name]
+    for name in ("user", "threshold", "confidence", "release", "delta", "epsilon")
+} | {"keys": TREE["keys"], "selection_share": (0.3, 0, 1, "x", float("nan"))}
+
+
+def _measures(r: random.Random) -> Any:
+    return r.choice(MEASURES if r.random() < 0.8 else NO_MEASURES)
+
+
 def _spec(r: random.Random) -> Any:
     return r.choice(READABLE if r.random() < 0.8 else SPECS)
 
@@ -145,9 +165,15 @@ def _given(
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
+VERBS = (
+    *("hhh", "hhh", "tree_counts", "rollup", "rollup"),
+    *("heavy_hitters", "synthesize", "prefix_tree"),
+)
+
+
 def _call(r: random.Random) -> tuple[str, Any, dict[str, Any]]:
     """A verb, its first argument and the others."""
-    verb = r.choice(("hhh", "hhh", "tree_counts", "heavy_hitters", "synthesize", "prefix_tree"))
+    verb = r.choice(VERBS)
     if verb == "synthesize":
         small: dict[str, Any] = {"epsilon": 1.0, "k": 4, "width": 16, "depth": 5}
         if r.random() < 0.3:
@@ -161,6 +187,8 @@ def _call(r: random.Random) -> tuple[str, Any, dict[str, Any]]:
                 r, DEVICES, BUDGET | {"user": "u", "devices": 100, "length": 2, "iterations": 1}
             ),
         )
+    if verb == "rollup":
+        return verb, _spec(r), _given(r, ROLLED, BUDGET | {"measures": _measures(r)})
     kinds = TREE if verb == "tree_counts" else COMMON
     first = _column(r) if verb == "heavy_hitters" else _spec(r)
     return verb, first, _given(r, kinds, BUDGET)
@@ -177,6 +205,11 @@ def _well_formed(verb: str, answer: Any) -> None:
     assert isinstance(answer, pd.DataFrame)
     assert answer.attrs["dp"]
     assert len(answer.columns) >= 2
+    if verb == "rollup":
+        assert {"level", "prefix"} <= set(answer.columns)
+        for name in answer.attrs["dp"]["measures"]:
+            value, lower, upper = (answer[f"{name}{end}"] for end in ("", "_lower", "_upper"))
+            assert ((lower <= value) & (value <= upper)).all()
     if verb in ("hhh", "tree_counts"):
         assert {"level", "prefix", "count"} <= set(answer.columns)
 
@@ -218,8 +251,11 @@ def _pieces(r: random.Random, folder: Path, book: dp.Ledger) -> None:
 def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     verb, first, arguments = _call(r)
     spec = first if isinstance(first, str) else NUMBERS if verb == "synthesize" else "columns:c"
-    left = {k: v for k, v in arguments.items() if k not in ("keys", "consistent", "k")}
-    flags = [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
+    left = {k: v for k, v in arguments.items() if k not in ("keys", "consistent", "k", "measures")}
+    several = arguments.get("measures", [])
+    texts = [several] if isinstance(several, str) else several or ()
+    flags = [f"--measure={m}" for m in texts] if not isinstance(texts, int) else []
+    flags += [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
     if verb == "synthesize":
         flags += ["-n", "3"]
     call = [verb.replace("_", "-"), str(file(r, folder)), spec, *flags, f"--ledger={book.path}"]
@@ -235,17 +271,31 @@ def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
         raise dp.DpframeError(text)
 
 
+NAMED = {
+    "heavy_hitters": "column",
+    "prefix_tree": "column",
+    "synthesize": "columns",
+    "rollup": "by",
+}
+"""What a macro calls its first argument, where not a hierarchy."""
+
+
 def _sql(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     verb, first, arguments = _call(r)
     con = stored(duckdb.connect(), r, folder)
     dp.register(con, ledger=book)
     first = first if isinstance(first, str) else r.choice((NUMBERS, "columns:c"))
-    name = {"heavy_hitters": "column", "prefix_tree": "column", "synthesize": "columns"}.get(verb)
-    given = {name or "hierarchy": first, **arguments, **({"n": 3} if verb == "synthesize" else {})}
+    given = {
+        NAMED.get(verb, "hierarchy"): first,
+        **arguments,
+        **({"n": 3} if verb == "synthesize" else {}),
+    }
     where = {"tbl": "t" if r.random() < 0.9 else r.choice(("missing", '"', "t t", "", None))}
     if r.random() < 0.1:
         where = {"query": r.choice(("SELECT * FROM t", "SELECT 1; SELECT 2", "nonsense", ""))}
     written = {k: v for k, v in (where | given).items() if isinstance(v, str | int | float)}
+    if verb == "rollup" and isinstance(given["measures"], list):
+        written["measures"] = [str(measure) for measure in given["measures"]]
     if given.get("keys") == ["a", "1"]:
         written["keys"] = ["a", "1"]
     written = {k: v for k, v in written.items() if "\ud800" not in str(v)}  # no text for DuckDB

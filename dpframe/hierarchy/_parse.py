@@ -78,8 +78,9 @@ EXAMPLE = (
 )
 
 
-def as_hierarchy(value: object) -> Hierarchy:
-    """A hierarchy from a string, a list of column names or a hierarchy object."""
+def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
+    """A hierarchy from a string, a list of column names or a hierarchy object; ``name`` is what the
+    argument is called."""
     if isinstance(value, Hierarchy):
         return value
     if isinstance(value, str):
@@ -87,7 +88,7 @@ def as_hierarchy(value: object) -> Hierarchy:
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return Columns(tuple(value))
     raise ParameterTypeError(
-        f"hierarchy must be text such as {EXAMPLE}, a list of column names, or a hierarchy "
+        f"{name} must be text such as {EXAMPLE}, a list of column names, or a hierarchy "
         f"object; got {type(value).__name__}."
     )
 

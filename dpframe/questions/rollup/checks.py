@@ -26,7 +26,7 @@ def rollup_plan(given: Given) -> RollupPlan:
 
 def asked_for(given: Given) -> Asked:
     """What unchecked arguments ask for."""
-    hierarchy = as_hierarchy(given["by"])
+    hierarchy = as_hierarchy(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
     listed = (

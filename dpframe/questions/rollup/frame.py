@@ -31,9 +31,9 @@ def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()
         elif measure.kind == "mean":
             shown = _means(estimates, plan.confidence)
         elif measure.kind == "count":
-            shown = _counts(estimates[0], plan.confidence)
+            shown = whole_ends(estimates[0], plan.confidence)
         else:
-            cut = (end for e in estimates[1:] for end in _counts(e, plan.confidence))
+            cut = (end for e in estimates[1:] for end in whole_ends(e, plan.confidence))
             shown = (*_sums(estimates[0], plan.confidence), *cut)
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
@@ -46,7 +46,7 @@ def _different(estimate: Estimate, half: int) -> Ends:
     return value, value - half, value + half
 
 
-def _counts(estimate: Estimate, confidence: float) -> Ends:
+def whole_ends(estimate: Estimate, confidence: float) -> Ends:
     """Whole numbers, halves up; the ends of intervals outwards."""
     unit = estimate.unit
     half = whole_half_width(estimate.variance, confidence).astype(object)

@@ -177,8 +177,11 @@ class RollupPlan(LevelPlan[Asked]):
     def answered(
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
-        """The receipt with the bounds that were found."""
-        return facts.with_bounds(bounds_found(self, noisy))
+        """The receipt with the bounds that were found, and with notices."""
+        from dpframe.questions.rollup.notices import notices  # loads pandas
+
+        said = facts.with_bounds(bounds_found(self, noisy))
+        return said.with_notices(notices(self, noisy, frame))
 
 
 def make_rollup_plan(asked: Asked) -> RollupPlan:

@@ -25,6 +25,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "heavy_hitters": {"column": "place", **BUDGET},
     "synthesize": {"columns": {"visits": (0, 8)}, "epsilon": 1.0},
     "prefix_tree": {"column": "place", "user": "who", "devices": 10**6, **BUDGET},
+    "rollup": {"by": "path:place", "measures": "count", **BUDGET},
 }
 """A call of every question that a plan can be made for."""
 

@@ -1,0 +1,112 @@
+"""What has to be said of a rollup by its own numbers: free, as they are public."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.asking.notices import mostly_invalid
+from dpframe.asking.quantities import Quantity
+from dpframe.measures import Measure
+from dpframe.mechanisms.rollup import NoisyRollup
+from dpframe.postprocess.nesting import nearest_reported
+from dpframe.questions.rollup.frame import whole_ends
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpframe.questions.rollup.plan import RollupPlan
+
+FEW = 10
+"""A column with values in less than one row of so many is said to be mostly missing."""
+
+
+def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Quantity]:
+    """Lines on keys that are mostly invalid, columns that are mostly missing, and bounds that cut
+    most values, as far as released numbers say so."""
+    total = frame[frame["level"] == 0]
+    if len(total) != 1:
+        return []
+    return [
+        *_invalid(plan, frame),
+        *(
+            line
+            for name, measure in plan.asked.measures.items()
+            for line in (
+                *_missing(plan, noisy, total, name, measure),
+                *_cut(plan, total, name, measure),
+            )
+        ),
+    ]
+
+
+def _invalid(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:
+    """By the first count, else by the first sum of values that are not negative."""
+    counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
+    chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _positive(m))]
+    if not chosen:
+        return []
+    values = frame[chosen[0]].to_numpy()
+    own, above = values.copy(), nearest_reported(frame, plan.hierarchy)
+    np.subtract.at(own, above[above >= 0], values[above >= 0])
+    return mostly_invalid(frame.assign(residual=own), plan.hierarchy)
+
+
+def _positive(measure: Measure) -> bool:
+    return measure.kind == "sum" and isinstance(measure.lower, float) and measure.lower >= 0
+
+
+def _rows(plan: RollupPlan, total: pd.DataFrame) -> tuple[float, float] | None:
+    """The interval of what single values are compared to: records, or users who weigh 1 each."""
+    for name, measure in plan.asked.measures.items():
+        if measure.kind == "count" and measure.at_most is None:
+            lower, upper = (total[f"{name}{end}"].iloc[0] for end in ("_lower", "_upper"))
+            return float(lower), float(upper)
+    return None
+
+
+def _missing(
+    plan: RollupPlan, noisy: NoisyRollup, total: pd.DataFrame, name: str, measure: Measure
+) -> list[Quantity]:
+    """A line where hardly any value of a column seems to be there."""
+    rows = _rows(plan, total)
+    if rows is not None and rows[0] <= 0:
+        return []  # hardly any row is there
+    if measure.kind == "mean":
+        _, lower, upper = (ends[0] for ends in whole_ends(noisy.measures[name][1], plan.confidence))
+        few = lower <= 0 if rows is None else FEW * upper < rows[0]
+        why = "the interval of their number holds 0" if rows is None else "by their noisy number"
+    elif measure.kind == "distinct" or _positive(measure):
+        few = total[f"{name}_lower"].iloc[0] <= 0 <= total[f"{name}_upper"].iloc[0]
+        why = f"the interval of the total of {name!r} holds 0"
+    else:
+        return []
+    if not few:
+        return []
+    holds = "values" if measure.kind == "distinct" else "numbers"
+    return [
+        Quantity(
+            "notice",
+            f"values of {name} may be missing",
+            f"{why}; NULL, NaN and infinite values count nothing: does column "
+            f"{measure.column!r} hold {holds}, and in most rows?",
+        )
+    ]
+
+
+def _cut(plan: RollupPlan, total: pd.DataFrame, name: str, measure: Measure) -> list[Quantity]:
+    """A line where most values are beyond the bounds."""
+    rows = _rows(plan, total)
+    if not measure.clipped or rows is None or rows[0] <= 0:
+        return []
+    if 2 * float(total[f"{name}_clipped_lower"].iloc[0]) <= rows[1]:
+        return []
+    return [
+        Quantity(
+            "notice",
+            f"values of {name} are mostly cut",
+            "more than half of them lie beyond the bounds, so that it is far off, and no interval "
+            "says how far: choose wider bounds, or 'auto'",
+        )
+    ]

@@ -1,0 +1,306 @@
+"""What a rollup refuses, at every door in the same words; and values that count nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from dpframe.errors import BudgetError, ColumnError, DpframeError, ParameterError
+from dpframe.questions.listed import QUESTIONS
+from dpframe.testing import seeded_noise
+from tests.doors import in_this_process
+
+SECRET = "sEcReT-4711"
+FRAME = pd.DataFrame(
+    {
+        "c": [f"{SECRET} a"] * 300 + [f"{SECRET} b"] * 200,
+        "text": SECRET,
+        "x": np.arange(500) % 7 + 0.5,
+        "who": [f"{SECRET} {i % 90}" for i in range(500)],
+    }
+)
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
+
+# -- doors: measures as texts, which every door takes ----------------------------------------------
+
+Door = Callable[[Path, dict[str, Any]], None]
+
+
+def by_function(folder: Path, given: dict[str, Any]) -> None:
+    dp.rollup(FRAME, **given)
+
+
+def by_accessor(folder: Path, given: dict[str, Any]) -> None:
+    FRAME.dp.rollup(**given)
+
+
+def by_explaining(folder: Path, given: dict[str, Any]) -> None:
+    dp.explain_rollup(source=FRAME, **given)
+
+
+def _sql(name: str, given: dict[str, Any]) -> None:
+    with duckdb.connect() as con:
+        dp.register(con)
+        con.register("shown", FRAME)
+        con.execute("CREATE TABLE t AS FROM shown")
+        named = ", ".join(f'"{argument}" := ${argument}' for argument in given)
+        try:
+            con.execute(f"FROM {name}('t', {named})", given).fetchall()
+        except duckdb.Error as error:
+            raise DpframeError(str(error)) from None
+
+
+def by_sql(folder: Path, given: dict[str, Any]) -> None:
+    _sql("dp_rollup", given)
+
+
+def by_explaining_sql(folder: Path, given: dict[str, Any]) -> None:
+    _sql("dp_explain_rollup", given)
+
+
+def by_command(folder: Path, given: dict[str, Any], name: str = "rollup") -> None:
+    FRAME.to_parquet(folder / "t.parquet")
+    left = {k: v for k, v in given.items() if k not in ("by", "measures")}
+    flags = [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
+    measures = given["measures"]
+    listed = [measures] if isinstance(measures, str) else measures
+    flags += [f"--measure={measure}" for measure in listed]
+    ran = in_this_process(name, "t.parquet", given["by"], *flags, cwd=folder)
+    if ran.returncode:
+        assert "Traceback" not in ran.stderr
+        raise DpframeError(ran.stderr)
+
+
+DOORS: dict[str, Door] = {
+    "function": by_function,
+    "accessor": by_accessor,
+    "explain": by_explaining,
+    "SQL": by_sql,
+    "explain in SQL": by_explaining_sql,
+    "command line": by_command,
+}
+every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+
+WRONG: list[tuple[Any, tuple[str, ...]]] = [
+    # which measure
+    ("sun(x, 0, 5)", ("'sun' is none of", "Did you mean 'sum'?")),
+    ("median(x)", ("'median' is none of count, sum, mean, distinct",)),
+    ("", ("measure '' is not understood",)),
+    ("sum", ("names no column",)),
+    ("sum()", ("names no column",)),
+    ("count(x)", ("at_most",)),
+    ("sum(x, 0, 5, 9)", ("sum takes column, lower, upper", "each once")),
+    ("sum(x, lower=0, lower=1, upper=5)", ("each once",)),
+    ("count; DROP TABLE t", ("is not understood",)),
+    (["count", "count"], ("two measures are named 'count'",)),
+    # bounds
+    ("sum(x)", ("lower", "is missing", "must not be learned from the data")),
+    ("sum(x, 0)", ("upper", "is missing")),
+    ("mean(x, upper=3)", ("lower", "is missing")),
+    ("sum(x, 5, 0)", ("lower 5 and upper 0", "lower must be below upper")),
+    ("sum(x, 5, 5)", ("lower 5 and upper 5", "lower must be below upper")),
+    ("sum(x, 0, inf)", ("upper", "inf", "finite")),
+    ("sum(x, -inf, 0)", ("lower", "-inf", "finite")),
+    ("sum(x, nan, 5)", ("lower", "nan", "finite")),
+    ("sum(x, 0, 1e300)", ("upper", "1e+300", "1e+15")),
+    ("sum(x, 0, many)", ("upper ('many') must be a number",)),
+    ("sum(x, 3, auto)", ("searches the other bound", "other side of 0")),
+    # columns
+    ("sum(missing, 0, 5)", ("'missing'",)),
+    ("sum(text, 0, 5)", ("'text'", "numbers")),
+    ("mean(c, 0, 5)", ("'c'", "numbers")),
+    ("distinct(missing)", ("'missing'",)),
+    # names
+    ("count AS level", ("'level'", "name it otherwise")),
+    ("count AS PREFIX", ("'PREFIX'", "name it otherwise")),
+    ("count AS c", ("'c'", "name it otherwise")),
+    (["count AS n", "sum(x, 0, 5) AS n_lower"], ("'n_lower'", "name it otherwise")),
+    (["sum(x, 0, 5, clipped=true) AS n", "count AS N_clipped"], ("'N_clipped'",)),
+    # shares and users
+    ("count(share=0)", ("share", "0")),
+    ("count(share=-1)", ("share",)),
+    ("count(at_most=3)", ("at_most=3", "bounds the rows of a user: pass ")),
+    ("distinct(x, at_most=0)", ("at_most", "1 to 10000")),
+    # budget
+    (["count(share=0.000001)", "sum(x, 0, 5, share=1000000)"], ("would get epsilon", "share=")),
+]
+
+
+@every_door
+@pytest.mark.parametrize(("measures", "said"), WRONG, ids=[str(w[0])[:40] for w in WRONG])
+def test_wrong_measures_are_refused_alike(
+    door: Door, measures: Any, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Law: name, value, rule and next step; never a value from the data."""
+    with pytest.raises(DpframeError) as raised:
+        door(tmp_path, {"by": "columns:c", "measures": measures, **BUDGET})
+    for part in said:
+        assert part in str(raised.value), raised.value
+    assert SECRET not in str(raised.value)
+
+
+USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"measures": "distinct(x)", "user": "who"}, ("at_most=", "must not be learned")),
+    ({"measures": "sum(x, 1, 5)", "user": "who"}, ("bounds 1 and 5", "lower at most 0")),
+    ({"measures": "count", "user": "missing"}, ("'missing'",)),
+    ({"measures": "count", "delta": 0.0}, ("delta is missing", "list the keys")),
+    ({"measures": "count", "keys": "domain", "by": "columns:c"}, ("domain",)),
+    ({"measures": "count", "selection_share": 1.0}, ("selection_share (1.0)", "0.01 to 0.99")),
+    ({"measures": "count", "threshold": 1}, ("threshold (1)", "smallest private threshold")),
+    ({"measures": "count", "epsilon": 0.0}, ("epsilon", "0.0001 to 50")),
+]
+
+
+@every_door
+@pytest.mark.parametrize(("given", "said"), USED, ids=[str(u[1][0]) for u in USED])
+def test_what_does_not_go_together_is_refused_alike(
+    door: Door, given: dict[str, Any], said: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(DpframeError) as raised:
+        door(tmp_path, {"by": "columns:c", **BUDGET, **given})
+    for part in said:
+        assert part in str(raised.value), raised.value
+    assert SECRET not in str(raised.value)
+
+
+def test_good_calls_pass_every_door(tmp_path: Path) -> None:
+    """Negative control of the laws above."""
+    measures = ["count AS n", "sum(x, 0, 9) AS paid", "mean(x, 0, 9)"]
+    for door in DOORS.values():
+        door(tmp_path, {"by": "columns:c", "measures": measures, **BUDGET})
+
+
+OBJECTS: list[tuple[Callable[[], object], type[DpframeError], tuple[str, ...]]] = [
+    (lambda: dp.sum("x", lower=1, upper=math.nan), ParameterError, ("upper", "nan")),
+    (lambda: dp.sum("x", lower=None, upper=1), ParameterError, ("lower", "missing")),
+    (lambda: dp.mean("x", lower=2, upper=Decimal(1)), ParameterError, ("lower 2", "upper 1")),
+    (lambda: dp.mean("x", lower=10**400, upper=1), ParameterError, ("lower",)),
+    (lambda: dp.sum("", lower=0, upper=1), ColumnError, ("''",)),
+    (lambda: dp.sum("\ud800", lower=0, upper=1), ColumnError, ("text",)),
+    (lambda: dp.rollup(FRAME, ["c"], {}, **BUDGET), ParameterError, ("measures is empty",)),
+    (lambda: dp.rollup(FRAME, ["c"], [], **BUDGET), ParameterError, ("measures is empty",)),
+    (lambda: dp.rollup(FRAME, ["c"], **BUDGET), ParameterError, ("measures is missing",)),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "said"), OBJECTS)
+def test_wrong_objects_are_refused(
+    call: Callable[[], object], error: type[DpframeError], said: tuple[str, ...]
+) -> None:
+    with pytest.raises(DpframeError) as raised:
+        call()
+    assert raised.type is error
+    for part in said:
+        assert part in str(raised.value)
+
+
+def test_more_measures_than_the_budget_carries_are_refused() -> None:
+    """Law: what would get as good as no epsilon is refused before anything is spent."""
+    many = {f"m{i}": "count" for i in range(200)}
+    with pytest.raises(BudgetError, match="ask for fewer measures"):
+        dp.rollup(FRAME, ["c"], many, epsilon=1e-4, delta=1e-6)
+    assert len(dp.rollup(FRAME, ["c"], many, **BUDGET).columns) == 3 + 3 * 200
+
+
+def test_a_frame_of_spark_is_refused_before_it_is_read() -> None:
+    """Law: with and without a column to add up, asked and explained, and nothing is charged."""
+    session = type("SparkSession", (), {"is_stopped": False})()
+    kind = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe", "sparkSession": session})
+    for measures in ("count", "sum(x, 0, 5)"):
+        for ask in (dp.rollup, dp.explain_rollup):
+            given = {"by": "columns:c", "measures": measures, **BUDGET}
+            with pytest.raises(DpframeError, match=r"Parquet file"):
+                ask(source=kind(), **given)
+
+
+def test_a_warehouse_is_not_asked() -> None:
+    """No statement is offered that would count measures elsewhere."""
+    (question,) = [q for q in QUESTIONS if q.name == "rollup"]
+    assert question.rollup is None
+    with pytest.raises(DpframeError, match="candidates"):
+        dp.rollup(FRAME, ["c"], "count", **BUDGET, candidates=FRAME)  # type: ignore[call-arg]
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+PURE: dict[str, Any] = {"epsilon": 50.0, "keys": ["a"]}
+
+
+def totals(values: Any, *measures: Any, **more: Any) -> dict[str, float]:
+    """The total of each measure of rows with these values, nearly without noise."""
+    column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    source = pa.table({"c": ["a"] * len(column), "x": column})
+    names = {f"m{i}": measure for i, measure in enumerate(measures)}
+    with seeded_noise(2):
+        frame = dp.rollup(source, ["c"], names, **{**PURE, **more})
+    return {name: float(frame[name][0]) for name in names}
+
+
+def test_missing_and_infinite_values_count_nothing() -> None:
+    """Law: NULL, NaN and both infinities are no values, of sums, of means and of cut values."""
+    good = [2.0] * 400
+    odd = [None, math.nan, math.inf, -math.inf] * 100
+    measures = (
+        dp.sum("x", lower=0, upper=4, clipped=True),
+        dp.mean("x", lower=0, upper=4),
+        dp.count(),
+    )
+    found = totals(pa.array([*good, *odd], pa.float64()), *measures)
+    assert found["m0"] == pytest.approx(800, abs=10)
+    assert found["m1"] == pytest.approx(2.0, abs=0.1)
+    assert found["m2"] == pytest.approx(800, abs=10)
+
+
+LIMITS: list[tuple[pa.DataType, int | Decimal | float]] = [
+    (pa.int8(), 127),
+    (pa.int64(), 2**63 - 1),
+    (pa.int64(), -(2**63)),
+    (pa.uint64(), 2**64 - 1),
+    (pa.decimal128(38, 0), Decimal(10**38 - 1)),
+    (pa.float64(), 1.7976931348623157e308),
+    (pa.float64(), 5e-324),
+    (pa.float32(), 3.0e38),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), LIMITS)
+@pytest.mark.parametrize("bound", [1.0, 1e15, 1e-6])
+def test_values_at_the_limits_of_their_type_are_cut_and_never_wrap(
+    kind: pa.DataType, value: Any, bound: float
+) -> None:
+    """Law: a sum is that of cut values, whatever the type holds and however far bounds reach."""
+    n = 3_000
+    cut = min(max(float(value), -bound), bound)
+    measure = dp.sum("x", lower=-bound, upper=bound)
+    found = totals(pa.array([value] * n, kind), measure)
+    assert found["m0"] == pytest.approx(n * cut, abs=3 * bound + 1e-6 * n * bound)
+
+
+def test_sums_beyond_64_bits_add_up() -> None:
+    """Law: rows whose cut values add up to more than 2**63 steps are not wrapped."""
+    n = 20_000
+    measure = dp.sum("x", lower=0, upper=1e15)
+    assert totals(np.full(n, 1e15), measure)["m0"] == pytest.approx(2e19, rel=1e-3)
+    fine = dp.sum("x", lower=-1e15, upper=1e-3)
+    assert totals(np.full(n, -1e15), fine)["m0"] == pytest.approx(-2e19, rel=1e-3)
+
+
+@pytest.mark.parametrize("measure", ["count", "sum(x, 0, 5)", "mean(x, 0, 5)"])
+def test_rows_without_a_user_are_those_of_one_user(measure: str) -> None:
+    """Law: NULL is a user like any other; all rows without one weigh what one user weighs."""
+    rows = pd.DataFrame({"c": "a", "x": 1.0, "who": [None] * 900 + list(range(100))})
+    with seeded_noise(2):
+        frame = dp.rollup(rows, ["c"], {"m": measure}, user="who", **PURE)
+    wanted = {"count": 101, "sum(x, 0, 5)": 105, "mean(x, 0, 5)": 1.0}[measure]
+    assert frame["m"][0] == pytest.approx(wanted, abs=4)
+    assert frame["m"][0] != pytest.approx(1000, abs=100)
