@@ -41,6 +41,7 @@ HELP = {
     "encoding": "binary or huffman",
     "epsilon": "privacy budget; no default",
     "false_positives": "expected items that nobody has, in parts of what is kept",
+    "heavy": "the sum, by its name, whose large values are shown; by default what has many records",
     "hierarchy": "for example ip:src or columns:country,city",
     "by": "the hierarchy, for example ip:src or columns:country,city",
     "measures": "what to measure, such as 'count' or 'sum(amount, 0, 500) AS revenue'; repeatable",

@@ -144,8 +144,7 @@ def _answer(session: Session, facts: Facts, relation: str, path: str) -> Answer[
 
 def _remembered(session: Session, facts: Facts, result: Release) -> Release:
     """A release, which ``dp_releases`` lists."""
-    if session.ledger is None:
-        session.receipts.append((result.receipt, facts["source"]))
+    session.receipts.append((result.receipt, facts["source"]))
     return result
 
 

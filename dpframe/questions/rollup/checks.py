@@ -7,7 +7,7 @@ from numbers import Real
 
 from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.errors import BudgetError, ParameterError
+from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.measure_texts import measures_from
 from dpframe.measures import AUTO, Measure
@@ -97,6 +97,8 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
 
 def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
     """The measure that selects: a sum from 0 to a bound that is known."""
+    if not isinstance(value, str):
+        raise ParameterTypeError(f"heavy must name a measure, as text; got {value!r}.")
     sums = [name for name, m in measures.items() if m.kind == "sum"]
     name = chosen("heavy", value, sums) if sums else ""
     measure = measures.get(name)

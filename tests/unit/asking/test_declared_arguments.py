@@ -36,6 +36,7 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("synthesize", "user"): {"max_contributions": 3},
     ("synthesize", "keys"): {"columns": "columns:place"},
     ("prefix_tree", "public"): {"encoding": "huffman"},
+    ("rollup", "threshold"): {"measures": "sum(visits, 0, 5) AS s", "heavy": "s"},
     ("tree_counts", "alpha"): RELATIVE,
     ("tree_counts", "largest"): RELATIVE,
     ("tree_counts", "max_weight"): {"weight": "visits"},

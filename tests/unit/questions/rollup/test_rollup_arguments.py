@@ -16,7 +16,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.errors import BudgetError, ColumnError, DpframeError, ParameterError
-from dpframe.questions.listed import QUESTIONS
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
 
@@ -157,6 +156,9 @@ USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"measures": "count", "keys": "domain", "by": "columns:c"}, ("domain",)),
     ({"measures": "count", "selection_share": 1.0}, ("selection_share (1.0)", "0.01 to 0.99")),
     ({"measures": "count", "threshold": 1}, ("threshold (1)", "smallest private threshold")),
+    ({"measures": "count", "heavy": "count"}, ("heavy ('count')", "a sum from lower=0")),
+    ({"measures": "sum(x, 0, 9) AS s", "heavy": "z"}, ("heavy ('z')", "'s'")),
+    ({"measures": "sum(x, -1, 9) AS s", "heavy": "s"}, ("heavy ('s')", "below 0")),
     ({"measures": "count", "epsilon": 0.0}, ("epsilon", "0.0001 to 50")),
 ]
 
@@ -210,25 +212,6 @@ def test_more_measures_than_the_budget_carries_are_refused() -> None:
     with pytest.raises(BudgetError, match="ask for fewer measures"):
         dp.rollup(FRAME, ["c"], many, epsilon=1e-4, delta=1e-6)
     assert len(dp.rollup(FRAME, ["c"], many, **BUDGET).columns) == 3 + 3 * 200
-
-
-def test_a_frame_of_spark_is_refused_before_it_is_read() -> None:
-    """Law: with and without a column to add up, asked and explained, and nothing is charged."""
-    session = type("SparkSession", (), {"is_stopped": False})()
-    kind = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe", "sparkSession": session})
-    for measures in ("count", "sum(x, 0, 5)"):
-        for ask in (dp.rollup, dp.explain_rollup):
-            given = {"by": "columns:c", "measures": measures, **BUDGET}
-            with pytest.raises(DpframeError, match=r"Parquet file"):
-                ask(source=kind(), **given)
-
-
-def test_a_warehouse_is_not_asked() -> None:
-    """No statement is offered that would count measures elsewhere."""
-    (question,) = [q for q in QUESTIONS if q.name == "rollup"]
-    assert question.rollup is None
-    with pytest.raises(DpframeError, match="candidates"):
-        dp.rollup(FRAME, ["c"], "count", **BUDGET, candidates=FRAME)  # type: ignore[call-arg]
 
 
 # -- values ----------------------------------------------------------------------------------------
