@@ -157,7 +157,7 @@ USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"measures": "count", "selection_share": 1.0}, ("selection_share (1.0)", "0.01 to 0.99")),
     ({"measures": "count", "threshold": 1}, ("threshold (1)", "smallest private threshold")),
     ({"measures": "count", "heavy": "count"}, ("heavy ('count')", "a sum from lower=0")),
-    ({"measures": "sum(x, 0, 9) AS s", "heavy": "z"}, ("heavy ('z')", "'s'")),
+    ({"measures": "sum(x, 0, 9) AS s", "heavy": "z"}, ("heavy ('z')", "must be one of s")),
     ({"measures": "sum(x, -1, 9) AS s", "heavy": "s"}, ("heavy ('s')", "below 0")),
     ({"measures": "count", "epsilon": 0.0}, ("epsilon", "0.0001 to 50")),
 ]
