@@ -1,21 +1,24 @@
 """Error of rolled-up sums and means, beside levels that are released one by one.
 
 Run with ``python -m tests.benchmarks.rollup_error [--releases 10]``. Ours is ``dp.rollup`` as it
-stands. The peer is what one builds with OpenDP or Tumult: on every level a count that discovers the
-keys by a threshold, and a sum; (epsilon, delta) divided over all of them. It is given, in each
-table, whatever of the following leaves it the least error over all nodes that both report:
+stands, asked for a sum alone and for a mean alone. The peer is what one builds with OpenDP or in
+Tumult's way: on every level a count that discovers the keys by a threshold, and a sum, (epsilon,
+delta) divided over all of them. Two peers: one divides evenly over levels; the other gives levels
+with more nodes more, by the true numbers of nodes, which it is told for free, so that its error over
+all nodes is the least. Each has, in every table, whatever of the following leaves the least error
+over the nodes that both report:
 
 * Laplace noise or Gaussian noise by zCDP, with OpenDP's own scales and thresholds;
-* the count a third of the budget, as our selection, or a half;
-* levels evenly, or more for levels with more nodes, by the true numbers of nodes, for free;
-* sums of values, or of values less the middle of their bounds, one computed from the other and the
-  count, so that sum and mean are one measurement;
+* the count a third, a half or two thirds of the budget;
+* sums of values, or of values less the middle of their bounds, where the count adds the rest;
 * by user: totals of a user on a level cut to a bound in L1, as ours are over all parts, or L0 nodes
-  a user with each total cut to a bound, the best of a grid; means of users who weigh 1 each.
+  a user with each total cut to a bound, the best of a grid, told for free; means of users who weigh
+  1 each.
 
-The last column of "both" is the same peer with Gaussian noise by exact composition, which neither
-library has. Errors are root mean squares; of records against the sums of cut values, which both
-estimate, by user against the true sums, so that cutting counts. ``Shown`` are nodes of one release.
+Root mean squared errors; of records against sums of cut values, which both estimate, by user against
+true sums, so that cutting counts. That of our sums by record, and of the peer's total, are those of
+the laws themselves, as no draw decides whether they are shown. ``Shown`` are nodes of a release;
+"both" are nodes that ours and that peer show, "own" all that each shows.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -35,14 +37,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dpframe as dp
+from dpframe.asking.frame import node_columns
 from dpframe.questions.rollup.count import count
 from dpframe.questions.rollup.plan import RollupPlan
 from tests.benchmarks.speed import SHARED
 
 Reals = NDArray[np.float64]
-Family = Literal["laplace", "zcdp", "exact"]
+Family = Literal["laplace", "zcdp"]
+What = Literal["sum", "mean"]
 
 EPSILON, DELTA = 1.0, 1e-6
+WHATS: tuple[What, ...] = ("sum", "mean")
 CONFIDENCES = (0.8, 0.95, 0.99)
 
 
@@ -58,13 +63,9 @@ class Job:
     user: str | None = None
     totals: tuple[float, float] = (0.0, 0.0)
 
-    @property
-    def measures(self) -> dict[str, dp.Measure]:
-        low, high = self.bounds if self.user is None else self.totals
-        return {
-            "sum": dp.sum(self.column, lower=low, upper=high),
-            "mean": dp.mean(self.column, lower=self.bounds[0], upper=self.bounds[1]),
-        }
+    def measure(self, what: What) -> dp.Measure:
+        low, high = self.bounds if self.user is None or what == "mean" else self.totals
+        return (dp.sum if what == "sum" else dp.mean)(self.column, lower=low, upper=high)
 
 
 def retail(user: str | None = None) -> Job:
@@ -78,7 +79,7 @@ def retail(user: str | None = None) -> Job:
         column="sales_value",
         bounds=(0.0, 20.0),
         user=user,
-        totals=(0.0, 150.0),
+        totals=(0.0, 400.0),
     )
 
 
@@ -93,7 +94,7 @@ def flights(user: str | None = None) -> Job:
         column="dep_delay",
         bounds=(-30.0, 120.0),
         user=user,
-        totals=(-200.0, 2000.0),
+        totals=(-500.0, 5000.0),
     )
 
 
@@ -188,73 +189,63 @@ def truth(job: Job) -> list[Level]:
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """One release: for every level the places of its nodes in the truth, sums and means."""
+    """One release: for every level the places of its nodes in the truth, and squared errors."""
 
     place: list[NDArray[np.int64]]
-    sum: list[Reals]
-    mean: list[Reals]
+    square: list[Reals]
 
 
 class Ours:
-    """Releases of one job, counted once; and how often their intervals held."""
+    """Releases of one measure, counted once; and how often their intervals held."""
 
-    def __init__(self, job: Job, levels: list[Level]) -> None:
-        self.job, self.levels = job, levels
+    def __init__(self, job: Job, levels: list[Level], what: What, share: float | None) -> None:
+        self.job, self.levels, self.what, self.share = job, levels, what, share
         self.places = [{key: i for i, key in enumerate(level.keys)} for level in levels]
         self.plans = [self._plan(confidence) for confidence in CONFIDENCES]
         self.counted = count(job.rows, self.plans[0], False)
-        self.held: dict[tuple[str, float], list[float]] = {}
+        self.held: dict[float, list[bool]] = {confidence: [] for confidence in CONFIDENCES}
         self.weights: Any = None
 
     def _plan(self, confidence: float) -> RollupPlan:
         explained = dp.explain_rollup(
             list(self.job.by),
-            self.job.measures,
+            {self.what: self.job.measure(self.what)},
             epsilon=EPSILON,
             delta=DELTA,
             user=self.job.user,
             confidence=confidence,
+            selection_share=self.share,
         )
         plan: RollupPlan = explained.plan
         return plan
 
     def release(self) -> Reported:
         noisy = self.plans[0].run(self.counted.private)
-        self.weights = noisy.measures["sum"][0].weights
+        estimate = noisy.measures[self.what][0]
+        self.weights = estimate.weights
         frame = self.plans[0].frame(noisy, self.counted.types)
-        places = self._places(frame)
-        self._cover(noisy, places, frame["level"].to_numpy())
-        level = frame["level"].to_numpy()
-        split = [np.flatnonzero(level == at) for at in range(len(self.levels))]
-        return Reported(
-            place=[places[here] for here in split],
-            sum=[frame["sum"].to_numpy()[here] for here in split],
-            mean=[frame["mean"].to_numpy()[here] for here in split],
-        )
-
-    def _places(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         keys = frame[list(self.job.by)].itertuples(index=False, name=None)
-        depths = frame["level"]
-        found = [
-            self.places[d][tuple(str(k) for k in key[:d])]
-            for d, key in zip(depths, keys, strict=True)
-        ]
-        return np.array(found)
-
-    def _cover(self, noisy: Any, places: NDArray[np.int64], level: NDArray[np.int64]) -> None:
-        """Of sums by record only, and of means: cutting of users is no noise."""
+        level = frame["level"].to_numpy()
+        place = np.array(
+            [
+                self.places[d][tuple(str(k) for k in key[:d])]
+                for d, key in zip(level, keys, strict=True)
+            ]
+        )
+        true = np.empty(len(level))
+        for at, one in enumerate(self.levels):
+            here = level == at
+            true[here] = getattr(one, self.what)[place[here]]
         for plan in self.plans:
-            frame = plan.frame(noisy, self.counted.types)
-            for what in ("sum", "mean") if self.job.user is None else ("mean",):
-                true = np.array(
-                    [getattr(self.levels[d], what)[p] for d, p in zip(level, places, strict=True)]
-                )
-                inside = (frame[f"{what}_lower"] - 1e-6 <= true) & (
-                    true <= frame[f"{what}_upper"] + 1e-6
-                )
-                for d in range(len(self.levels)):
-                    if (level == d).any():
-                        self.held.setdefault((what, plan.confidence), []).extend(inside[level == d])
+            ends = plan.frame(noisy, self.counted.types)
+            low, high = (ends[f"{self.what}_{end}"].to_numpy() for end in ("lower", "upper"))
+            self.held[plan.confidence] += ((low - 1e-6 <= true) & (true <= high + 1e-6)).tolist()
+        square = (frame[self.what].to_numpy() - true) ** 2
+        if self.what == "sum" and self.job.user is None:
+            order, _ = node_columns(self.plans[0].hierarchy, noisy.nodes.level, noisy.nodes.keys)
+            square = estimate.variance[order] * estimate.bounds.step**2
+        split = [np.flatnonzero(level == at) for at in range(len(self.levels))]
+        return Reported(place=[place[i] for i in split], square=[square[i] for i in split])
 
 
 # -- the peer --------------------------------------------------------------------------------------
@@ -285,26 +276,18 @@ def threshold(family: Family, scale: float, delta: float, nodes: int = 1) -> int
     return high
 
 
-@lru_cache(maxsize=8)
-def rho(family: Family, delta: float) -> float:
-    """What all Gaussian noises may spend: sum of (sensitivity / sd) ** 2 / 2."""
+@lru_cache(maxsize=1)
+def rho() -> float:
+    """What all Gaussian noises may spend, by OpenDP: sum of (sensitivity / sd) ** 2 / 2. Half of
+    delta is for it, the other half for thresholds."""
     _spaces()
-    if family == "exact":
-        normal, low, high = NormalDist(), 1e-3, 10.0
-        for _ in range(100):
-            mu = (low + high) / 2
-            spent = normal.cdf(mu / 2 - EPSILON / mu) - math.exp(EPSILON) * normal.cdf(
-                -mu / 2 - EPSILON / mu
-            )
-            low, high = (mu, high) if spent <= delta else (low, mu)
-        return low**2 / 2
     space = odp.vector_domain(odp.atom_domain(T="i64")), odp.l2_distance(T="i64")
     low, high = 1e-6, 1.0
     for _ in range(50):
         middle = (low + high) / 2
         made = odp.m.make_gaussian(*space, scale=math.sqrt(0.5 / middle))
         profile = odp.c.make_zCDP_to_approxDP(made).map(1)
-        low, high = (middle, high) if profile.epsilon(delta) <= EPSILON else (low, middle)
+        low, high = (middle, high) if profile.epsilon(DELTA / 2) <= EPSILON else (low, middle)
     return low
 
 
@@ -319,14 +302,13 @@ class Division:
 
     def __str__(self) -> str:
         parts = [self.family, f"count {self.counting:.2f}"]
-        parts += ["levels by nodes"] if self.by_nodes else ["levels even"]
         return ", ".join(parts + (["centred"] if self.centred else []))
 
     def deviation(self, part: float, *, l1: float, l2: float) -> float:
         """Of noise for a vector of these sensitivities, with this part of everything."""
         if self.family == "laplace":
             return math.sqrt(2) * l1 / (EPSILON * part)
-        return l2 / math.sqrt(2 * part * rho(self.family, DELTA / 2))
+        return l2 / math.sqrt(2 * part * rho())
 
     def parts(self, levels: list[Level]) -> Reals:
         """Of the budget, for every level: those with the least sum of squared errors."""
@@ -337,22 +319,22 @@ class Division:
         return weights / weights.sum()
 
 
-def divisions(families: tuple[Family, ...], by_user: bool) -> Iterator[Division]:
-    choices = itertools.product(
-        families, (1 / 3, 1 / 2), (False, True), (False,) if by_user else (False, True)
-    )
-    for family, counting, by_nodes, centred in choices:
+def divisions(by_nodes: bool, by_user: bool) -> Iterator[Division]:
+    families: tuple[Family, ...] = ("laplace", "zcdp")
+    for family, counting, centred in itertools.product(
+        families, (1 / 3, 1 / 2, 2 / 3), (False,) if by_user else (False, True)
+    ):
         yield Division(family=family, counting=counting, by_nodes=by_nodes, centred=centred)
 
 
 class Peer:
-    """Releases of one job, level by level."""
+    """Releases of one measure, level by level."""
 
-    def __init__(self, job: Job, levels: list[Level]) -> None:
-        self.job, self.levels = job, levels
+    def __init__(self, job: Job, levels: list[Level], what: What) -> None:
+        self.job, self.levels, self.what = job, levels, what
         self.rng = np.random.default_rng(7)
         self.bounded = {}
-        if job.user is not None:
+        if job.user is not None and what == "sum":
             self.bounded = {at: self._bounded(level) for at, level in enumerate(levels)}
 
     def release(self, how: Division) -> Reported:
@@ -361,8 +343,8 @@ class Peer:
             self._by_user(at, how, part) if self.job.user else self._by_record(at, how, part)
             for at, part in enumerate(parts)
         ]
-        place, sums, means = (list(column) for column in zip(*each, strict=True))
-        return Reported(place=place, sum=sums, mean=means)
+        place, square = (list(column) for column in zip(*each, strict=True))
+        return Reported(place=place, square=square)
 
     def _noise(self, how: Division, part: float, size: int, l1: float, l2: float) -> Reals:
         sd = how.deviation(part, l1=l1, l2=l2)
@@ -380,7 +362,7 @@ class Peer:
         scale = sd / math.sqrt(2) if how.family == "laplace" else sd
         return np.flatnonzero(noisy >= threshold(how.family, scale, self._delta(how), nodes))
 
-    def _by_record(self, at: int, how: Division, part: float) -> tuple[Any, Reals, Reals]:
+    def _by_record(self, at: int, how: Division, part: float) -> tuple[Any, Reals]:
         level, (low, high) = self.levels[at], self.job.bounds
         middle, n = (low + high) / 2, len(level.keys)
         counting = part * how.counting
@@ -391,34 +373,36 @@ class Peer:
         added = exact + self._noise(how, part - counting, n, most, most)
         place = self._shown(at, how, number, sd, 1)
         number, added = number[place], added[place]
+        if self.what == "sum":
+            if at == 0:
+                own = how.deviation(part - counting, l1=most, l2=most)
+                return place, np.array([own**2 + (middle * sd if how.centred else 0.0) ** 2])
+            sums = added + middle * number if how.centred else added
+            return place, (sums - level.sum[place]) ** 2
         below = np.maximum(number, 1)
-        sums = added + middle * number if how.centred else added
         means = middle + added / below if how.centred else added / below
-        return place, sums, np.clip(means, low, high)
+        return place, (np.clip(means, low, high) - level.mean[place]) ** 2
 
-    def _by_user(self, at: int, how: Division, part: float) -> tuple[Any, Reals, Reals]:
-        """Keys, sum and mean a third each, the mean as ours: (centred 3/5, users 2/5)."""
+    def _by_user(self, at: int, how: Division, part: float) -> tuple[Any, Reals]:
         level, (low, high) = self.levels[at], self.job.bounds
         counting, n = part * how.counting, len(level.keys)
-        rest = (part - counting) / 2
+        rest = part - counting
         touched, users = self._users(level)
         l1, l2 = float(touched), math.sqrt(touched)
         sd = how.deviation(counting, l1=l1, l2=l2)
         number = users + self._noise(how, counting, n, l1, l2)
         place = self._shown(at, how, number, sd, touched)
-        exact, l1, l2 = min(
-            self.bounded[at],
-            key=lambda c: float(
-                np.mean((c[0] - level.sum)[place] ** 2)
-                + how.deviation(rest, l1=c[1], l2=c[2]) ** 2
-            ),
-        )
-        sums = exact + self._noise(how, rest, n, l1, l2)
-        half = (high - low) / 2
-        centred = level.centred + self._noise(how, 0.6 * rest, n, half, half)
-        present = level.count + self._noise(how, 0.4 * rest, n, 1, 1)
-        means = (low + high) / 2 + centred / np.maximum(present, 1)
-        return place, sums[place], np.clip(means, low, high)[place]
+        if self.what == "mean":  # as ours: a centred sum and a number of users by their shares
+            half = (high - low) / 2
+            centred = level.centred + self._noise(how, 0.6 * rest, n, half, half)
+            present = level.count + self._noise(how, 0.4 * rest, n, 1, 1)
+            means = np.clip((low + high) / 2 + centred / np.maximum(present, 1), low, high)
+            return place, ((means - level.mean) ** 2)[place]
+        squares = [  # bias and the variance of the noise
+            (exact - level.sum)[place] ** 2 + how.deviation(rest, l1=one, l2=two) ** 2
+            for exact, one, two in self.bounded[at]
+        ]
+        return place, min(squares, key=lambda square: float(square.sum()))
 
     def _users(self, level: Level) -> tuple[int, Reals]:
         """Users a node, each in 4 nodes of a level at most, drawn at random."""
@@ -457,89 +441,92 @@ class Peer:
 
 
 class Errors:
-    """Sums of squared errors, by measure and level, over what is reported and over what both do."""
+    """Sums of squared errors a level, over what is reported and over what another reports, too."""
 
-    def __init__(self, levels: list[Level]) -> None:
-        self.levels, zeros = levels, np.zeros(len(levels))
-        self.squares = {(w, s): zeros.copy() for w in ("sum", "mean") for s in ("own", "both")}
-        self.nodes = {"own": zeros.copy(), "both": zeros.copy()}
+    def __init__(self, levels: int) -> None:
+        self.square = {over: np.zeros(levels) for over in ("own", "both")}
+        self.nodes = {over: np.zeros(levels) for over in ("own", "both")}
         self.releases = 0
 
     def add(self, found: Reported, other: Reported) -> None:
         self.releases += 1
-        for at, level in enumerate(self.levels):
-            place = found.place[at]
+        for at, (place, square) in enumerate(zip(found.place, found.square, strict=True)):
             both = np.isin(place, other.place[at])
-            self.nodes["own"][at] += len(place)
-            self.nodes["both"][at] += both.sum()
-            for what in ("sum", "mean"):
-                square = (getattr(found, what)[at] - getattr(level, what)[place]) ** 2
-                self.squares[what, "own"][at] += square.sum()
-                self.squares[what, "both"][at] += square[both].sum()
+            for over, kept in (("own", np.ones(len(place), dtype=bool)), ("both", both)):
+                self.nodes[over][at] += kept.sum()
+                self.square[over][at] += square[kept].sum()
 
-    def rmse(self, what: str, over: str) -> list[float]:
+    def rmse(self, over: str) -> list[float]:
         """A level, and over all nodes."""
-        squares, nodes = self.squares[what, over], self.nodes[over]
+        square, nodes = self.square[over], self.nodes[over]
         with np.errstate(invalid="ignore", divide="ignore"):
-            return [*np.sqrt(squares / nodes).tolist(), math.sqrt(squares.sum() / nodes.sum())]
+            return [*np.sqrt(square / nodes).tolist(), math.sqrt(square.sum() / nodes.sum())]
+
+    @property
+    def shown(self) -> list[float]:
+        nodes = self.nodes["own"] / self.releases
+        return [*nodes.tolist(), float(nodes.sum())]
 
 
-def best(
-    peer: Peer, ours: list[Reported], what: str, families: tuple[Family, ...], by_user: bool
-) -> tuple[Division, Errors, Errors]:
-    """The division with the least error over all nodes that both report; and ours beside it."""
+def beside(peer: Peer, ours: list[Reported], how: Division) -> tuple[Errors, Errors]:
+    """Ours and the peer's."""
+    own, theirs = Errors(len(peer.levels)), Errors(len(peer.levels))
+    for release in ours:
+        found = peer.release(how)
+        own.add(release, found)
+        theirs.add(found, release)
+    return own, theirs
+
+
+def best(peer: Peer, ours: list[Reported], by_nodes: bool) -> Division:
+    """The division with the least error over the nodes that both report, of those of the two that
+    show the most nodes of all of them by half at least: who shows nothing has no error."""
     tried = []
-    for how in divisions(families, by_user):
-        theirs, own = Errors(peer.levels), Errors(peer.levels)
-        for release in ours:
-            found = peer.release(how)
-            theirs.add(found, release)
-            own.add(release, found)
-        tried.append((theirs.rmse(what, "both")[-1], how, theirs, own))
-    _, how, theirs, own = min(tried, key=lambda one: one[0])
-    return how, theirs, own
+    for how in divisions(by_nodes, peer.job.user is not None):
+        _, theirs = beside(peer, ours[:3], how)
+        tried.append((theirs.rmse("both")[-1], theirs.shown[-1], how))
+    most = max(shown for _, shown, _ in tried)
+    return min((one for one in tried if one[1] >= most / 2), key=lambda one: one[0])[-1]
 
 
-def table(job: Job, releases: int) -> None:
+def table(job: Job, what: What, releases: int, share: float | None) -> None:
     levels = truth(job)
-    ours, peer = Ours(job, levels), Peer(job, levels)
+    ours, peer = Ours(job, levels, what, share), Peer(job, levels, what)
     found = [ours.release() for _ in range(releases)]
-    weights = ", ".join(f"{at}: {float(w):.2f}" for at, w in ours.weights.items())
-    print(f"\n{job.name}: {len(job.rows)} rows; weights {weights} (-1: parts)")
-    by_user = job.user is not None
-    for what in ("sum", "mean"):
-        how, theirs, own = best(peer, found, what, ("laplace", "zcdp"), by_user)
-        _, exact, _ = best(peer, found, what, ("exact",), by_user)
-        print(f"\n{what}, epsilon {EPSILON:g}, delta {DELTA:g}; peer: {how}\n")
-        print("| level | shown | peer shows | both: ours | peer | ratio | exact | "
-              "all of each: ours | peer | ratio |")  # fmt: skip
-        print("| --- |" + " --- |" * 9)
-        columns = [
-            own.rmse(what, "both"),
-            theirs.rmse(what, "both"),
-            exact.rmse(what, "both"),
-            own.rmse(what, "own"),
-            theirs.rmse(what, "own"),
-        ]
-        shown = [e.nodes["own"] / releases for e in (own, theirs)]
-        shown = [np.append(s, s.sum()) for s in shown]
-        for at in range(len(levels) + 1):
-            a, b, c, d, e = (column[at] for column in columns)
-            name = "all" if at == len(levels) else str(at)
-            print(f"| {name} | {shown[0][at]:.0f} | {shown[1][at]:.0f} | {a:.4g} | {b:.4g} | "
-                  f"{a / b:.2f} | {c:.4g} | {d:.4g} | {e:.4g} | {d / e:.2f} |")  # fmt: skip
-    print("\n" + "; ".join(
-        f"{what} at {confidence:g}: {np.mean(held):.4f} of {len(held)}"
-        for (what, confidence), held in ours.held.items()
-    ))  # fmt: skip
+    divided = [best(peer, found, by_nodes) for by_nodes in (False, True)]
+    pairs = [beside(peer, found, how) for how in divided]
+    weights = ", ".join(f"{'parts' if at < 0 else at}: {float(w):.2f}"
+                        for at, w in ours.weights.items())  # fmt: skip
+    print(f"\n{what}, {job.name}; weights {weights}; peers: {divided[0]}; {divided[1]}\n")
+    print("| level | ours shows | even peer shows | both: ours | peer | ratio | own: ours | peer | "
+          "told peer shows | both: ours | peer | ratio |")  # fmt: skip
+    print("| --- |" + " --- |" * 11)
+    (own, even), (beside_told, told) = pairs
+    columns = [
+        (own.rmse("both"), even.rmse("both")),
+        (own.rmse("own"), even.rmse("own")),
+        (beside_told.rmse("both"), told.rmse("both")),
+    ]
+    for at in range(len(levels) + 1):
+        name = "all" if at == len(levels) else str(at)
+        (a, b), (c, d), (e, f) = ((one[at], other[at]) for one, other in columns)
+        print(f"| {name} | {own.shown[at]:.0f} | {even.shown[at]:.0f} | {a:.4g} | {b:.4g} | "
+              f"{a / b:.2f} | {c:.4g} | {d:.4g} | {told.shown[at]:.0f} | {e:.4g} | {f:.4g} | "
+              f"{e / f:.2f} |")  # fmt: skip
+    if what == "mean" or job.user is None:  # cutting a user is no noise
+        print("\nintervals hold: " + ", ".join(
+            f"{np.mean(held):.4f} at {confidence:g}" for confidence, held in ours.held.items()
+        ))  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--releases", type=int, default=10)
+    parser.add_argument("--selection-share", type=float, default=None)
     options = parser.parse_args()
     for job in (generated(), retail(), flights(), retail("user_id"), flights("user_id")):
-        table(job, options.releases)
+        for what in WHATS:
+            table(job, what, options.releases, options.selection_share)
 
 
 if __name__ == "__main__":
