@@ -16,8 +16,8 @@ over the nodes that both report:
   1 each.
 
 Root mean squared errors; of records against sums of cut values, which both estimate, by user against
-true sums, so that cutting counts. That of our sums by record, and of the peer's total, are those of
-the laws themselves, as no draw decides whether they are shown. ``Shown`` are nodes of a release;
+true sums, so that cutting counts. Noise that does not decide what is shown enters sums by its
+variance and not by draws. ``Shown`` are nodes of a release;
 "both" are nodes that ours and that peer show, "own" all that each shows.
 """
 
@@ -374,11 +374,9 @@ class Peer:
         place = self._shown(at, how, number, sd, 1)
         number, added = number[place], added[place]
         if self.what == "sum":
-            if at == 0:
-                own = how.deviation(part - counting, l1=most, l2=most)
-                return place, np.array([own**2 + (middle * sd if how.centred else 0.0) ** 2])
-            sums = added + middle * number if how.centred else added
-            return place, (sums - level.sum[place]) ** 2
+            own = how.deviation(part - counting, l1=most, l2=most)
+            of_count = number - level.records[place] if at else np.array([sd])
+            return place, own**2 + (middle * of_count if how.centred else 0 * of_count) ** 2
         below = np.maximum(number, 1)
         means = middle + added / below if how.centred else added / below
         return place, (np.clip(means, low, high) - level.mean[place]) ** 2

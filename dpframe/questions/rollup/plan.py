@@ -40,8 +40,11 @@ from dpframe.vectors import CENTRED, Vector, distinct_of, searches_of
 if TYPE_CHECKING:
     import pandas as pd
 
-SELECTION = Fraction(1, 3)
-"""Part of epsilon that selects, where keys are not listed."""
+SELECTION, OF_USERS = Fraction(1, 5), Fraction(1, 3)
+"""Part of epsilon that selects, where keys are not listed: records, and users. Its counts are not
+used again, so that everything else pays for it: at four levels a fifth shows more nodes than even
+stability histograms do, with half of their error (tests/benchmarks/rollup_error.py). Users are
+fewer than records, so that a higher threshold would hide more."""
 
 LEAST = 1e-6
 """Epsilon of a measure, below which noise would hide everything."""
@@ -189,7 +192,8 @@ def make_rollup_plan(asked: Asked) -> RollupPlan:
     epsilon, delta = Fraction(asked.budget.epsilon), asked.budget.delta
     if asked.listed is None:
         share = asked.selection_share
-        epsilon *= 1 - (SELECTION if share is None else Fraction(share))
+        default = SELECTION if asked.unit.user is None else OF_USERS
+        epsilon *= 1 - (default if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
     _check_least(each, asked)
