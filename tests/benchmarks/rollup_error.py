@@ -3,10 +3,10 @@
 Run with ``python -m tests.benchmarks.rollup_error [--releases 10]``. Ours is ``dp.rollup`` as it
 stands, asked for a sum alone and for a mean alone. The peer is what one builds with OpenDP or in
 Tumult's way: on every level a count that discovers the keys by a threshold, and a sum, (epsilon,
-delta) divided over all of them. Two peers: one divides evenly over levels; the other gives levels
-with more nodes more, by the true numbers of nodes, which it is told for free, so that its error over
-all nodes is the least. Each has, in every table, whatever of the following leaves the least error
-over the nodes that both report:
+delta) divided over all of them. Two peers: one divides evenly over levels; the other gives more to
+levels with more nodes, by their true numbers, which it is told for free, so that its error over all
+nodes is the least. Each has, in every table, whatever of the following leaves the least error over
+the nodes that both report:
 
 * Laplace noise or Gaussian noise by zCDP, with OpenDP's own scales and thresholds;
 * the count a third, a half or two thirds of the budget;
@@ -15,10 +15,11 @@ over the nodes that both report:
   a user with each total cut to a bound, the best of a grid, told for free; means of users who weigh
   1 each.
 
-Root mean squared errors; of records against sums of cut values, which both estimate, by user against
-true sums, so that cutting counts. Noise that does not decide what is shown enters sums by its
-variance and not by draws. ``Shown`` are nodes of a release;
-"both" are nodes that ours and that peer show, "own" all that each shows.
+Root mean squared errors; of records against sums of cut values, which both estimate, by user
+against true sums, so that cutting counts. Noise that does not decide what is shown enters sums by
+its variance and not by draws. "Shows" are nodes of a release; "both" are nodes that ours and that
+peer show, "own" all that each shows. The last table is one of heights: sixteen equal leaves under
+binary hierarchies that are ever deeper, the error of a sum in units of the largest value.
 """
 
 from __future__ import annotations
@@ -517,6 +518,36 @@ def table(job: Job, what: What, releases: int, share: float | None) -> None:
         ))  # fmt: skip
 
 
+def heights() -> None:
+    """The same sixteen leaves, with 10,000 records each, at the end of longer and longer chains."""
+    print("\nsum, sixteen leaves under chains\n")
+    print("| levels | ours shows | weight of parts | ours, finest level | ours, worst level | "
+          "peer, even |")  # fmt: skip
+    print("| --- |" + " --- |" * 5)
+    leaf = np.repeat(np.arange(16), 10_000)
+    for depth in (4, 8, 16, 32):
+        rows = pd.DataFrame({"x": leaf * 2.0 ** (depth - 4) + 0.5, "amount": 1.0})
+        by = f"number:x?lower=0&upper={2**depth}&depth={depth}"
+        measures = {"sum": dp.sum("amount", lower=0, upper=1)}
+        plan: Any = dp.explain_rollup(by, measures, epsilon=EPSILON, delta=DELTA).plan
+        noisy = plan.run(count(rows, plan, False).private)
+        found = noisy.measures["sum"][0]
+        square = found.variance * found.bounds.step**2
+        level = noisy.nodes.level
+        errors = [math.sqrt(square[level == at].mean()) for at in range(int(level.max()) + 1)]
+        peers = [
+            math.hypot(*(how.deviation(each / (depth + 1), l1=by, l2=by) for each, by in ways))
+            for how in divisions(False, False)
+            for ways in (
+                ((1 - how.counting, 0.5), (how.counting, 0.5))
+                if how.centred
+                else ((1 - how.counting, 1.0),),
+            )
+        ]
+        print(f"| {depth} | {len(level)} | {float(found.weights[-1]):.2f} | {errors[-1]:.2f} | "
+              f"{max(errors):.2f} | {min(peers):.2f} |")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--releases", type=int, default=10)
@@ -525,6 +556,7 @@ def main() -> None:
     for job in (generated(), retail(), flights(), retail("user_id"), flights("user_id")):
         for what in WHATS:
             table(job, what, options.releases, options.selection_share)
+    heights()
 
 
 if __name__ == "__main__":
