@@ -143,6 +143,14 @@ class Receipt(Mapping[str, Any]):
         ]
         return Receipt({**self._facts, "measures": measures, "card": [*self["card"], *said]})
 
+    def and_told(self, facts: Mapping[str, Any], lines: Sequence[Quantity]) -> Receipt:
+        """With what the release itself says, as facts and at the end of the card, in the place of
+        what the plan could say."""
+        known = {q.name for q in lines}
+        card = [line for line in self["card"] if line[0] not in known]
+        card += [[q.name, q.value, q.meaning] for q in lines]
+        return Receipt({**self._facts, **facts, "card": card})
+
     def with_notices(self, notices: Sequence[Quantity]) -> Receipt:
         """With what the released numbers say about the question; on top of the card."""
         if not notices:

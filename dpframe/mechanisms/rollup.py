@@ -120,10 +120,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisyRollup:
-    """What was released: an estimate for every vector of every measure. Public."""
+    """What was released: an estimate for every vector of every measure. Public.
+
+    ``weights`` are the parts of its epsilon that a vector spent on the parts and on levels; none
+    where nothing adds up.
+    """
 
     nodes: Nodes
     measures: Mapping[str, tuple[Estimate, ...]]
+    weights: Mapping[int, Fraction]
 
 
 def run(
@@ -153,7 +158,7 @@ def run(
         for name, each in paid.items()
     }
     measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
-    return NoisyRollup(nodes=nodes, measures=measures)
+    return NoisyRollup(nodes=nodes, measures=measures, weights=weights if several else {})
 
 
 def _found(counted: Countable, parts: int, searching: Searching) -> tuple[Paid, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, noise_text, rounded_up
 from dpframe.measures import Measure
+from dpframe.postprocess.above import PARTS, level_strategy
 
 if TYPE_CHECKING:
     from dpframe.questions.rollup.plan import RollupPlan
@@ -28,6 +31,7 @@ def lines(plan: RollupPlan) -> list[Quantity]:
         ),
         hierarchy_line(plan.hierarchy),
         *_selection(plan),
+        *_measured(plan),
         *(line for name in plan.asked.measures for line in _measure(plan, name)),
         Quantity(
             "computed delta",
@@ -59,6 +63,27 @@ def _selection(plan: RollupPlan) -> list[Quantity]:
         ),
         Quantity("test noise", noise_text(selection.test_noise, grid), f"in units of {what}"),
     ]
+
+
+def _measured(plan: RollupPlan) -> list[Quantity]:
+    """What is measured of sums and counts: known where nodes are listed."""
+    if not plan.paid and not plan.searching:
+        return []
+    if plan.listed is None:
+        told = "by what is shown: what each node has of its own, and upper levels where that pays"
+        return [Quantity("measured", "decided when nodes are shown", told)]
+    return [measured_line(level_strategy(plan.listed.level, plan.listed.parent))]
+
+
+def measured_line(weights: Mapping[int, Fraction]) -> Quantity:
+    """Which levels are measured, and with which part of a measure's epsilon."""
+    parts = [f"{float(weights[PARTS]):.3g} on what each node has of its own"]
+    parts += [f"{float(w):.3g} on level {at}" for at, w in sorted(weights.items()) if at != PARTS]
+    return Quantity(
+        "measured",
+        ", ".join(parts),
+        "of the epsilon of each measure that adds up; made consistent by least squares",
+    )
 
 
 def _measure(plan: RollupPlan, name: str) -> list[Quantity]:

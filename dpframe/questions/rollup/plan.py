@@ -31,7 +31,7 @@ from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_wi
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.base import Asked
-from dpframe.questions.rollup.lines import MANY, lines
+from dpframe.questions.rollup.lines import MANY, lines, measured_line
 from dpframe.questions.rollup.receipt import bounds_found, rollup_receipt
 from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
@@ -184,6 +184,10 @@ class RollupPlan(LevelPlan[Asked]):
         from dpframe.questions.rollup.notices import notices  # loads pandas
 
         said = facts.with_bounds(bounds_found(self, noisy))
+        if noisy.weights:
+            weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
+            told = [] if self.listed is not None else [measured_line(noisy.weights)]
+            said = said.and_told({"levels_measured": weights}, told)
         return said.with_notices(notices(self, noisy, frame))
 
 
