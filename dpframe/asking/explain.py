@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, Protocol, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
 from dpframe._known_arguments import bound, lacks
 from dpframe.asking.explanation import Explanation
@@ -40,23 +40,25 @@ Examples
 """
 
 
-class Explains(Protocol[P]):
-    """A function that takes the call of a question, with its source or without."""
+if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone
 
-    __name__: str
+    class Explains(Protocol[P]):
+        """A function that takes the call of a question, with its source or without."""
 
-    @overload
-    def __call__(
-        self, source: object, /, *args: P.args, **arguments: P.kwargs
-    ) -> Explanation[Any]: ...
+        __name__: str
 
-    @overload
-    def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
+        @overload
+        def __call__(
+            self, source: object, /, *args: P.args, **arguments: P.kwargs
+        ) -> Explanation[Any]: ...
 
-    @overload
-    def __call__(
-        self, *args: Any, error: float | Mapping[str, float], **arguments: Any
-    ) -> Explanation[Any]: ...
+        @overload
+        def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
+
+        @overload
+        def __call__(
+            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+        ) -> Explanation[Any]: ...
 
 
 def explaining(

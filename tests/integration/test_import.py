@@ -52,3 +52,23 @@ def test_an_interpreter_that_used_dpframe_ends_without_a_word() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_import_says_nothing_when_the_interpreter_ends() -> None:
+    """Law: nothing outlives the interpreter: registries of typing and pandas hold no function of
+    ours, whose modules hold types of DuckDB, which would be reported on standard error."""
+    code = "import dpframe, pandas; pandas.DataFrame({'a': [1]}).dp"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert run.stderr == ""
+    assert run.stdout == ""
+
+
+def test_what_outlives_the_interpreter_is_told() -> None:
+    """The same check finds what a registry of the standard library keeps."""
+    code = "import typing, duckdb; typing.kept = duckdb.sqltype('BIGINT')"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "leaked" in run.stderr
