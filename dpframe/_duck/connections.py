@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import duckdb
 import pyarrow as pa
@@ -31,16 +31,11 @@ def add_functions(
     with _adding, con.cursor() as cursor:
         with suppress(duckdb.InvalidInputException):  # the configuration may be locked
             cursor.execute("SET search_path = 'system.main'")
-        found = cursor.execute(
-            "SELECT function_name FROM duckdb_functions() WHERE database_name = 'system' "
-            "AND starts_with(function_name, '__dpframe_')"
-        ).fetchall()
-        names = {row[0] for row in found}
         for name, text in texts.items():
-            if name not in names:
+            with _unless_there():
                 cursor.create_function(name, text, None, "VARCHAR", null_handling=SPECIAL)
         for name, (arrow, kind) in arrows.items():
-            if name not in names:
+            with _unless_there():
                 cursor.create_function(
                     name,
                     arrow,
@@ -50,6 +45,16 @@ def add_functions(
                     null_handling=SPECIAL,
                     side_effects=True,
                 )
+
+
+@contextmanager
+def _unless_there() -> Iterator[None]:
+    """Being refused is how to learn of a name: to list what a database has takes far longer."""
+    try:
+        yield
+    except duckdb.CatalogException as error:
+        if "already exists" not in str(error):
+            raise
 
 
 _adding = threading.Lock()
