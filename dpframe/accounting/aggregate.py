@@ -47,11 +47,17 @@ FIRST = 1.15
 MORE = 1.3
 """How many times as many are tried next."""
 
+COARSER = 8
+"""How many steps of the grid are one in the search that comes first."""
+
 CURVE = 800
 """Points of a privacy curve that are compared."""
 
 TINY = 1e-30
 """What a privacy curve may be above another one; paid for in delta."""
+
+LARGEST = 20_000
+"""Thousandths that a local epsilon is below."""
 
 FEWEST = 100
 """Devices below which nothing is claimed."""
@@ -104,6 +110,7 @@ def _curve(
     return np.array([np.maximum(here - ratio * there, 0.0).sum() for ratio in ratios])
 
 
+@lru_cache(maxsize=1024)
 def aggregate_delta(
     *,
     devices: int,
@@ -111,6 +118,7 @@ def aggregate_delta(
     local_epsilon: float,
     epsilon: float,
     neighbours: Neighbours = "replace",
+    coarser: int = 1,
 ) -> float:
     """Delta at epsilon of all reports together; 1 where nothing is known.
 
@@ -122,22 +130,30 @@ def aggregate_delta(
         T, of every device, from 1.
     local_epsilon
         Of one report, above 0: replacing a device's report is exactly that private to the server.
+    coarser
+        Steps of the grid that are one: faster, and overstates delta by more.
     """
     others = devices - 1 - spared(devices, local_epsilon)
     if devices < FEWEST or others < 1:
         return 1.0
-    worst = _together(others, reports, local_epsilon, epsilon, neighbours)
+    worst = _together(others, reports, local_epsilon, epsilon, neighbours, coarser)
     return min(1.0, max(losses.delta(epsilon) for losses in worst) + 2 * reports * TINY)
 
 
 @lru_cache(maxsize=8)
 def _together(
-    others: int, reports: int, local_epsilon: float, epsilon: float, neighbours: Neighbours
+    others: int,
+    reports: int,
+    local_epsilon: float,
+    epsilon: float,
+    neighbours: Neighbours,
+    coarser: int = 1,
 ) -> tuple[Losses, ...]:
     """Losses of all reports, in every direction that is another one."""
     a0 = silence(local_epsilon)
     held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
-    step = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST_TABLE)
+    finest = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST_TABLE)
+    step = coarser * finest
     left, came = losses_between(held, free, step), losses_between(free, held, step)
     if neighbours == "replace":
         return (composed([(left, reports), (came, reports)], epsilon),)
@@ -163,15 +179,28 @@ def local_epsilon(
 
     Returns 0 if even 0.001 does not.
     """
-    low, high = 0, 20_000
-    while high - low > 1:
-        middle = (low + high) // 2
+
+    def kept(thousandths: int, coarser: int) -> bool:
         cost = aggregate_delta(
             devices=devices,
             reports=reports,
-            local_epsilon=middle / 1000,
+            local_epsilon=thousandths / 1000,
             epsilon=epsilon,
             neighbours=neighbours,
+            coarser=coarser,
         )
-        low, high = (middle, high) if cost <= delta else (low, middle)
-    return low / 1000
+        return cost <= delta
+
+    def last(low: int, high: int, coarser: int) -> int:
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if kept(middle, coarser) else (low, middle)
+        return low
+
+    near = last(0, LARGEST, COARSER)  # hardly below the one that is wanted
+    if near > 0 and not kept(near, 1):
+        return last(0, near, 1) / 1000
+    low, step = near, 1
+    while low + step < LARGEST and kept(low + step, 1):
+        low, step = low + step, 2 * step
+    return last(low, min(low + step, LARGEST), 1) / 1000
