@@ -59,9 +59,10 @@ def test_children_release_as_their_parent_did(tmp_path: Path, methods: list[str]
     assert run["charges"] == 5 + 5 * children + 4  # the name of the parent is replayed
 
 
-def test_forks_beside_threads_that_count_charge_and_draw(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forks", [1, pytest.param(9, marks=pytest.mark.evidence)])
+def test_forks_beside_threads_that_count_charge_and_draw(tmp_path: Path, forks: int) -> None:
     """Law: whatever other threads of the parent do at the fork, a child draws, by name too,
     and ends with code 0."""
-    run = parent("beside", tmp_path, 3)
-    assert run["codes"] == [0] * 3
-    assert run["children"] == 3
+    run = parent("beside", tmp_path, forks)
+    assert run["codes"] == [0] * forks
+    assert run["children"] == forks

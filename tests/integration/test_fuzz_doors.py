@@ -18,7 +18,7 @@ def test_hostile_calls_answer_or_are_refused_without_data_and_without_charge(
     tmp_path: Path,
 ) -> None:
     """Law: some calls of every door; ``-m evidence`` makes ten thousand others."""
-    assert fuzz_doors.run(20261122, 80, tmp_path) > 5
+    assert fuzz_doors.run(20261122, 40, tmp_path) > 5
 
 
 @pytest.mark.evidence

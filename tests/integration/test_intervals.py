@@ -17,6 +17,7 @@ from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
+from tests.members import in_turn
 from tests.rollups import exact_tree
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -104,13 +105,15 @@ def covered(found: list[tuple[int, int]], release: NoiseTable, widths: Any) -> t
     return float(hits), float(np.mean(exact))
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-@pytest.mark.parametrize(
-    "case",
-    [
-        *("flights, shares", "retail, records"),
-        pytest.param("rails, shares", marks=pytest.mark.evidence),
-    ],
+@in_turn(
+    (
+        "case",
+        [
+            *("flights, shares", "retail, records"),
+            pytest.param("rails, shares", marks=pytest.mark.evidence),
+        ],
+    ),
+    ("confidence", [0.8, 0.95]),
 )
 def test_intervals_cover_as_often_as_they_say(case: str, confidence: float) -> None:
     """At least the confidence, at most 2 points more or what whole numbers force; half fails."""
@@ -129,8 +132,7 @@ def test_intervals_cover_as_often_as_they_say(case: str, confidence: float) -> N
     assert abs(narrow - predicted) <= 3 * math.sqrt(predicted * (1 - predicted) / RUNS)
 
 
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-@pytest.mark.parametrize("case", CASES)
+@in_turn(("case", CASES), ("confidence", [0.8, 0.95]))
 def test_printed_intervals_cover_whole_counts(case: str, confidence: float) -> None:
     """lower and upper of the frame, rounded outwards, hold the count that the frame rounds."""
     plan = plan_of(case, confidence)

@@ -26,6 +26,7 @@ from dpframe.pages.report import page
 from dpframe.postprocess.flat import flat
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from dpframe.testing import seeded_noise
+from tests import members
 from tests.doors import Answer, Door, World, accessor, command, function, in_turn, public, sql
 from tests.integration.test_ledger_faults import held
 from tests.published import content, rows
@@ -412,8 +413,7 @@ def test_files_of_items_are_lines_of_utf_8(
 FEW = pd.DataFrame({"who": ["sEcReT"], "word": ["sEcReT"]})
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-@pytest.mark.parametrize("mechanism", ["reports", "laplace"])
+@members.in_turn(("mechanism", ["reports", "laplace"]), ("rows", [0, 1]))
 def test_hardly_any_rows(rows: int, mechanism: str, tmp_path: Path, capsys: Any) -> None:
     """Law: reports of nobody hide nobody, an error that says so; central noise gives a frame."""
     frame = FEW.head(rows)

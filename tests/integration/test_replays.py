@@ -17,6 +17,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.receipt import Receipt
 from dpframe.doors.cli.main import main
+from tests.members import in_turn
 
 FRAME = pd.DataFrame({"who": range(2000), "word": ["a"] * 1200 + ["b"] * 800, "n": [7] * 2000})
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -99,10 +100,9 @@ def test_data_without_a_name_are_in_the_receipt(ledger: dp.Ledger) -> None:
     assert PYTHON["hhh"]()["data"] is None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"), [("", ValueError), ("a\nb", ValueError), (3, TypeError)]
+@in_turn(
+    ("door", PYTHON), (("wrong", "error"), [("", ValueError), ("a\nb", ValueError), (3, TypeError)])
 )
-@pytest.mark.parametrize("door", PYTHON)
 def test_data_is_a_text_that_people_can_read(
     door: str, wrong: Any, error: type[Exception], ledger: dp.Ledger
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.receipt import Receipt
 from dpframe.pages.report import write_report
+from tests.members import in_turn
 
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -221,8 +222,7 @@ def page(chromium: Any, tmp_path: Path) -> Iterator[Page]:
 # -- drawing and table ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [10, 1_000, 10_000])
-@pytest.mark.parametrize("width", [390, 1280])
+@in_turn(("width", [390, 1280]), ("n", [10, 1_000, 10_000]))
 def test_pages_of_every_size_are_drawn(page: Page, n: int, width: int) -> None:
     """A total as wide as the page, no more blocks than can be seen, fifty rows, no overflow."""
     page.open(many(n), width=width)

@@ -23,6 +23,7 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.level_values import TEXT
 from dpframe.postprocess.nesting import nearest_reported
 from dpframe.testing import seeded_noise
+from tests import members
 from tests.doors import (
     Answer,
     Door,
@@ -272,8 +273,9 @@ SQL_KEYS = {
 }
 
 
-@pytest.mark.parametrize("columns", [["zip"], ["zip", "path"]], ids=["one", "two"])
-@pytest.mark.parametrize("consistent", [True, False])
+@members.in_turn(
+    ("consistent", [True, False]), ("columns", [["zip"], ["zip", "path"]], ["one", "two"])
+)
 def test_keys_are_the_same_in_every_form(
     world: World, columns: list[str], consistent: bool, tmp_path: Path
 ) -> None:
@@ -487,8 +489,8 @@ REAL: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @with_data
-@pytest.mark.parametrize(
-    ("table", "hierarchy", "arguments"), REAL, ids=[f"{t}-{h}-{list(a)[-1]}" for t, h, a in REAL]
+@members.few(
+    4, ("table", "hierarchy", "arguments"), REAL, ids=[f"{t}-{h}-{list(a)[-1]}" for t, h, a in REAL]
 )
 def test_real_tables_come_out_the_same(
     table: str, hierarchy: str, arguments: dict[str, Any]

@@ -27,6 +27,7 @@ from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.testing import seeded_noise
 from tests import engines
 from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
+from tests.members import in_turn
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RECORDS = PrivacyUnit()
@@ -371,8 +372,7 @@ def weights_of(kind: pa.DataType) -> list[Any]:
 COUNTABLE = [pa.decimal128(38, 0), pa.decimal128(10, 0), pa.int32(), pa.string()]
 
 
-@pytest.mark.parametrize("kind", COUNTABLE, ids=str)
-@pytest.mark.parametrize("most", [5, 10**9])
+@in_turn(("most", [5, 10**9]), ("kind", COUNTABLE, str))
 def test_weights_read_as_in_duckdb(engine: Any, kind: pa.DataType, most: int) -> None:
     """Law: a whole number counts up to the bound, however large; what is none counts 0. No value
     is an error."""
@@ -391,8 +391,10 @@ ODD = pa.table(
 )
 
 
-@pytest.mark.parametrize("kind", ["path", "code", "ip", "domain", "number", "date", "columns"])
-@pytest.mark.parametrize("contribution", ["share", "records"])
+@in_turn(
+    ("contribution", ["share", "records"]),
+    ("kind", ["path", "code", "ip", "domain", "number", "date", "columns"]),
+)
 def test_texts_of_users_in_every_kind(engine: Any, kind: str, contribution: Any) -> None:
     """Whatever a step of a kind calls its columns, users and their numbers of rows stay theirs."""
     options = {"number": "?lower=0&upper=9", "code": "?lengths=1"}.get(kind, "")

@@ -11,6 +11,7 @@ from scipy.stats import binom
 from dpframe.accounting import aggregate
 from dpframe.accounting.aggregate import aggregate_delta, local_epsilon, silence, spared
 from dpframe.accounting.losses import composed, losses_between
+from tests.members import few
 
 MILLION = 1_600_000
 FIGURES = {1.0: {1: 12.1, 2: 11.4, 4: 10.7, 6: 10.3}, 0.25: {1: 9.5, 2: 8.8, 4: 8.1, 6: 7.7}}
@@ -18,9 +19,7 @@ FIGURES = {1.0: {1: 12.1, 2: 11.4, 4: 10.7, 6: 10.3}, 0.25: {1: 9.5, 2: 8.8, 4: 
 gave the same."""
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "reports"), [(e, t) for e, row in FIGURES.items() for t in row]
-)
+@few(3, ("epsilon", "reports"), [(e, t) for e, row in FIGURES.items() for t in row])
 def test_the_known_figures_are_reproduced(epsilon: float, reports: int) -> None:
     """Law: the local epsilon that just keeps delta is the known one, to its digits."""
 

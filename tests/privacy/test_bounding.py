@@ -22,6 +22,7 @@ from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
+from tests.members import few
 
 LEVEL = 1e-6
 SHARE = PrivacyUnit(user="u")
@@ -94,7 +95,7 @@ def test_a_user_adds_exactly_one_weight_in_shares_and_moves_nobody_else(
         assert set(units.values()) == {SHARE_GRID}
 
 
-@pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
+@few(2, "hierarchy", HIERARCHIES, ids=lambda h: h.spec)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(rest=others, mine=one_user, m=st.integers(1, 6))
 def test_a_user_adds_at_most_m_records_and_moves_nobody_else(

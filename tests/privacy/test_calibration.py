@@ -29,6 +29,7 @@ from dpframe.noise import NoiseTable, halves, laplace
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.offline import default_release_share
 from dpframe.questions.hhh.plan import make_plan
+from tests.members import in_turn
 
 from .enumerate_outputs import divergence, every_selection, more
 from .naive_accounting import path_divergence, release_divergence, tail
@@ -59,8 +60,9 @@ def recomputed(plan: HhhPlan) -> float:
 # -- strictly within the budget ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("remainder", [True, False])
-@pytest.mark.parametrize("height", [1, 2, 4, pytest.param(8, marks=pytest.mark.evidence)])
+@in_turn(
+    ("height", [1, 2, 4, pytest.param(8, marks=pytest.mark.evidence)]), ("remainder", [True, False])
+)
 def test_the_recomputed_cost_of_every_plan_is_within_its_budget(
     height: int, remainder: bool
 ) -> None:
@@ -76,11 +78,13 @@ def test_the_recomputed_cost_of_every_plan_is_within_its_budget(
             assert plan.threshold >= plan.test_noise.highest + 2, at
 
 
-@pytest.mark.parametrize(
-    "share",
-    [0.05, 0.5, 0.95, *(pytest.param(s, marks=pytest.mark.evidence) for s in (0.2, 0.8))],
+@in_turn(
+    ("remainder", [True, False]),
+    (
+        "share",
+        [0.05, 0.5, 0.95, *(pytest.param(s, marks=pytest.mark.evidence) for s in (0.2, 0.8))],
+    ),
 )
-@pytest.mark.parametrize("remainder", [True, False])
 def test_the_cost_is_within_the_budget_at_every_release_share(
     share: float, remainder: bool
 ) -> None:

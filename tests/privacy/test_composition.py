@@ -45,6 +45,7 @@ from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.histograms import HistogramPlan
 from dpframe.questions.hhh.offline import OfflinePlan
+from tests.members import few, tries
 
 from .enumerate_outputs import (
     every_release,
@@ -126,7 +127,7 @@ GRID = tuple(np.linspace(0.0, 1.5, 16).tolist())
 
 
 @given(pairs(), epsilon_lists, st.lists(st.floats(1e-6, 200.0), max_size=8))
-@settings(max_examples=300, deadline=None)
+@tries(50, 300, deadline=None)
 def test_the_hull_is_above_the_curve_in_both_directions(
     pair: Pair, epsilons: list[float], points: list[float]
 ) -> None:
@@ -141,7 +142,7 @@ def test_the_hull_is_above_the_curve_in_both_directions(
 
 
 @given(pairs(), epsilon_lists)
-@settings(max_examples=100, deadline=None)
+@tries(25, 100, deadline=None)
 def test_one_release_costs_no_more_than_its_last_point(pair: Pair, epsilons: list[float]) -> None:
     """Law: composing a single release gives at most its own epsilon at its own delta, and a bit."""
     profile = profile_of(pair, epsilons)
@@ -556,7 +557,7 @@ def test_the_profile_of_a_group_covers_two_records(remainder: bool) -> None:
 
 
 @given(pairs(), epsilon_lists, st.integers(1, 3))
-@settings(max_examples=80, deadline=None)
+@tries(25, 80, deadline=None)
 def test_a_chain_of_neighbours_is_covered_by_the_group(
     pair: Pair, epsilons: list[float], moves: int
 ) -> None:
@@ -596,7 +597,7 @@ def explained(arguments: dict[str, Any]) -> HhhPlan:
     return dp.explain(**options).plan
 
 
-@pytest.mark.parametrize("name", [*PLANS, *SINGLE])
+@few(5, "name", [*PLANS, *SINGLE])
 def test_a_profile_is_a_falling_curve_that_ends_at_the_budget(name: str) -> None:
     """Law: points have growing epsilon >= 0 and delta that does not grow, up to the budget."""
     plan = explained({**PLANS, **SINGLE}[name])
@@ -727,7 +728,7 @@ def with_delta(profile: Profile) -> Profile:
     st.sampled_from([0.5, 0.2, 0.05, 1e-3]),
     st.sampled_from([0, 1, 2]),
 )
-@settings(max_examples=60, deadline=None)
+@tries(25, 60, deadline=None)
 def test_what_a_ledger_let_through_keeps_its_totals(
     releases: list[Pair], epsilons: list[float], total: float, delta: float, reserve: int
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from dpframe.accounting.path import path_delta
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace
+from tests.members import in_turn
 
 from .enumerate_outputs import (
     ScriptedCoins,
@@ -98,13 +99,15 @@ def key(table: dict[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(table.items()))
 
 
-@pytest.mark.parametrize("threshold", [2, CLEAR])
-@pytest.mark.parametrize(
-    ("law", "remainder"),
-    [
-        *(("three values", True), ("three values", False), ("four values", False)),
-        pytest.param("four values", True, marks=pytest.mark.evidence),
-    ],
+@in_turn(
+    (
+        ("law", "remainder"),
+        [
+            *(("three values", True), ("three values", False), ("four values", False)),
+            pytest.param("four values", True, marks=pytest.mark.evidence),
+        ],
+    ),
+    ("threshold", [2, CLEAR]),
 )
 def test_no_neighbour_is_further_than_claimed_over_every_value_of_every_draw(
     law: str, threshold: int, remainder: bool
@@ -188,15 +191,17 @@ def test_the_rest_of_the_output_is_a_function_of_the_released_residuals() -> Non
             assert seen.setdefault(released(noisy), rest) == rest
 
 
-@pytest.mark.parametrize("remainder", [True, False])
-@pytest.mark.parametrize("threshold", [1, pytest.param(3, marks=pytest.mark.evidence), CLEAR])
-@pytest.mark.parametrize(
-    "law",
-    [
-        *("skewed", "symmetric", "gaussian-left"),
-        pytest.param("three values", marks=pytest.mark.evidence),  # with every draw, above
-        pytest.param("four values", marks=pytest.mark.evidence),
-    ],
+@in_turn(
+    (
+        "law",
+        [
+            *("skewed", "symmetric", "gaussian-left"),
+            pytest.param("three values", marks=pytest.mark.evidence),  # with every draw, above
+            pytest.param("four values", marks=pytest.mark.evidence),
+        ],
+    ),
+    ("threshold", [1, pytest.param(3, marks=pytest.mark.evidence), CLEAR]),
+    ("remainder", [True, False]),
 )
 def test_no_neighbour_of_a_small_tree_is_further_than_claimed(
     law: str, threshold: int, remainder: bool
@@ -221,9 +226,7 @@ def test_no_neighbour_of_a_small_tree_is_further_than_claimed(
                     assert exact <= delta, (table, neighbour, height, epsilon)
 
 
-@pytest.mark.parametrize("remainder", [True, False])
-@pytest.mark.parametrize("height", [1, 2, 3])
-@pytest.mark.parametrize("law", list(LAWS))
+@in_turn(("law", list(LAWS)), ("height", [1, 2, 3]), ("remainder", [True, False]))
 def test_the_claim_is_attained_by_some_chain_and_exceeded_by_none(
     law: str, height: int, remainder: bool
 ) -> None:

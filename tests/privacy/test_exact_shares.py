@@ -19,6 +19,7 @@ from dpframe.accounting.geometric import geometric
 from dpframe.accounting.linear import linear_delta, linear_epsilon
 from dpframe.accounting.path_laws import Laws
 from dpframe.noise import NoiseTable, halves
+from tests.members import in_turn
 
 from .enumerate_outputs import Table, divergence, every_selection, tree_of
 
@@ -75,8 +76,7 @@ def furthest(
     return fewer, more
 
 
-@pytest.mark.parametrize("remainder", [True, False])
-@pytest.mark.parametrize("grid", [2, 3])
+@in_turn(("grid", [2, 3]), ("remainder", [True, False]))
 def test_no_division_of_a_users_units_costs_more_than_claimed(grid: int, remainder: bool) -> None:
     """Law: delta of a user's shares <= linear_delta, whatever leaves the units go to."""
     laws = laws_of(grid, remainder)

@@ -21,6 +21,7 @@ from dpframe._unicode import unicode
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.testing import seeded_noise
+from tests.members import few
 from tests.rollups import exact_counts, exact_tree
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -287,7 +288,7 @@ TIMES = [
 ]
 
 
-@pytest.mark.parametrize("kind", TIMES, ids=str)
+@few(5, "kind", TIMES, ids=str)
 def test_no_time_is_an_error(kind: pa.DataType) -> None:
     """Law: a time out of range is moved to the nearest that is none, inside of others too, and
     the rows beside it are what they are without it."""

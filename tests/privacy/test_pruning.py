@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.tree import CountTree, NoisyNodes
+from tests.members import tries
 
 from .enumerate_outputs import tree_of
 from .tree_outputs import pruned
@@ -121,7 +122,7 @@ PATHS = [a + b + c for a in "ab" for b in ("", "a", "b") for c in ("", "a", "b")
 
 
 @pytest.mark.parametrize("name", list(RUNS))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@tries(25, 60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_pruning_below_the_band_never_changes_the_release(name: str, data: st.DataObject) -> None:
     """Law: run(tree) == run(tree pruned to count >= band), for every noise in the tables."""

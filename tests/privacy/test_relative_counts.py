@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ from dpframe.mechanisms.relative_counts import cost, run
 from dpframe.noise import TOTAL, NoiseTable, laplace
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
+from tests.members import tries
 
 from .enumerate_outputs import Script, ScriptedValues, Table, more, tree_of
 from .relative_law import (
@@ -327,7 +328,7 @@ def same(a: NoisyTree, b: NoisyTree) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@tries(25, 60, deadline=None, derandomize=True)
 @given(
     table=st.dictionaries(
         st.sampled_from(PATHS),

@@ -26,6 +26,7 @@ from dpframe.accounting.sketches import (
 from dpframe.accounting.sparse_gaussian import gshm_delta, gshm_laws
 from dpframe.budget import Budget, per_record
 from dpframe.noise import NoiseTable, gaussian, laplace
+from tests.members import in_turn
 
 from .sketch_outputs import (
     Counters,
@@ -112,10 +113,12 @@ def test_a_standard_sketch_stores_up_to_k_counters_of_one_alone(k: int) -> None:
 # -- one stream --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["variant", "standard"])
-@pytest.mark.parametrize(
-    ("k", "family", "scale", "bound", "theta"),
-    [(2, *one) for one in SMALL] + [(3, *one) for one in SMALL[:3]],
+@in_turn(
+    (
+        ("k", "family", "scale", "bound", "theta"),
+        [(2, *one) for one in SMALL] + [(3, *one) for one in SMALL[:3]],
+    ),
+    ("kind", ["variant", "standard"]),
 )
 def test_no_neighbouring_sketch_is_further_than_claimed(
     kind: str, k: int, family: str, scale: float, bound: int, theta: int
@@ -168,8 +171,7 @@ CALIBRATED = [
 ]
 
 
-@pytest.mark.parametrize("standard", [False, True])
-@pytest.mark.parametrize(("family", "epsilon", "delta"), CALIBRATED)
+@in_turn((("family", "epsilon", "delta"), CALIBRATED), ("standard", [False, True]))
 def test_calibrated_laws_use_their_budget_and_do_not_exceed_it(
     family: str, epsilon: float, delta: float, standard: bool
 ) -> None:
@@ -277,8 +279,10 @@ LATTICE = [
 ]
 
 
-@pytest.mark.parametrize(("family", "scale", "bound", "theta"), LATTICE)
-@pytest.mark.parametrize("others", [(), ({},), ({0: 2}, {0: 1, 1: 3})])
+@in_turn(
+    ("others", [(), ({},), ({0: 2}, {0: 1, 1: 3})]),
+    (("family", "scale", "bound", "theta"), LATTICE),
+)
 def test_no_neighbouring_post_processed_sketch_is_further_than_claimed(
     family: str, scale: float, bound: int, theta: int, others: tuple[Counters, ...]
 ) -> None:

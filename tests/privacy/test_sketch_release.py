@@ -37,6 +37,7 @@ from dpframe.questions.sketches.base import SketchPlan
 from dpframe.questions.sketches.plan import make_sketch_plan
 from dpframe.sketches._state import SketchState
 from dpframe.testing import seeded_noise
+from tests.members import in_turn
 
 from .sketch_outputs import Law, different, furthest, misra_gries, profile, release_law
 
@@ -167,8 +168,7 @@ SINGLE = [
 ]
 
 
-@pytest.mark.parametrize(("family", "scale", "bound", "theta"), SINGLE)
-@pytest.mark.parametrize("standard", [False, True])
+@in_turn(("standard", [False, True]), (("family", "scale", "bound", "theta"), SINGLE))
 def test_a_released_stream_is_as_private_as_claimed(
     standard: bool, family: Any, scale: float, bound: int, theta: int
 ) -> None:
@@ -454,8 +454,7 @@ LATE = (5, 6, 7) * 5 + (0,) * 6
 """A key that lost nothing, in a sketch that lost a lot: what ``lower`` has to allow for."""
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
-@pytest.mark.parametrize("structure", ["variant", "standard", "sum", "bounded"])
+@in_turn(("structure", ["variant", "standard", "sum", "bounded"]), ("confidence", [0.5, 0.8, 0.95]))
 def test_intervals_hold_the_true_count(structure: str, confidence: float) -> None:
     """Law: P(published, and missed) <= 1 - confidence for each key, exactly."""
     noise: NoiseTable = laplace(1.2, 3)

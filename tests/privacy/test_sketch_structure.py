@@ -15,12 +15,13 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, merged
 from dpframe.sketches._sketch import Sketch
 from tests import naive
+from tests.members import in_turn, tries
 
 Counters = Mapping[Any, int]
 State = tuple[dict[naive.Entry, int], int]
@@ -179,7 +180,7 @@ def adversarial(k: int, rng: random.Random) -> list[int]:
     return stream
 
 
-@settings(deadline=None, max_examples=150)
+@tries(40, 150, deadline=None)
 @given(
     k=st.integers(2, 7),
     stream=st.lists(st.integers(0, 12), min_size=1, max_size=70),
@@ -278,8 +279,7 @@ def neighbouring_streams(k: int, universe: int, longest: int) -> list[tuple[Stre
     return list(found.values())
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize(("k", "universe", "longest"), [(2, 4, 5), (3, 4, 5)])
+@in_turn((("k", "universe", "longest"), [(2, 4, 5), (3, 4, 5)]), ("others", OTHERS))
 def test_merged_sketches_move_as_little_as_claimed(
     others: list[list[int]], k: int, universe: int, longest: int
 ) -> None:
@@ -300,7 +300,7 @@ def test_merged_sketches_move_as_little_as_claimed(
             assert near_squared <= l2_squared(k)
 
 
-@settings(deadline=None, max_examples=100)
+@tries(25, 100, deadline=None)
 @given(
     k=st.integers(2, 5),
     days=st.lists(st.lists(st.integers(0, 9), max_size=30), min_size=1, max_size=6),
@@ -366,7 +366,7 @@ def test_a_user_moves_at_most_k_counters_by_1_in_one_direction(
     assert directions == {-1, 0, 1}
 
 
-@settings(deadline=None, max_examples=60)
+@tries(25, 60, deadline=None)
 @given(
     k=st.integers(2, 5),
     users=st.lists(st.sets(st.integers(0, 9), max_size=7), min_size=1, max_size=20),

@@ -43,6 +43,7 @@ from dpframe.sources import relations
 from dpframe.sources.record_stream import fed, sketched
 from dpframe.sources.stream_sql import stream_sql
 from tests import naive
+from tests.members import few
 
 from .enumerate_outputs import ScriptedValues, every_script
 from .sketch_outputs import (
@@ -654,7 +655,7 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
 OPTIONS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "mechanism": "streaming"}
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@few(8, "name", REFUSED)
 def test_sources_that_can_reorder_records_are_refused(
     name: str, tables: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ from dpframe.mechanisms import privhp as hot_partition
 from dpframe.questions.synthesize import plan as synthetic_plan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes
+from tests.members import few
 
 from .test_hot_partition import scripted
 
@@ -182,7 +183,8 @@ LIKE_OTHERS = (
 """Cases whose kind and type are both read in others."""
 
 
-@pytest.mark.parametrize(
+@few(
+    12,
     "name",
     [pytest.param(n, marks=[pytest.mark.evidence] * (n in LIKE_OTHERS)) for n in CASES],
 )

@@ -33,6 +33,7 @@ from dpframe.mechanisms import hhh_counts, level_counts
 from dpframe.noise import TOTAL, NoiseTable, UnboundedNoise, laplace
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
+from tests.members import in_turn, tries
 
 from .enumerate_outputs import Table, every_release, hockey_stick, more, tree_of, worst
 from .tree_outputs import (
@@ -150,7 +151,7 @@ def test_intervals_and_other_columns_tell_nothing_more() -> None:
 PATHS = ["a", "aa", "ab", "b", "ba", "c"]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@tries(40, 150, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_what_is_released_is_a_function_of_the_noisy_counts_of_visible_nodes(
     data: st.DataObject,
@@ -322,7 +323,7 @@ def exactly(listed: ListedNodes, table: Table) -> NoisyTree:
     )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@tries(25, 100, deadline=None, derandomize=True)
 @given(paths=LISTINGS, table=UNITS, user=UNITS)
 def test_a_user_moves_the_counts_of_a_level_by_no_more_than_their_weight(
     paths: list[str], table: dict[str, int], user: dict[str, int]
@@ -374,7 +375,7 @@ def pure_epsilon(laws: TreeLaws) -> Fraction:
     return sum((laws.grid / scale for scale in scales), Fraction(0))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@tries(50, 200, deadline=None, derandomize=True)
 @given(weights=WEIGHTS, epsilon=st.floats(1e-4, 50), grid=st.sampled_from([1, 2, 256]))
 def test_unbounded_scales_keep_epsilon_in_exact_fractions(
     weights: list[float], epsilon: float, grid: int
@@ -622,8 +623,7 @@ def check_calibration(
         assert np.array_equal(noise.weights, noise.weights[::-1])  # one direction serves both
 
 
-@pytest.mark.parametrize("family", ["laplace", "gaussian", None])
-@pytest.mark.parametrize("case", SOME, ids=str)
+@in_turn(("case", SOME, str), ("family", ["laplace", "gaussian", None]))
 def test_the_recomputed_delta_of_every_calibration_is_within_the_budget(
     case: tuple[float, float, int, str], family: str | None
 ) -> None:
@@ -714,7 +714,7 @@ def test_levels_of_different_widths_compose_as_the_sum_over_all_outcomes(
 HALVES = st.lists(st.integers(1, 50), min_size=2, max_size=4)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@tries(40, 150, deadline=None, derandomize=True)
 @given(
     halves=st.lists(HALVES, min_size=1, max_size=3),
     epsilon=st.floats(0, 5),

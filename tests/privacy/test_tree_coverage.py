@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -44,6 +44,7 @@ from dpframe.questions.tree_counts.frame import tree_frame
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
+from tests.members import in_turn, tries
 
 from .enumerate_outputs import Table, every_script, more, tree_of
 from .tree_outputs import GivenTable, Run, by_hand, pruned, scripted, symmetric, tables, told
@@ -77,7 +78,7 @@ def plan_of(
     )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@tries(25, 60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_frames_of_neighbours_with_the_same_noisy_counts_are_equal(data: st.DataObject) -> None:
     """Law: the frame is a function of the noisy counts of visible nodes: nothing else gets in."""
@@ -115,7 +116,7 @@ def copy_of(noisy: NoisyTree) -> NoisyTree:
     return replace(noisy, **arrays)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@tries(25, 80, deadline=None, derandomize=True)
 @given(
     table=st.dictionaries(st.sampled_from(PATHS), st.integers(1, 30), min_size=1),
     seed=st.integers(0, 10**6),
@@ -323,14 +324,16 @@ def test_the_same_on_a_chain() -> None:
             assert worst_miss(table, laws, consistent) <= Fraction(1 - CONFIDENCE), table
 
 
-@pytest.mark.parametrize("consistent", [False, True])
-@pytest.mark.parametrize(
-    "table",
-    [
-        *({}, {"aa": 9, "a": 3}, {"aa": 5, "ab": 1, "b": 1}),
-        pytest.param({"aa": 4, "a": 2, "b": 4}, marks=pytest.mark.evidence),
-    ],
-    ids=str,
+@in_turn(
+    (
+        "table",
+        [
+            *({}, {"aa": 9, "a": 3}, {"aa": 5, "ab": 1, "b": 1}),
+            pytest.param({"aa": 4, "a": 2, "b": 4}, marks=pytest.mark.evidence),
+        ],
+        str,
+    ),
+    ("consistent", [False, True]),
 )
 def test_heavy_hitters_that_are_added_up_miss_no_more_often_than_stated(
     table: Table, consistent: bool

@@ -18,6 +18,7 @@ from dpframe.sources.counting import exact_counts
 from dpframe.sources.devices import count_devices
 from dpframe.sources.sketching import sketch_states
 from dpframe.testing import seeded_noise
+from tests.members import few, in_turn
 
 SHARE = PrivacyUnit(user="u")
 MOST: Any = {"contribution": "records", "max_contributions": 3}
@@ -107,7 +108,7 @@ REFUSED = ("VARIANT", "STRUCT of VARIANT")
 
 
 @pytest.mark.parametrize("seeds", [1, pytest.param(9, marks=pytest.mark.evidence)])
-@pytest.mark.parametrize("kind", [kind for kind in IDS if kind not in REFUSED])
+@few(14, "kind", [kind for kind in IDS if kind not in REFUSED])
 def test_a_user_weighs_exactly_what_the_unit_allows(kind: str, seeds: int) -> None:
     """Law: users whose ids DuckDB holds equal are one user of 256 units, for any seed."""
     con, users = loaded(IDS[kind])
@@ -139,8 +140,7 @@ def test_a_user_has_at_most_m_records_by_every_door(kind: str) -> None:
 TOLD = r"column 'u' has type .* Cast the column"
 
 
-@pytest.mark.parametrize("rows", [0, 7])
-@pytest.mark.parametrize("kind", [*REFUSED, "TIMESTAMP_S[]", "STRUCT(a TIMESTAMP_MS)"])
+@in_turn(("kind", [*REFUSED, "TIMESTAMP_S[]", "STRUCT(a TIMESTAMP_MS)"]), ("rows", [0, 7]))
 def test_ids_without_a_text_are_refused_by_their_type(kind: str, rows: int, tmp_path: Path) -> None:
     """Law: by every door and with the same words, whether or not there is a row; nothing is
     charged."""

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
+from tests.members import few
 from tests.sql.visits import HHH, LABELS, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -142,7 +143,7 @@ def test_what_a_construct_costs(
     assert charges(ledger) == times
 
 
-@pytest.mark.parametrize(("times", "statement"), MORE, ids=[s[:60] for _, s in MORE])
+@few(8, ("times", "statement"), MORE, ids=[s[:60] for _, s in MORE])
 def test_what_relatives_of_a_construct_cost(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe import _duck
 from dpframe.sources import sql_tables
+from tests.members import few
 from tests.sql.visits import HHH, LABELS, charges, hhh, labels, literal, said
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -77,7 +78,7 @@ def test_the_list_of_our_names_is_complete() -> None:
 SAMPLED = {"user": "who", "contribution": "records", "max_contributions": 2, "threshold": 60}
 
 
-@pytest.mark.parametrize("name", OURS)
+@few(5, "name", OURS)
 def test_a_table_called_like_a_part_of_our_sql_is_read(
     con: duckdb.DuckDBPyConnection, name: str
 ) -> None:
@@ -147,7 +148,7 @@ def test_hostile_texts_are_texts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledg
     assert charges(ledger) == 0
 
 
-@pytest.mark.parametrize("separator", ["'", '"', "\\", "''", "$$", "--", "%00", "%0A", ")", "é"])
+@few(4, "separator", ["'", '"', "\\", "''", "$$", "--", "%00", "%0A", ")", "é"])
 def test_hostile_separators_are_separators(con: duckdb.DuckDBPyConnection, separator: str) -> None:
     """Law: the separator of a path is text, whatever it is."""
     text = {"%00": "\x00", "%0A": "\n"}.get(separator, separator)

@@ -10,6 +10,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.testing import seeded_noise
+from tests.members import few
 from tests.sql.visits import said
 
 TABLE = """
@@ -129,7 +130,7 @@ def test_a_release_here_shows_something(by_default: dict[str, pd.DataFrame]) -> 
     ] == []
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@few(3, "settings", SETTINGS.values(), ids=SETTINGS)
 def test_settings_change_no_release(
     by_default: dict[str, pd.DataFrame], settings: tuple[str, ...]
 ) -> None:

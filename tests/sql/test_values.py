@@ -14,6 +14,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources.counting import tree_of
+from tests import members
 from tests.rollups import exact_counts, tree_paths
 from tests.sql.visits import BUDGET, charges, hhh, labels, said
 from tests.strategies import MALFORMED
@@ -132,11 +133,10 @@ def by_python(con: duckdb.DuckDBPyConnection, spec: str, kind: str) -> dict[Any,
 
 
 def in_turn() -> list[Any]:
-    """Types and kinds; of the kinds that read text, other types meet one or two, in turn."""
-    of_text = [spec for spec in KINDS if spec.startswith(("path", "ip", "domain", "code"))]
-    cases = []
+    """Types and kinds; beside columns, types other than text meet two or three kinds, in turn."""
+    others, cases = KINDS[1:], []
     for n, kind in enumerate(VALUES):
-        rest = [] if kind == "VARCHAR" else [s for i, s in enumerate(of_text) if (i + n) % 3]
+        rest = [] if kind == "VARCHAR" else [s for i, s in enumerate(others) if (i + n) % 3]
         some, name = [spec for spec in KINDS if spec not in rest], kind.split("(")[0]
         cases.append(pytest.param(kind, some, id=name))
         cases.append(pytest.param(kind, rest, id=f"{name}, the rest", marks=pytest.mark.evidence))
@@ -168,8 +168,16 @@ def test_some_types_are_refused_and_others_found(con: duckdb.DuckDBPyConnection)
     assert len(nodes(con, "number:k?lower=0&upper=10&depth=3", seen=False)) > 3
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu", "UTC"])
-@pytest.mark.parametrize("kind", ["TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "TIMESTAMP"])
+@members.in_turn(
+    ("kind", ["TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "TIMESTAMP"]),
+    (
+        "zone",
+        [
+            *("America/New_York", "Asia/Kathmandu"),
+            pytest.param("UTC", marks=pytest.mark.evidence),  # as before it was set
+        ],
+    ),
+)
 def test_the_zone_of_the_session_moves_no_time(
     con: duckdb.DuckDBPyConnection, kind: str, zone: str
 ) -> None:
@@ -210,7 +218,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+@members.few(4, "setting", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.usefixtures("registered")
 def test_settings_of_the_connection_change_no_release(
     con: duckdb.DuckDBPyConnection, setting: str

@@ -12,6 +12,7 @@ import pytest
 
 from dpframe.accounting.losses import Losses, composed, composed_profile, losses_of
 from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace, laplace_gaussian
+from tests.members import in_turn
 
 LAWS = {
     "laplace": laplace(1.5, 4),
@@ -37,9 +38,12 @@ def exact_delta(laws: list[NoiseTable], epsilon: float) -> Fraction:
     return total
 
 
-@pytest.mark.parametrize("step", [1e-2, 1e-3, 1e-4])
-@pytest.mark.parametrize(
-    "names", [["laplace"], ["gaussian"] * 3, ["laplace", "gaussian", "between"], ["two atoms"] * 4]
+@in_turn(
+    (
+        "names",
+        [["laplace"], ["gaussian"] * 3, ["laplace", "gaussian", "between"], ["two atoms"] * 4],
+    ),
+    ("step", [1e-2, 1e-3, 1e-4]),
 )
 def test_composed_delta_is_an_upper_bound_and_close(names: list[str], step: float) -> None:
     """Law: exact <= computed <= exact + what the grid can cost, at many epsilons."""

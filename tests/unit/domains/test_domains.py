@@ -25,6 +25,7 @@ from dpframe.hierarchy import columns, ip, number, path
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.relations import opened
+from tests.members import tries
 from tests.strategies import WORDS
 
 DISTANCE = "number:distance?lower=0&upper=5000"
@@ -315,7 +316,7 @@ def test_booleans_are_one_bit() -> None:
     assert codes(domain, c=["true", "false", "maybe"]) == [1, 0]  # not listed: left out
 
 
-@settings(max_examples=60, deadline=None)
+@tries(25, 60, deadline=None)
 @given(st.lists(WORDS.filter(bool), min_size=1, max_size=12, unique=True), st.lists(WORDS))
 def test_any_text_is_a_category(keys: list[str], values: list[str]) -> None:
     domain = as_domain("columns:c", keys=keys)

@@ -21,6 +21,7 @@ import dpframe as dp
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
 from dpframe.testing import seeded_noise
 from tests.doors import rows
+from tests.members import few, in_turn
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 FRAME = rows()
@@ -41,8 +42,7 @@ def made(spec: Any = "columns:year,zip", **more: Any) -> Any:
     return dp.rollup_sql(spec, table="visits", dialect="duckdb", types=TYPES, **BUDGET, **more)
 
 
-@pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("user", [None, "who"])
+@in_turn(("user", [None, "who"]), ("spec", SPECS))
 def test_a_statement_and_its_candidates_are_the_release(spec: str, user: str | None) -> None:
     """With the same noise, the frame of the candidates is that of the rows."""
     with seeded_noise(3):
@@ -58,7 +58,8 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=2)
 
 
-@pytest.mark.parametrize(
+@few(
+    6,
     "form",
     [
         shuffled,

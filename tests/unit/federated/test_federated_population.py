@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,8 +20,9 @@ from dpframe.federated import BinaryEncoding, select_data
 from dpframe.federated import population as choosing
 from dpframe.federated.population import Population
 from dpframe.sources.devices import count_devices, population
+from tests.members import tries
 
-anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""
 
 LEVEL = 1e-6

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -19,8 +19,9 @@ from dpframe.federated.channels import CentralNoise, ReportSums
 from dpframe.federated.server import START, least_kept
 from dpframe.noise import NoiseTable, gaussian, laplace
 from dpframe.testing import seeded_noise
+from tests.members import tries
 
-anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""
 
 LEVEL = 1e-6

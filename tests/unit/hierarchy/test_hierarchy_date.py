@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.hierarchy import Hierarchy, as_hierarchy
+from tests.members import few
 from tests.rollups import exact_counts
 
 ZONES = ["Europe/Paris", "America/New_York", "Africa/Casablanca", "Asia/Kathmandu", "Pacific/Apia"]
@@ -52,7 +53,8 @@ def test_offsets_and_zones_are_read_in_utc(written: object) -> None:
     assert leaf(written, dp.date("t", levels=("day", "hour"))) == ("2013-05-02", "2013-05-02 01:00")
 
 
-@pytest.mark.parametrize(
+@few(
+    3,
     "written",
     [
         *("2024-01-31T23:30:00Z", "2024-01-31 23:30:00+00:00", "2024-02-01 05:15:00+05:45"),

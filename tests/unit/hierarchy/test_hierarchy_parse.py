@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.errors import HierarchyError, ParameterTypeError
 from dpframe.hierarchy import KINDS, Hierarchy, as_hierarchy
+from tests.members import tries
 
 NAMES = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12),
@@ -72,7 +73,7 @@ HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@tries(50, 400, deadline=None)
 @given(HIERARCHIES)
 def test_the_specification_says_everything(hierarchy: Hierarchy) -> None:
     """Parsing the canonical string gives an equal hierarchy, whatever its columns are called."""

@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
+from tests.members import tries
 from tests.naive import heavy_hitters
 from tests.rollups import exact_tree, tree_paths
 
@@ -33,7 +34,7 @@ def as_law(values: Sequence[int]) -> NoiseTable:
     return cast(NoiseTable, Given(values))
 
 
-@settings(max_examples=60, deadline=None)
+@tries(25, 60, deadline=None)
 @given(
     st.lists(st.text("ab/", max_size=9), max_size=60),
     st.integers(1, 8),

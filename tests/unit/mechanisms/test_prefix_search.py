@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
@@ -20,9 +20,10 @@ from dpframe.federated.server import largest
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
 from dpframe.sources.devices import population_of
+from tests.members import tries
 from tests.naive_prefixes import Fleet, heavy
 
-anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""
 
 ABC = BinaryEncoding("abc")

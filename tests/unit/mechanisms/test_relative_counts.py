@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ from dpframe.noise import unbounded_laplace
 from dpframe.postprocess.relative_error import alpha_rmse
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, NoisyTree
+from tests.members import tries
 
 # -- parameters -----------------------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ BUDGETS = {
 }
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@tries(25, 60, deadline=None, derandomize=True)
 @given(st.fixed_dictionaries(BUDGETS))
 def test_the_sequences_satisfy_equations_2_to_6(asked: dict[str, float]) -> None:
     """Law: CT equations (2) to (6), and what Lemma 23 needs for whole c, Delta and R."""
@@ -69,7 +70,7 @@ def test_the_sequences_satisfy_equations_2_to_6(asked: dict[str, float]) -> None
         assert s.band >= (1 - s.alpha) * s.threshold
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@tries(25, 60, deadline=None, derandomize=True)
 @given(st.fixed_dictionaries(BUDGETS))
 def test_the_budget_is_kept(asked: dict[str, float]) -> None:
     """Law: exact sums of epsilon, and of the delta of what is drawn, are within the budget."""
@@ -217,7 +218,7 @@ WIDE = relative_laws(height=3, alpha=0.9, epsilon=4.0, delta=1e-3, largest=10**6
 LEAVES = [a + b + c for a in "abc" for b in "ab" for c in ("", "a", "b")]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@tries(25, 80, deadline=None, derandomize=True)
 @given(
     table=st.dictionaries(
         st.sampled_from(LEAVES),

@@ -21,6 +21,7 @@ from dpframe.errors import ParameterError
 from dpframe.pages.parts import factor
 from dpframe.pages.report import page, write_report
 from dpframe.testing import seeded_noise
+from tests.members import in_turn
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 HOSTILE = [
@@ -299,9 +300,9 @@ def counts(kind: str, listed: bool, **arguments: Any) -> pd.DataFrame:
         return dp.tree_counts(source, hierarchy, epsilon=1.0, **asked, **arguments)
 
 
-@pytest.mark.parametrize("consistent", [True, False])
-@pytest.mark.parametrize("listed", [True, False], ids=["listed", "found"])
-@pytest.mark.parametrize("kind", TREES)
+@in_turn(
+    ("kind", TREES), ("listed", [True, False], ["listed", "found"]), ("consistent", [True, False])
+)
 def test_pages_of_tree_counts(kind: str, listed: bool, consistent: bool) -> None:
     """Parents are in the page, ``<other>`` rows under the node whose label they carry, and the
     words are of counts."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.postprocess.consistency import _BINDS, _rounded, consistent, spread, whole
+from tests.members import tries
 
 Tree = NDArray[np.int64]
 
@@ -310,7 +311,7 @@ def test_whole_agrees_with_its_slow_twin() -> None:
             assert x.tolist() == naive_whole(parent, values, variance, complete)
 
 
-@settings(max_examples=150, deadline=None)
+@tries(40, 150, deadline=None)
 @given(st.data())
 def test_whole_numbers_add_up_whatever_comes_in(data: st.DataObject) -> None:
     """Sums are exact and nothing is negative, for extreme values and variances too."""

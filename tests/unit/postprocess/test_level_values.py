@@ -19,6 +19,7 @@ import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.postprocess.level_values import TEXT
 from dpframe.postprocess.nesting import nearest_reported
+from tests.members import few
 
 N = 1200
 I = np.arange(N)  # noqa: E741
@@ -71,7 +72,7 @@ def check(frame: pd.DataFrame, column: str) -> None:
         assert pd.isna(values.iloc[-1])
 
 
-@pytest.mark.parametrize("column", KINDS)
+@few(5, "column", KINDS)
 def test_types_and_order_are_those_of_the_source(column: str, tmp_path: Path) -> None:
     """Law: through frames, files, relations and sketches a level keeps its type and its order."""
     file = str(tmp_path / "rows.parquet")

@@ -20,6 +20,7 @@ from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
 from tests import strategies as nasty
+from tests.members import in_turn
 
 
 def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> HhhPlan:
@@ -89,8 +90,7 @@ def digits(seed: int) -> list[list[int]]:
     return out
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("spec", DENSE)
+@in_turn(("spec", DENSE), ("seed", [1, 2]))
 def test_parents_of_every_kind(spec: str, seed: int) -> None:
     """Chains of reported nodes, with gaps and an ``<invalid>`` node among them."""
     values = [*(DENSE[spec](*row) for row in digits(seed)), *([None] * 9), *(["\t"] * 9)]

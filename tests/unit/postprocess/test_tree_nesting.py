@@ -19,6 +19,7 @@ from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
+from tests.members import in_turn
 from tests.naive import leaf_paths
 from tests.unit.postprocess.test_nesting import DENSE, column, digits
 
@@ -75,9 +76,9 @@ def _one_a_leaf(values: list[Any], spec: str) -> list[Any]:
 SPECS = [spec for spec in DENSE if "separator=a" not in spec and "levels=month" not in spec]
 
 
-@pytest.mark.parametrize("consistent", [True, False])
-@pytest.mark.parametrize("listed", [True, False], ids=["listed", "found"])
-@pytest.mark.parametrize("spec", SPECS)
+@in_turn(
+    ("spec", SPECS), ("listed", [True, False], ["listed", "found"]), ("consistent", [True, False])
+)
 def test_parents_of_every_kind(spec: str, listed: bool, consistent: bool) -> None:
     """Also with ``<invalid>`` and ``<other>`` rows, listed and not, adding up and not."""
     values = [*(DENSE[spec](*row) for row in digits(1)), *([None] * 9), *(["\t"] * 9)]
@@ -114,8 +115,7 @@ LITERAL: list[tuple[str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("consistent", [True, False])
-@pytest.mark.parametrize(("spec", "values"), LITERAL)
+@in_turn((("spec", "values"), LITERAL), ("consistent", [True, False]))
 def test_values_that_read_other_are_values(spec: str, values: list[str], consistent: bool) -> None:
     """A literal ``<other>`` comes before the row that stands for the rest, and keeps its own."""
     expect_parents(column(values * 60), spec, consistent=consistent)

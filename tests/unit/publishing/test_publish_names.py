@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dpframe.asking.given import release_name
 from dpframe.publishing.names import family, identifier_of, named
+from tests.members import tries
 from tests.strategies import QUOTES, WORDS
 
 
@@ -41,7 +42,7 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(NAMES)
 def test_no_two_releases_or_views_share_a_name(releases: list[str]) -> None:
     """Tables and views are all different, also to who ignores case or composes accents."""
@@ -54,7 +55,7 @@ def test_no_two_releases_or_views_share_a_name(releases: list[str]) -> None:
     assert all(n.view == views[n.family] for n in found)
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(NAMES)
 def test_a_later_release_renames_nothing(releases: list[str]) -> None:
     """A dashboard on a table keeps its table, whatever is released afterwards."""

@@ -22,6 +22,7 @@ from dpframe.noise import UnboundedNoise, public_generator
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from dpframe.testing import seeded_noise
 from tests.hot_partitions import cell, codes_of, content, counted, grow, noisy, sign
+from tests.members import in_turn
 
 SHAPES = [
     Shape(depth=6, hot=1, width=3, rows=1, seed=0),
@@ -237,8 +238,7 @@ def test_hashes_spread_and_signs_balance() -> None:
 # -- growth --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("seed", range(6))
+@in_turn(("seed", range(6)), ("shape", SHAPES, str))
 def test_partitions_are_those_of_the_printed_algorithms(shape: Shape, seed: int) -> None:
     """Law: bit for bit, for the same noise; little noise, and more than there are records."""
     laws = laws_of(shape, epsilon=[0.5, 4.0, 60.0][seed % 3])

@@ -25,6 +25,7 @@ from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, Sou
 from dpframe.sketches import _compiled as compiled_module
 from dpframe.sketches import merged
 from tests import naive
+from tests.members import in_turn, tries
 
 PACKAGE = Path(compiled_module.__file__).parent.parent
 
@@ -135,7 +136,7 @@ def test_long_keys_with_equal_words_stay_apart() -> None:
         assert content(sketched(records, counters)) == expected(records, counters)
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(STREAMS, st.integers(2, 8))
 def test_the_standard_sketch_has_the_same_positive_counters(
     stream: list[int], counters: int
@@ -152,7 +153,7 @@ def test_the_standard_sketch_has_the_same_positive_counters(
     ) == naive.standard_misra_gries(stream, counters)
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(STREAMS, st.integers(2, 8))
 def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
     stream: list[int], counters: int
@@ -208,8 +209,7 @@ FORMS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("keys", [NUMBERS, WORDS, BYTES], ids=["numbers", "text", "bytes"])
+@in_turn(("keys", [NUMBERS, WORDS, BYTES], ["numbers", "text", "bytes"]), ("form", FORMS))
 def test_every_form_of_a_batch_gives_the_same_state(form: str, keys: list[Any]) -> None:
     """Law: only keys and their order count, not what holds them."""
     if keys is BYTES and form == "numpy":

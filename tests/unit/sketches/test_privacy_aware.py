@@ -10,12 +10,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries
 from tests import naive
+from tests.members import tries
 
 
 def content(sketch: PrivacyAwareMisraGries) -> tuple[dict[Any, int], int]:
@@ -41,7 +42,7 @@ SETS = st.lists(st.lists(st.integers(0, 11), max_size=9), max_size=25)
 TEXTS = [str, lambda x: "an item with a long name, " + "x" * x, lambda x: bytes([x] * 20)]
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(SETS, st.integers(2, 7), st.integers(1, 6), st.sampled_from([int, *TEXTS]))
 def test_the_state_is_that_of_the_pseudocode(
     sets: list[list[int]], counters: int, most: int, spelling: Any
@@ -56,7 +57,7 @@ def test_the_state_is_that_of_the_pseudocode(
     assert whole.total == sum(len(sorted(set(items))[:most]) for items in users)
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(SETS, st.integers(2, 7), st.integers(0, 25))
 def test_tables_cut_between_users_give_the_same_state(
     sets: list[list[int]], counters: int, cut: int
@@ -79,7 +80,7 @@ def test_many_users_with_long_names_agree_too() -> None:
     assert content(sketch) == naive.privacy_aware(sets, 20, 8)
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(SETS, st.integers(2, 7))
 def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
     sets: list[list[int]], counters: int
@@ -93,7 +94,7 @@ def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
         assert estimate <= true[key] <= estimate + sketch.decrements
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=60), st.integers(2, 5))
 def test_users_with_one_item_make_the_standard_sketch(stream: list[int], counters: int) -> None:
     """Law: with one item a user this is Misra-Gries, as the paper says."""

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.sketches import MergedSketch, MisraGries, PrivacyAwareMisraGries, merged
 from dpframe.sketches._sketch import Sketch
 from tests import naive
+from tests.members import tries
 
 STREAMS = st.lists(st.lists(st.integers(0, 9), max_size=40), min_size=1, max_size=6)
 SPELLINGS = st.sampled_from([int, str, lambda x: b"a key of more than 15 bytes" + bytes([x])])
@@ -36,7 +37,7 @@ def positive(stream: list[Any], counters: int) -> dict[Any, int]:
     return naive.standard_misra_gries(stream, counters)[0]
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(STREAMS, st.integers(2, 6), SPELLINGS, st.booleans())
 def test_merges_are_those_of_the_papers(
     streams: list[list[int]], counters: int, spelling: Any, standard: bool
@@ -52,7 +53,7 @@ def test_merges_are_those_of_the_papers(
     assert [values(sketch) for sketch in sketches] == before
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(STREAMS, st.integers(2, 6), st.sampled_from(["bounded", "sum"]))
 def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
     streams: list[list[int]], counters: int, method: str
@@ -67,7 +68,7 @@ def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
         assert estimate <= true[key] <= estimate + sketch.decrements
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(STREAMS, st.integers(2, 6), st.sampled_from(["bounded", "sum"]), st.integers(1, 5))
 def test_merging_in_steps_is_merging_at_once(
     streams: list[list[int]], counters: int, method: str, cut: int
@@ -85,7 +86,7 @@ def test_merging_in_steps_is_merging_at_once(
         assert (pair.method, pair.sketches) == (method, 2)
 
 
-@settings(deadline=None)
+@tries(25, 100, deadline=None)
 @given(st.lists(st.lists(st.sets(st.integers(0, 7)), max_size=9), min_size=1, max_size=4))
 def test_sketches_of_users_merge_like_any(days: list[list[set[int]]]) -> None:
     """Law: PAMG sketches merge by the bounded method, and the result says what it is of."""

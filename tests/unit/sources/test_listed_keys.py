@@ -25,6 +25,7 @@ from dpframe.sources.counting import exact_counts, tree_of
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from dpframe.tree import CountTree, ListedNodes
 from tests import strategies as nasty
+from tests.members import in_turn
 from tests.naive import Path, leaf_paths, rollup
 from tests.rollups import tree_paths
 
@@ -438,8 +439,7 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
         assert listed_counts(whole, listed).count.tolist() == list(expected.values())
 
 
-@pytest.mark.parametrize("spec", KEYS)
-@pytest.mark.parametrize("short", [2_000, 0], ids=["in SQL", "afterwards"])
+@in_turn(("short", [2_000, 0], ["in SQL", "afterwards"]), ("spec", KEYS))
 def test_listed_nodes_have_their_counts(
     spec: str, short: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

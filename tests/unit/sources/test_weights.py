@@ -24,6 +24,7 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources.counting import exact_counts, tree_of
 from tests import strategies as nasty
+from tests.members import few, in_turn
 from tests.naive import Path as NodePath
 from tests.naive import leaf_paths
 from tests.rollups import tree_paths
@@ -92,8 +93,7 @@ def table_of(con: duckdb.DuckDBPyConnection, kind: str) -> list[Any]:
     return values
 
 
-@pytest.mark.parametrize("unit", [ALL, AT_MOST_5], ids=["all", "at most 5"])
-@pytest.mark.parametrize("kind", VALUES)
+@in_turn(("kind", VALUES), ("unit", [ALL, AT_MOST_5], ["all", "at most 5"]))
 def test_weights_of_every_type_are_python_s(kind: str, unit: PrivacyUnit) -> None:
     """Law: the sum of the weights as Python reads them, for every value that a type can hold."""
     con = duckdb.connect()
@@ -229,7 +229,7 @@ def test_temporary_tables_have_the_same_weights() -> None:
         assert by_sql(con, "t", dp.path("x"), AT_MOST_5, None) == EXPECTED
 
 
-@pytest.mark.parametrize("name", ["w", "W_", 'a"b', "it's", "c0", "n", "u", "k1", "x'"])
+@few(4, "name", ["w", "W_", 'a"b', "it's", "c0", "n", "u", "k1", "x'"])
 def test_names_of_weights_are_quoted(name: str) -> None:
     """A weight can have the name of anything in the statement."""
     frame = pd.DataFrame({"x": ["a", "b"], name: [2, 3], **({} if name == "w" else {"w": [9, 9]})})
@@ -251,7 +251,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("value", REFUSED)
+@few(7, "value", REFUSED)
 def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
     """By the type, which is public, and never by a value; by SQL in the same words.
 

@@ -30,6 +30,7 @@ from dpframe.errors import (
 )
 from dpframe.noise import replaced_bits
 from dpframe.testing import seeded_noise
+from tests.members import in_turn
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 LEVELS = ["country", "city"]
@@ -119,9 +120,9 @@ def pieces(form: str, folder: Path) -> list[Any]:
     return [folder / f"part{i}.{form}" for i in range(4)]
 
 
-@pytest.mark.parametrize("hierarchy", [LEVELS, "ip:ip?version=4", "path:city?separator=1&depth=3"])
-@pytest.mark.parametrize(
-    "form", ["frames", "polars", "arrow", "relations", "parquet", "csv", "glob"]
+@in_turn(
+    ("form", ["frames", "polars", "arrow", "relations", "parquet", "csv", "glob"]),
+    ("hierarchy", [LEVELS, "ip:ip?version=4", "path:city?separator=1&depth=3"]),
 )
 def test_pieces_release_what_one_pass_does(form: str, hierarchy: Any, tmp_path: Path) -> None:
     """Law: fed in pieces, same noise: the frame and receipt of ``hhh(mechanism="streaming")``."""
@@ -286,8 +287,7 @@ def test_wrong_arguments_of_looking_up_are_refused() -> None:
 # -- merging -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["bounded", "sum"])
-@pytest.mark.parametrize("number", [2, 50])
+@in_turn(("number", [2, 50]), ("method", ["bounded", "sum"]))
 def test_merged_pieces_hold_all_records(method: str, number: int) -> None:
     """Law: level by level the flat merge; large nodes are released, their intervals hold."""
     parts = split(number)

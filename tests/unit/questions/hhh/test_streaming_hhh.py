@@ -34,6 +34,7 @@ from dpframe.sources.stream_sql import stream_sql
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
 from tests import naive
+from tests.members import few, in_turn
 from tests.naive import Path as Node
 from tests.rollups import exact_counts
 
@@ -200,8 +201,7 @@ def test_the_twin_looks_over_gaps_and_at_the_sketch_error() -> None:
     }
 
 
-@pytest.mark.parametrize("threshold", [1, 5, 30])
-@pytest.mark.parametrize("spec", SPECS)
+@in_turn(("spec", SPECS), ("threshold", [1, 5, 30]))
 def test_without_noise_and_with_room_for_all_it_is_exact(spec: str, threshold: int) -> None:
     """Law: nodes, residuals and counts are those of exact hierarchical heavy hitters."""
     hierarchy = as_hierarchy(spec)
@@ -344,7 +344,7 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize("name", EMPTY)
+@few(4, "name", EMPTY)
 @pytest.mark.parametrize("spec", ["path:p", "columns:p", "ip:p", "path:p?invalid=drop"])
 def test_small_and_empty_sources_give_an_empty_frame(name: str, spec: str) -> None:
     """Law: the columns and types of any other release, and a receipt with an error a level."""

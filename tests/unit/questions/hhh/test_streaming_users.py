@@ -17,6 +17,7 @@ from dpframe.questions.hhh.base import HhhPlan
 from dpframe.sketches import SketchState
 from dpframe.sources.sketching import sketch_states
 from dpframe.testing import seeded_noise
+from tests.members import few
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -104,7 +105,7 @@ def test_batches_never_divide_a_user(rows_at_once: int, monkeypatch: pytest.Monk
     assert [counts(a) for a in found] == [counts(b) for b in expected]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@few(3, "seed", range(8))
 def test_one_user_moves_counters_by_one_in_one_direction(seed: int) -> None:
     """Of the sketches of sets, whatever user is left out; the sample is that of the same seed."""
     frame = rows(seed, 150)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -21,9 +21,10 @@ from dpframe.federated.segments import Segments
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.lines import error_of
 from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan
+from tests.members import tries
 from tests.naive_prefixes import bits_needed
 
-anywhere = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""
 
 

@@ -1,0 +1,12 @@
+"""Tells the tests whether their long versions were asked for: ``pytest -m evidence``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import members
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    asked = str(config.option.markexpr)
+    members.EVIDENCE = "evidence" in asked and "not evidence" not in asked
