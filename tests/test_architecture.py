@@ -64,6 +64,12 @@ def _modules() -> dict[str, Path]:
     return out
 
 
+@cache
+def _parsed(text: str) -> ast.Module:
+    """Read once, for all of the rules."""
+    return ast.parse(text)
+
+
 def _room(module: str) -> str:
     return module.split(".")[0]
 
@@ -79,7 +85,7 @@ def _imports(path: Path) -> set[str]:
     """dpframe modules that a file imports, at any depth of nesting."""
     found: set[str] = set()
     modules = _modules()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_parsed(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports by a relative name"
             if (node.module or "").split(".")[0] == "dpframe":
@@ -98,8 +104,14 @@ Imports = dict[str, set[str]]
 """What every module imports of the package."""
 
 
-def _all_imports() -> Imports:
+@cache
+def _imports_as_they_are() -> Imports:
     return {name: _imports(path) for name, path in _modules().items()}
+
+
+def _all_imports() -> Imports:
+    """To be changed by whoever asks."""
+    return {name: {*targets} for name, targets in _imports_as_they_are().items()}
 
 
 def _upward(imports: Imports) -> list[tuple[str, str]]:
@@ -148,9 +160,7 @@ def _plans() -> list[str]:
     warehouse's is the statement to one of them."""
     found = []
     for module, path in _modules().items():
-        classes = [
-            n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if type(n) is ast.ClassDef
-        ]
+        classes = [n for n in ast.walk(_parsed(path.read_text("utf-8"))) if type(n) is ast.ClassDef]
         draws = any(getattr(n, "name", "") == "run" for c in classes for n in c.body)
         if module.startswith("questions.") and (draws or module.endswith(".plan")):
             found.append(module)
@@ -167,7 +177,7 @@ def table() -> str:
     lines = ["| file | what is in it |", "| --- | --- |"]
     by_room = sorted(_modules().values(), key=lambda p: (len(p.parts) > ROOT, p.parent, p.name))
     for path in by_room:
-        doc = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        doc = ast.get_docstring(_parsed(path.read_text("utf-8"))) or ""
         sentence = " ".join(doc.split("\n\n")[0].split()).removesuffix(".").replace("|", "\\|")
         where = path.relative_to(PACKAGE).as_posix()
         if path.name == "__init__.py" and path.parent != PACKAGE:
@@ -253,7 +263,7 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
     duck, random = set(), set()
     for name, path in _modules().items():
         text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(_parsed(text)):
             if isinstance(node, ast.Import) and any(a.name == "duckdb" for a in node.names):
                 duck.add(name)
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "duckdb":
@@ -273,7 +283,7 @@ def _told_apart(text: str) -> int:
     """Calls of ``isinstance`` that ask which plan, law or outcome something is."""
     calls = [
         node
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(_parsed(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
     ]
     names = [{n.id for n in ast.walk(c.args[1]) if isinstance(n, ast.Name)} for c in calls]
@@ -321,7 +331,7 @@ TERM = re.compile(r"(ASC|DESC) NULLS (FIRST|LAST)$")
 
 def _statements(path: Path) -> list[str]:
     """Texts of a module other than docstrings; what an f-string puts in stands as {}."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path.read_text(encoding="utf-8"))
     inside, out = set(), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):  # a docstring

@@ -54,8 +54,7 @@ def test_the_demo_prints_the_frame_and_the_card_and_writes_a_report(tmp_path: Pa
 def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, ending: str) -> None:
     """The written rows are the printed ones; Parquet and JSON carry the receipt."""
     out = tmp_path / f"out.{ending}"
-    way = run if ending == "parquet" else in_this_process
-    done = way(
+    done = in_this_process(
         "hhh", str(visits), "ip:src", *BUDGET, "--threshold", "100", "-o", str(out), cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr

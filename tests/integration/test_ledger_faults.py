@@ -30,7 +30,6 @@ import pytest
 import dpframe as dp
 from dpframe.ledger import Ledger, book, opened
 from dpframe.noise import NoiseTable
-from tests.members import few, in_turn
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAME = pd.DataFrame({"a": ["x"] * 900})
@@ -142,7 +141,8 @@ NO_LEDGERS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@in_turn(("fault", NO_LEDGERS), ("totals", [{}, TOTALS], ["without totals", "with totals"]))
+@pytest.mark.parametrize("totals", [{}, TOTALS], ids=["without totals", "with totals"])
+@pytest.mark.parametrize("fault", NO_LEDGERS)
 def test_what_is_no_ledger_is_not_used_and_not_written(
     tmp_path: Path, draws: list[int], fault: str, totals: dict[str, float]
 ) -> None:
@@ -254,7 +254,7 @@ def test_without_seals_a_flipped_bit_would_go_unnoticed(
         flips(spent.path, 311)
 
 
-@few(3, "part", [0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
 def test_a_file_that_was_cut_is_refused(spent: Ledger, draws: list[int], part: float) -> None:
     """Law: a ledger of which a page is missing is damaged; part of a page counts if it is used."""
     data, before = spent.path.read_bytes(), contents(spent.path)
@@ -694,7 +694,7 @@ NAMES = [
 ]
 
 
-@few(7, "name", NAMES, ids=range(len(NAMES)))
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_a_ledger_is_the_file_that_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
