@@ -94,8 +94,7 @@ def test_the_cost_is_within_the_budget_at_every_release_share(
         assert recomputed(plan) <= 1e-6
 
 
-@pytest.mark.parametrize("shape", ["gaussian-left", "gaussian"])
-@pytest.mark.parametrize("remainder", [True, False])
+@in_turn(("remainder", [True, False]), ("shape", ["gaussian-left", "gaussian"]))
 def test_the_cost_of_curved_shapes_is_within_the_budget(shape: str, remainder: bool) -> None:
     """Law: shapes that the choice may pass over are calibrated as strictly."""
     for height, epsilon, delta in ((2, 1.0, 1e-3), (4, 2.0, 1e-6), (8, 1.0, 1e-6)):
@@ -116,8 +115,7 @@ def test_the_cost_of_shares_is_within_the_budget(remainder: bool) -> None:
         assert plan.threshold * plan.grid >= plan.test_noise.highest + 2 * plan.grid
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-@pytest.mark.parametrize("height", [1, 4])
+@in_turn(("height", [1, 4]), ("mechanism", ["laplace", "gaussian"]))
 def test_the_composed_cost_of_the_baselines_is_within_the_budget(
     mechanism: str, height: int
 ) -> None:

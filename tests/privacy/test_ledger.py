@@ -316,7 +316,7 @@ def crash(quick: Path, times: int, seed: int) -> None:
 
 def test_a_killed_process_never_released_more_than_it_was_charged(quick: Path) -> None:
     """Law: whenever SIGKILL comes, charges >= releases seen outside, and the ledger works on."""
-    crash(quick, 15, 1)
+    crash(quick, 8, 1)
 
 
 @pytest.mark.evidence

@@ -523,7 +523,7 @@ def held(states: Iterable[SketchState]) -> list[Any]:
 
 @pytest.mark.parametrize(
     "size",
-    [1, 7, 399, 400, 1000, *(pytest.param(n, marks=pytest.mark.evidence) for n in (2, 100))],
+    [7, 399, 400, 1000, *(pytest.param(n, marks=pytest.mark.evidence) for n in (1, 2, 100))],
 )
 def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: the state is that of one record after the other, whatever the batches."""

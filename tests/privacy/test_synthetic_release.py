@@ -318,7 +318,7 @@ def test_missing_values_filled_from_other_rows_are_rejected(
     assert max(costs({**SIZES, "k": 4})) > 1
 
 
-@pytest.mark.parametrize("level", range(3))
+@few(2, "level", range(3))
 def test_a_wrong_scale_is_rejected(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug: the noise of one level has half its scale."""
 

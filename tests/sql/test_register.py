@@ -205,7 +205,11 @@ print(len(ledger.releases()))
 """
 
 
-DEFAULTS = ["duckdb", "duckdb.default_connection()", "con=duckdb.default_connection()"]
+DEFAULTS = [
+    "duckdb",
+    pytest.param("duckdb.default_connection()", marks=pytest.mark.evidence),
+    pytest.param("con=duckdb.default_connection()", marks=pytest.mark.evidence),
+]
 
 
 @pytest.mark.parametrize("con", DEFAULTS)

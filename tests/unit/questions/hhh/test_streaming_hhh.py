@@ -466,7 +466,7 @@ def by_sql(con: Any, source: str, hierarchy: str) -> tuple[pd.DataFrame, dict[st
     return result, json.loads(con.execute(newest).fetchall()[0][0])
 
 
-@pytest.mark.parametrize("spec", ["ip:ip", "path:path", "columns:a,b", "code:code?lengths=2,4"])
+@few(2, "spec", ["ip:ip", "path:path", "columns:a,b", "code:code?lengths=2,4"])
 def test_every_front_door_gives_the_same_release(stored: tuple[Path, Any], spec: str) -> None:
     """Law: same rows, arguments and noise give equal frames, column types and receipts."""
     file, con = stored
