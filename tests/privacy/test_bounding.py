@@ -76,7 +76,7 @@ one_user = st.lists(st.tuples(st.just("ann"), values, values, paths), min_size=1
 heavy = st.integers(1, 40)
 
 
-@pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
+@few(2, "hierarchy", HIERARCHIES, ids=lambda h: h.spec)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(rest=others, mine=one_user, times=heavy)
 def test_a_user_adds_exactly_one_weight_in_shares_and_moves_nobody_else(
@@ -112,7 +112,7 @@ def test_a_user_adds_at_most_m_records_and_moves_nobody_else(
     assert all(total <= m for total in units.values())
 
 
-@pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
+@few(2, "hierarchy", HIERARCHIES, ids=lambda h: h.spec)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(rest=others, mine=one_user)
 def test_a_record_adds_one_to_each_node_of_one_path(

@@ -52,7 +52,7 @@ def test_killed_children_leave_enough_charged_and_nothing_else(tmp_path: Path) -
     """Law: forked and spawned children draw from one ledger, by name and without, and are killed
     at random: all that was seen is charged, the ledger opens, no lock stays, names replay what
     was seen, and the next start finds and removes their folders."""
-    check(kills(tmp_path, 6))
+    check(kills(tmp_path, 10))
 
 
 @pytest.mark.evidence

@@ -316,7 +316,7 @@ def crash(quick: Path, times: int, seed: int) -> None:
 
 def test_a_killed_process_never_released_more_than_it_was_charged(quick: Path) -> None:
     """Law: whenever SIGKILL comes, charges >= releases seen outside, and the ledger works on."""
-    crash(quick, 8, 1)
+    crash(quick, 15, 1)
 
 
 @pytest.mark.evidence
@@ -325,7 +325,7 @@ def test_200_killed_processes_never_released_more_than_they_were_charged(tmp_pat
     crash(tmp_path, 200, 2)
 
 
-POINTS = [("statements", 0, 7), ("steps", 150, 311), ("bytes", 600, 5000)]
+POINTS = [("statements", 0, 14), ("steps", 150, 421), ("bytes", 600, 5000)]
 
 
 @pytest.mark.parametrize(("kind", "first", "stride"), POINTS, ids=[p[0] for p in POINTS])

@@ -788,7 +788,7 @@ def test_settings_of_the_connection_change_nothing(setting: str) -> None:
         assert len(dp.hhh(con.table("t"), hierarchy, mechanism="streaming", **BUDGET))
 
 
-@pytest.mark.parametrize("name", [*REFUSED, "any order", *TAKEN])
+@few(10, "name", [*REFUSED, "any order", *TAKEN])
 def test_sketches_of_keys_take_the_relations_that_streams_take(
     name: str, tables: duckdb.DuckDBPyConnection
 ) -> None:

@@ -19,6 +19,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from tests import strategies as nasty
+from tests.members import few
 from tests.naive import leaf_paths, rollup, shares
 from tests.rollups import exact_counts, exact_tree
 
@@ -234,7 +235,7 @@ KINDS_OF_TEXT = ["columns:x", "path:x", "code:x?lengths=1,3", "domain:x", "ip:x"
 TEXTS = ["a/b", "10.0.0.1", "", None, "2013-05-01", "www.example.org", "a/b"]
 
 
-@pytest.mark.parametrize("spec", KINDS_OF_TEXT)
+@few(3, "spec", KINDS_OF_TEXT)
 def test_text_reads_alike_however_it_is_stored(spec: str) -> None:
     """Objects, pandas strings, categories, Arrow text, dictionaries and ENUM give equal counts."""
     hierarchy = as_hierarchy(spec)
