@@ -164,5 +164,5 @@ def _one(value: object) -> tuple[str, Measure]:
         return parsed(value)
     raise ParameterTypeError(
         f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
-        f"got {value!r}."
+        f"got {type(value).__name__}."
     )

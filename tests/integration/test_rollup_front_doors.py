@@ -154,7 +154,8 @@ def test_every_door_gives_the_same_rollup(
             ours, theirs = map(plain, frame[column]), map(plain, other[column])
             assert list(ours) == list(theirs), (name, column)
         ours, theirs = public(dict(receipt)), public(dict(facts))
-        for own in ("ledger", "keys", "budget"):
+        found = ("measures", "card") if "auto" in str(given) else ()  # dp_releases knows the charge
+        for own in ("ledger", "keys", "budget", *found):
             ours.pop(own), theirs.pop(own)
         assert ours == theirs, name
 

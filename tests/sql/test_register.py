@@ -68,9 +68,9 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
         names = [row[0] for row in con.execute("SELECT name FROM dp_functions()").fetchall()]
         assert names == [
             *("dp_budget", "dp_explain", "dp_explain_heavy_hitters", "dp_explain_prefix_tree"),
-            *("dp_explain_synthesize", "dp_explain_tree_counts"),
+            *("dp_explain_rollup", "dp_explain_synthesize", "dp_explain_tree_counts"),
             *("dp_functions", "dp_heavy_hitters", "dp_hhh"),
-            *("dp_prefix_tree", "dp_releases", "dp_synthesize", "dp_tree_counts"),
+            *("dp_prefix_tree", "dp_releases", "dp_rollup", "dp_synthesize", "dp_tree_counts"),
         ]
 
 

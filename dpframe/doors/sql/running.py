@@ -144,7 +144,8 @@ def _answer(session: Session, facts: Facts, relation: str, path: str) -> Answer[
 
 def _remembered(session: Session, facts: Facts, result: Release) -> Release:
     """A release, which ``dp_releases`` lists."""
-    session.receipts.append((result.receipt, facts["source"]))
+    if session.ledger is None:
+        session.receipts.append((result.receipt, facts["source"]))
     return result
 
 

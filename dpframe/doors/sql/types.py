@@ -138,18 +138,9 @@ def budget_rows(ledger: Ledger | None) -> pa.Array:
 
 
 def release_rows(ledger: Ledger | None, receipts: Sequence[tuple[Receipt, str]]) -> pa.Array:
-    """What a ledger was charged for, or without one what a connection released.
-
-    A ledger knows what was said before the draw; what this connection drew says more, such as the
-    bounds that were found.
-    """
+    """What a ledger was charged for, or without one what a connection released."""
     if ledger is not None:
-        charged = ledger.releases()
-        drawn = {facts["release_id"]: facts.to_json() for facts, _ in receipts}
-        if drawn and len(charged):
-            said = zip(charged["release_id"], charged["receipt"], strict=True)
-            charged = charged.assign(receipt=[drawn.get(one, known) for one, known in said])
-        return _one_list(_as_rows(charged))
+        return _one_list(_as_rows(ledger.releases()))
     rows = [
         {
             **{name: facts.get(name) for name in FACTS},
