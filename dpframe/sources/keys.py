@@ -24,8 +24,9 @@ from dpframe.hierarchy import Hierarchy, columns
 from dpframe.hierarchy._base import has_zone
 from dpframe.hierarchy._types import REAL
 from dpframe.sources.key_tables import MOST, key_table, shown
+from dpframe.sources.malformed import malformed_sql
 from dpframe.sources.relations import canonical
-from dpframe.sources.rollup_statement import malformed_sql, rollup_statement
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
 
 DOMAIN = "domain"

@@ -109,22 +109,6 @@ def rollup_statement(
     )
 
 
-def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:
-    """One row, as text, that has no key at some level, if there is one; for public rows only.
-
-    The hierarchy must count malformed values.
-    """
-    source, types = source_sql(hierarchy, unit, types=types, user_type=None, view=VIEW)
-    values = [f"c{i}" for i in range(len(types))]
-    rows = keyed(hierarchy, types, "source", ", ".join(values))
-    missing = " OR ".join(f"{name} IS NULL" for name in _names(hierarchy))
-    texts = ", ".join(f"CAST({value} AS VARCHAR) AS v{i}" for i, value in enumerate(values))
-    return (
-        f"WITH {source} SELECT {texts} FROM ({rows}) WHERE {missing} "
-        f"ORDER BY {ascending(*(f'v{i}' for i in range(len(values))))} LIMIT 1"
-    )
-
-
 def source_sql(
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
