@@ -138,7 +138,8 @@ def measures_sql(
     epsilon: float | None = None,
     delta: float | None = None,
     user: str | None = None,
-    threshold: int | None = None,
+    threshold: float | None = None,
+    heavy: str | None = None,
     keys: object = None,
     selection_share: float | None = None,
     confidence: float = 0.95,
@@ -163,8 +164,12 @@ def measures_sql(
             "Leave user out; or pass a Spark DataFrame or a DuckDB relation to dp.rollup, which "
             "run both."
         )
-    arguments = locals()
-    plan = ROLLUP.plan(arguments)
+    if heavy is not None:
+        raise ParameterError(
+            f"heavy ({heavy!r}) selects by whole numbers of 128 bits, which warehouses lack: leave "
+            "heavy out, and records decide; or pass the rows to dp.rollup, as Parquet files."
+        )
+    plan = ROLLUP.plan(locals())
     for name, measure in plan.asked.measures.items():
         if measure.kind == "distinct" or measure.searched:
             why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dpframe.asking.plan import Counted
+from dpframe.errors import ParameterError
 from dpframe.mechanisms.rollup import Countable
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources.columns import require
 from dpframe.sources.counting import check_readable
 from dpframe.sources.measured import check_value_type, check_values, measured
 from dpframe.sources.relations import canonical
+from dpframe.sources.spark import is_spark
 from dpframe.sources.sql_tables import check_stored, level_types
 
 
@@ -45,6 +47,13 @@ def result_types(plan: RollupPlan, columns: list[tuple[str, str]]) -> tuple[str,
 
 
 def _check_values(source: object, plan: RollupPlan) -> None:
+    heavy = plan.asked.heavy
+    if heavy is not None and is_spark(source):
+        raise ParameterError(
+            f"heavy ({heavy!r}) selects by whole numbers of 128 bits, which Spark lacks: leave "
+            "heavy out, and records or users decide; or pass frame.toArrow(), if it fits into "
+            "memory."
+        )
     check_values(source, *_columns(plan))
 
 

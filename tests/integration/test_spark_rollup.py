@@ -1,0 +1,109 @@
+"""Rollups of Spark DataFrames: with the same noise, the frames that DuckDB's statements give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.errors import ColumnError, ParameterError
+from dpframe.testing import seeded_noise
+from tests import engines
+from tests.integration.test_measures_elsewhere import MEASURES, ROWS, SHAPES
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with engines.spark() as engine:
+        yield engine.session
+
+
+@pytest.fixture(scope="module")
+def frame(session: Any) -> Any:
+    return session.createDataFrame(ROWS)
+
+
+def same(frame: Any, by: Any, measures: Any, **more: Any) -> pd.DataFrame:
+    """The frame, which is that of DuckDB."""
+    found = []
+    for source in (ROWS, frame):
+        with seeded_noise(7):
+            found.append(dp.rollup(source, by, measures, **more))
+    pd.testing.assert_frame_equal(*found)
+    return found[0]
+
+
+OF_USERS: dict[str, Any] = {
+    "n": "count",
+    "rows": dp.count(at_most=2),
+    "s": dp.sum("amount", lower=-10, upper=50, clipped=True),
+    "m": dp.mean("amount", lower=-20, upper=100),
+    "q": dp.sum("whole", lower=0, upper=9),
+}
+
+CASES: list[Any] = [
+    (*SHAPES[0], MEASURES),
+    (["country", "city"], {"delta": 1e-6, "user": "who"}, OF_USERS),
+    *(
+        pytest.param(*case, marks=pytest.mark.engines)
+        for case in (
+            *((*shape, MEASURES) for shape in SHAPES[1:]),
+            ("path:path", {"delta": 1e-6, "user": "who"}, OF_USERS),
+            (["country"], {"keys": ["FR", "DE", "ZZ"], "user": "who"}, OF_USERS),
+            ("path:path", {"delta": 1e-6}, ["distinct(who)", "distinct(amount)"]),
+            # of users with three rows each all pairs count, whatever the hash is
+            ("path:path", {"delta": 1e-6, "user": "who"}, dp.distinct("whole", at_most=3)),
+            (["country"], {"delta": 1e-6}, ["sum(whole, auto, auto)", "mean(cents, auto, auto)"]),
+            (
+                *(["country"], {"delta": 1e-6, "user": "who"}),
+                ["sum(whole, auto, auto)", "mean(cents, auto, auto)"],
+            ),
+            # keys that Spark writes in its own way
+            (["rate", "cents"], {"delta": 1e-6, "user": "who"}, "sum(whole, 0, 9)"),
+            (["rate"], {"keys": ["0.1", "1e-05", "3.0"], "user": "who"}, "sum(whole, 0, 9)"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("by", "more", "measures"), CASES)
+def test_frames_are_those_of_duckdb(frame: Any, by: Any, more: Any, measures: Any) -> None:
+    """Of records, of users, of different values and with bounds that are searched; selected or
+    listed; and no view is left behind."""
+    assert len(same(frame, by, measures, epsilon=9.0, **more)) > 3
+    assert frame.sparkSession.catalog.listTables() == []
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_ansi_mode_makes_no_difference(session: Any, frame: Any, ansi: str) -> None:
+    """No value is an error, and none is counted in another way."""
+    session.conf.set("spark.sql.ansi.enabled", ansi)
+    session.conf.set("spark.sql.decimalOperations.allowPrecisionLoss", ansi)
+    try:
+        same(frame, ["country"], OF_USERS, epsilon=9.0, delta=1e-6, user="who")
+    finally:
+        session.conf.unset("spark.sql.ansi.enabled")
+        session.conf.unset("spark.sql.decimalOperations.allowPrecisionLoss")
+
+
+def test_what_cannot_be_measured_there(frame: Any) -> None:
+    """Texts are no numbers; a measure that decides is not added up there. Told before it runs."""
+    more: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(ColumnError, match="'city' has type"):
+        dp.rollup(frame, ["country"], "sum(city, 0, 1)", **more)
+    paid = {"paid": dp.sum("amount", lower=0, upper=9)}
+    for call in (dp.rollup, dp.explain_rollup):
+        source = {} if call is dp.rollup else {"source": frame}
+        about = (frame, ["country"], paid) if call is dp.rollup else (["country"], paid)
+        with pytest.raises(ParameterError, match="paid"):
+            call(*about, heavy="paid", **source, **more)
