@@ -107,6 +107,14 @@ def test_users_of_a_selection(frame: Any) -> None:
     assert found["count_upper"][0] - found["count_lower"][0] < 20
 
 
+@pytest.mark.engines
+def test_a_selection_of_nothing_leaves_the_root(frame: Any) -> None:
+    """There is no node to join with."""
+    measures = {**OF_USERS, "d": dp.distinct("whole", at_most=3)}
+    more: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-6, "threshold": 10**6, "user": "who"}
+    assert len(same(frame, ["country"], measures, **more)) == 1
+
+
 def test_what_cannot_be_measured_there(frame: Any) -> None:
     """Texts are no numbers; a measure that decides is not added up there. Told before it runs."""
     more: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpframe.asking.notices import mostly_invalid
 from dpframe.asking.quantities import Quantity
+from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
 from dpframe.postprocess.nesting import nearest_reported
@@ -45,7 +46,7 @@ def _invalid(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:
     """By the first count, else by the first sum of values that are not negative."""
     counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
     chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _positive(m))]
-    if not chosen:
+    if not chosen or not frame["prefix"].str.contains(INVALID, regex=False).any():
         return []
     values = frame[chosen[0]].to_numpy()
     own, above = values.copy(), nearest_reported(frame, plan.hierarchy)
