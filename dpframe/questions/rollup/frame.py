@@ -74,7 +74,7 @@ def _floats(steps: NDArray[np.object_], decimals: int = 0) -> NDArray[np.float64
 def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     """Noisy sums over noisy numbers of values; intervals by the law of both together.
 
-    The middle of the bounds where no value seems to be there.
+    NaN where the interval is all that a value can be: nothing is known then.
     """
     above, below = estimates
     steps, unit = above.bounds, below.unit
@@ -90,4 +90,6 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
         within=(steps.lower - middle, steps.upper - middle),
     )
     value = np.clip(middle + quotient, steps.lower, steps.upper)
-    return value, np.minimum(middle + lower, value), np.maximum(middle + upper, value)
+    ends = np.minimum(middle + lower, value), np.maximum(middle + upper, value)
+    unknown = (ends[0] <= steps.lower) & (ends[1] >= steps.upper)
+    return np.where(unknown, np.nan, value), *ends

@@ -20,7 +20,7 @@ from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
-from dpframe.errors import BudgetError, advising
+from dpframe.errors import BudgetError, ThresholdError, advising
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.measured_parts import rounded_up
@@ -279,15 +279,22 @@ def _selection(asked: Asked, epsilon: Fraction, delta: float) -> OfflinePlan:
     own = float(epsilon)
     while Fraction(own) > epsilon:
         own = math.nextafter(own, 0.0)
-    with advising("raise selection_share", given=asked.selection_share is not None):
-        return offline_plan(
-            Selecting(
-                hierarchy=asked.hierarchy,
-                unit=asked.selecting,
-                budget=Budget(epsilon=own, delta=delta),
-                threshold=asked.threshold,
-                remainder=False,
-                release_share=UNSHOWN,
-                confidence=asked.confidence,
+    try:
+        with advising("raise selection_share", given=asked.selection_share is not None):
+            return offline_plan(
+                Selecting(
+                    hierarchy=asked.hierarchy,
+                    unit=asked.selecting,
+                    budget=Budget(epsilon=own, delta=delta),
+                    threshold=asked.threshold,
+                    remainder=False,
+                    release_share=UNSHOWN,
+                    confidence=asked.confidence,
+                )
             )
-        )
+    except ThresholdError as error:
+        whole, part = f"epsilon={asked.budget.epsilon:g}", f"epsilon={own:g},"
+        told = str(error).replace(part, f"{whole}, of which {own:.3g} selects,")
+        raise ThresholdError(
+            told.replace("raise threshold, epsilon", "raise threshold, selection_share, epsilon")
+        ) from None
