@@ -216,7 +216,6 @@ REASONS: dict[Gap, str] = {
     ("warehouse", "heavy_hitters", ""): "a hierarchy of one column, hhh, has the statement",
     ("warehouse", "synthesize", ""): "its sketches are of codes that no dialect computes",
     ("warehouse", "prefix_tree", ""): "devices answer with reports, which no statement draws",
-    ("warehouse", "rollup", "heavy"): "its rounding by chance is in DuckDB's whole numbers, too",
     ("Spark", "synthesize", ""): "rows go through sketches in Python: pass frame.toArrow()",
     ("Spark", "prefix_tree", ""): "a simulation of devices on one machine: pass frame.toArrow()",
 }

@@ -86,9 +86,8 @@ def _wanted(error: object, errors: Errors) -> dict[str, float]:
     """The largest errors, by name."""
     if not errors:
         raise ParameterError(
-            f"error ({error!r}) is for questions that tell their error before data are read: hhh, "
-            "heavy_hitters, tree_counts by histograms and rollup with known bounds. Leave it out, "
-            "and pass epsilon."
+            f"error ({error!r}) needs an error that is known before data are read, and this "
+            "question has none with these arguments: leave error out, and pass epsilon."
         )
     named = error if isinstance(error, Mapping) else {next(iter(errors)): error}
     if not isinstance(error, Mapping) and len(errors) > 1:

@@ -33,7 +33,7 @@ def _law(epsilon: Fraction) -> UnboundedNoise:
     return UnboundedNoise(rounded_up(1 / epsilon))
 
 
-FALSE_BINS = 0.1
+FALSE_BINS = 1e-3
 """Expected number of empty bins whose noisy count is taken for real."""
 
 

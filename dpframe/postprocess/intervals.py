@@ -8,22 +8,18 @@ from functools import lru_cache
 import numpy as np
 
 from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.weighted_laplace import sum_half_width
 
 
-def half_width(noise: NoiseTable, terms: int, confidence: float) -> int:
+def half_width(noise: NoiseTable | UnboundedNoise, terms: int, confidence: float) -> int:
     """Least w with P(|V_1 + ... + V_terms| <= w) >= confidence (to 1e-12), for symmetric V.
 
     The law of the sum is inverted from its characteristic function on a lattice of 24 standard
     deviations, or all of its support where that is shorter; what wraps around is below 1e-15.
     """
-    return _half_width(noise.weights.tobytes(), terms, confidence)
-
-
-def half_width_of_one(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
-    """The same for one draw, whatever the law."""
     if isinstance(noise, UnboundedNoise):
-        return noise.half_width(confidence)
-    return half_width(noise, 1, confidence)
+        return sum_half_width(noise.scale, terms, confidence)
+    return _half_width(noise.weights.tobytes(), terms, confidence)
 
 
 @lru_cache(maxsize=4096)

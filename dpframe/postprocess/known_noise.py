@@ -66,8 +66,6 @@ class KnownNoise:
         noise = self.laws[law]
         if not terms:
             return 0
-        if isinstance(noise, UnboundedNoise):
-            return noise.half_width(confidence)
         return half_width(noise, terms, min(1.0, confidence + FINEST * strict))
 
     def ends(self, confidence: float, *, strict: bool = False) -> tuple[Whole, Whole]:

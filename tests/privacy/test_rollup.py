@@ -220,12 +220,12 @@ def _patched(target: Any, name: str, value: Any) -> Plant:
 
 
 def _null_is_a_value(patch: pytest.MonkeyPatch) -> None:
-    sums = measured._sums
+    sums = measured.sums_of
 
     def planted(vectors: Any) -> Any:
         return {n: "1" if n.startswith("y") else sql for n, sql in sums(vectors).items()}
 
-    patch.setattr(measured, "_sums", planted)
+    patch.setattr(measured, "sums_of", planted)
 
 
 def _rounded_down(patch: pytest.MonkeyPatch) -> None:

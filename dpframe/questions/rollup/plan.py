@@ -26,7 +26,7 @@ from dpframe.mechanisms import rollup
 from dpframe.mechanisms.measured_parts import rounded_up
 from dpframe.mechanisms.node_counts import NodeCounts, node_counts
 from dpframe.mechanisms.rollup import Paid, Searching, paid_for
-from dpframe.postprocess.intervals import half_width_of_one
+from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
@@ -147,7 +147,7 @@ class RollupPlan(LevelPlan[Asked]):
 
     def half_width(self, name: str) -> int:
         """Of the intervals of a number of different values."""
-        return half_width_of_one(self.counts[name].noise, self.confidence)
+        return half_width(self.counts[name].noise, 1, self.confidence)
 
     def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
         """The only noisy step: the selection, then every measure on its parts."""

@@ -15,7 +15,7 @@ from dpframe.budget import per_record
 from dpframe.errors import ParameterError, ThresholdError, advising
 from dpframe.mechanisms import level_counts
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.intervals import half_width_of_one
+from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.level_weights import best_weights
 from dpframe.questions.tree_counts.base import SOURCE, Asked, TreePlan
 from dpframe.questions.tree_counts.lines import what_counts
@@ -75,7 +75,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     @property
     def errors(self) -> dict[str, float]:
         """Of the noisiest count, before counts are made to add up."""
-        widest = max(half_width_of_one(noise, self.confidence) for noise in self.laws.noises)
+        widest = max(half_width(noise, 1, self.confidence) for noise in self.laws.noises)
         return {"count": widest / self.grid}
 
     def own_lines(self) -> list[Quantity]:
