@@ -52,7 +52,7 @@ OF_USERS: dict[str, Any] = {
 
 PATHS = ["a/1/1", "a/2/9", "a/3", "b"]
 CITIES = [("FR", "c1"), ("FR", "c2"), ("DE", "c1"), ("ZZ", "c1")]
-RATES = [("0.1", "0.005"), ("1e-05", "0.007"), ("3.0", "-1.000")]
+RATES = [("0.1", "0.005"), ("1e-05", "0.007"), ("3", "-1.000")]
 SEARCHED = ["sum(whole, auto, auto)", "mean(cents, auto, auto)"]
 
 CASES: list[Any] = [
@@ -81,7 +81,7 @@ CASES: list[Any] = [
 def test_frames_are_those_of_duckdb(frame: Any, by: Any, more: Any, measures: Any) -> None:
     """Of records, of users, of different values and with bounds that are searched; selected or
     listed; and no view is left behind."""
-    assert len(same(frame, by, measures, epsilon=9.0, **more)) > 3
+    assert len(same(frame, by, measures, epsilon=9.0, **more)) >= 3
     assert frame.sparkSession.catalog.listTables() == []
 
 
@@ -122,7 +122,5 @@ def test_what_cannot_be_measured_there(frame: Any) -> None:
         dp.rollup(frame, ["country"], "sum(city, 0, 1)", **more)
     paid = {"paid": dp.sum("amount", lower=0, upper=9)}
     for call in (dp.rollup, dp.explain_rollup):
-        source = {} if call is dp.rollup else {"source": frame}
-        about = (frame, ["country"], paid) if call is dp.rollup else (["country"], paid)
-        with pytest.raises(ParameterError, match="paid"):
-            call(*about, heavy="paid", **source, **more)
+        with pytest.raises(ParameterError, match=r"^heavy \('paid'\)"):
+            call(frame, ["country"], paid, heavy="paid", **more)
