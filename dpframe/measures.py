@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
+from dpframe._known_arguments import known_arguments
 from dpframe._unicode import is_unicode
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.steps import Steps
@@ -95,6 +96,7 @@ class Measure:
         return self.kind if self.column is None else f"{self.kind}_{self.column}"
 
 
+@known_arguments
 def count(*, at_most: int | None = None, share: float = 1.0) -> Measure:
     """Rows under every node; with ``user=`` users, who weigh 1 each.
 
@@ -117,6 +119,7 @@ def count(*, at_most: int | None = None, share: float = 1.0) -> Measure:
     return Measure(kind="count", at_most=at_most, share=_share(share))
 
 
+@known_arguments
 def sum(
     column: str, *, lower: Bound, upper: Bound, clipped: bool = False, share: float = 1.0
 ) -> Measure:
@@ -150,6 +153,7 @@ def sum(
     return _bounded("sum", column, lower, upper, share, clipped)
 
 
+@known_arguments
 def mean(column: str, *, lower: Bound, upper: Bound, share: float = 1.0) -> Measure:
     """The mean of the values of a column under every node that are not NULL.
 
@@ -175,6 +179,7 @@ def mean(column: str, *, lower: Bound, upper: Bound, share: float = 1.0) -> Meas
     return _bounded("mean", column, lower, upper, share)
 
 
+@known_arguments
 def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> Measure:
     """How many different values of a column there are under every node.
 
@@ -187,7 +192,7 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
         Of any type; NULL is no value. With ``user=`` it can be the user: how many users a node has.
     at_most
         With ``user=``, and needed then: at how many nodes of a level a user counts, or of another
-        column, how many pairs of a node and a value of each user count at each level (1 to 10,000).
+        column, how many pairs of a node and a value of each user count at each level (1 to 1,000).
         Which of them is chosen at random.
     share
         Part of the budget, relative to other measures.
@@ -205,7 +210,7 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
     if not column or not is_unicode(column):
         raise ColumnError(f"dp.distinct({column!r}) must name a column, by text that is not empty.")
     if at_most is not None:
-        at_most = _whole("at_most", at_most, 1, 10_000)
+        at_most = _whole("at_most", at_most, 1, 1_000)
     return Measure(kind="distinct", column=column, at_most=at_most, share=_share(share))
 
 

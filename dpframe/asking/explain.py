@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
 from dpframe._known_arguments import bound, lacks
@@ -55,11 +55,6 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
         @overload
         def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
 
-        @overload
-        def __call__(
-            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
-        ) -> Explanation[Any]: ...
-
 
 def explaining(
     name: str,
@@ -79,7 +74,7 @@ def explaining(
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
         if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
-            first.insert(0, None)  # without a source
+            first.insert(0, given.pop(source, None))  # by name, or without one
         elif not first:
             given.setdefault(source, None)
         arguments = bound(explain, signature, first, given)

@@ -20,6 +20,7 @@ from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
 from dpframe.mechanisms.rollup import Paid
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import distinct, measured, parts
+from dpframe.sources.added import Added
 from dpframe.steps import Steps
 from dpframe.vectors import GRID, LARGEST, Vector
 from dpframe.vectors import LEAST as FIRST
@@ -208,7 +209,7 @@ def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def _node_by_node(i: int, vector: Vector) -> str:
+def _node_by_node(i: int, vector: Vector, arithmetic: object) -> str:
     """What a user has is cut in every part, and not in all of them together."""
     if vector.kind == "sum":
         return f"least(greatest(coalesce(x{i}, 0), {vector.bounds.low}), {vector.bounds.high})"
@@ -223,7 +224,8 @@ def _null_is_a_value(patch: pytest.MonkeyPatch) -> None:
     sums = measured.sums_of
 
     def planted(vectors: Any) -> Any:
-        return {n: "1" if n.startswith("y") else sql for n, sql in sums(vectors).items()}
+        row = Added(kind="row")
+        return {n: row if n.startswith("y") else one for n, one in sums(vectors).items()}
 
     patch.setattr(measured, "sums_of", planted)
 
@@ -255,12 +257,12 @@ PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {
     "a user counts in every part": (
         "u",
         {"n": dpm.count()},
-        _patched(parts, "_of_user", _node_by_node),
+        _patched(parts, "of_user", _node_by_node),
     ),
     "sums are cut part by part": (
         "u",
         {"total": SEVERAL["total"]},
-        _patched(parts, "_of_user", _node_by_node),
+        _patched(parts, "of_user", _node_by_node),
     ),
     "a sum that is not centred": (
         None,

@@ -37,7 +37,8 @@ def test_a_method_has_the_signature_of_its_function(name: str) -> None:
     found = inspect.signature(getattr(FRAME.dp, name))
     assert list(found.parameters.values()) == wanted
     assert source.name not in found.parameters
-    assert {p.kind for p in wanted[1:]} == {inspect.Parameter.KEYWORD_ONLY}
+    placed = {p.name for p in wanted[1:] if p.kind is not inspect.Parameter.KEYWORD_ONLY}
+    assert placed == ({"measures"} if name.endswith("rollup") else set())
 
 
 @pytest.mark.parametrize("name", [*ASKED, *EXPLAINED])
@@ -53,7 +54,7 @@ def test_a_method_says_what_its_function_says(name: str) -> None:
             assert re.search(rf"^([\w, ]+, )?{parameter}(, [\w, ]+)?\n    ", own, re.M), parameter
 
 
-NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": []}
+NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": [], "measures_sql": []}
 """Arguments of sketches, which no statement makes."""
 
 
@@ -65,22 +66,27 @@ def test_a_statement_for_a_warehouse_takes_what_plans_its_question(
     is about must be said."""
     name = str(question.rollup)
     about, *rest = [question.parameters[argument] for argument in question.planning]
-    own = ["hierarchy", "table", "dialect", "types"]
     found = inspect.signature(getattr(dp, name)).parameters
+    placed = [p.name for p in rest if p.kind is not p.KEYWORD_ONLY]
+    rest = [p for p in rest if p.kind is p.KEYWORD_ONLY]
+    own = [about.name, *placed, "table", "dialect", "types"]
     assert [*found] == [*own, *(p.name for p in rest if p.name not in NO_STATEMENT[name])]
     assert [found[p.name] for p in rest if p.name not in NO_STATEMENT[name]] == [
         p for p in rest if p.name not in NO_STATEMENT[name]
     ]
-    assert found["hierarchy"].default is inspect.Parameter.empty
-    assert f"{found['hierarchy'].annotation} | None" == about.annotation
+    assert found[about.name].default is inspect.Parameter.empty
+    assert f"{found[about.name].annotation} | None" == about.annotation
 
 
 @pytest.mark.parametrize(("name", "explain"), [*zip(ASKED, EXPLAINED, strict=True)])
 def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
-    """Law: the signature of an explanation is that of its question, with the source or without."""
+    """Law: the signature of an explanation is that of its question, with the source or without; and
+    behind it how exact it is to be."""
     asked = inspect.signature(getattr(dp, name)).parameters.values()
     explained = inspect.signature(getattr(dp, explain)).parameters.values()
     left = [p for p in asked if p.name not in OF_WAREHOUSE]
+    *explained, error = explained
+    assert (error.name, error.kind, error.default) == ("error", error.KEYWORD_ONLY, None)
     assert list(explained) == [p.replace(default=None) if p.default is p.empty else p for p in left]
 
 

@@ -129,7 +129,7 @@ WRONG: list[tuple[Any, tuple[str, ...]]] = [
     ("count(share=0)", ("share", "0")),
     ("count(share=-1)", ("share",)),
     ("count(at_most=3)", ("at_most=3", "bounds the rows of a user: pass ")),
-    ("distinct(x, at_most=0)", ("at_most", "1 to 10000")),
+    ("distinct(x, at_most=0)", ("at_most", "1 to 1000")),
     # budget
     (["count(share=0.000001)", "sum(x, 0, 5, share=1000000)"], ("would get epsilon", "share=")),
 ]
