@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dpframe._known_arguments import known_arguments
@@ -120,12 +121,16 @@ class OfResults:
         return subtree(self._frame, self.receipt, label)
 
     def intervals(
-        self, confidence: float | None = None, simultaneous: bool = False
+        self,
+        confidence: float | None = None,
+        simultaneous: bool = False,
+        measures: str | Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """A result with ``lower`` and ``upper`` for another confidence, or holding all together.
 
-        For a whole frame that dpframe returned, by ``hhh`` with exact counts or a baseline, or by
-        ``tree_counts`` with listed keys: receipts of these tell the law of every number. Free.
+        For a whole frame that dpframe returned, by ``hhh`` with exact counts or a baseline, by
+        ``tree_counts`` with listed keys, or by ``rollup`` but for its means: receipts of these tell
+        the law of every number. Free.
 
         Parameters
         ----------
@@ -133,7 +138,10 @@ class OfResults:
             0.5 to 0.999999; by default that of the frame.
         simultaneous
             Whether all intervals of the frame hold at once with that confidence (Bonferroni, over
-            all rows), and not each on its own. Not for counts that were selected upon.
+            all rows and measures), and not each on its own. Not for counts that were selected upon.
+        measures
+            Of a rollup, the names of those that get new intervals; others are left out of the
+            result. By default all.
 
         Returns
         -------
@@ -145,8 +153,8 @@ class OfResults:
         Raises
         ------
         ParameterError
-            The frame is not all of a release, or its receipt does not tell the law of its noise:
-            release with another ``confidence=`` then.
+            The frame is not all of a release, or its receipt does not tell the law of its noise, as
+            of means: release with another ``confidence=`` then.
 
         Examples
         --------
@@ -159,7 +167,9 @@ class OfResults:
         """
         from dpframe.postprocess.other_confidence import other_confidence
 
-        return other_confidence(self._frame, self.receipt, confidence, simultaneous=simultaneous)
+        return other_confidence(
+            self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
+        )
 
     @property
     def receipt(self) -> Receipt:

@@ -97,13 +97,13 @@ class Selection:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimate:
     """One vector at every node: totals that add up, in units of the vector, with their variance
-    as if noise were continuous; ``weights`` are the parts of its epsilon that measured parts and
-    levels got. Public.
+    as if noise were continuous; ``scales`` are those of the noise of measured parts and levels.
+    Public.
     """
 
     total: NDArray[np.object_]
     variance: NDArray[np.float64]
-    weights: Mapping[int, Fraction]
+    scales: Mapping[int, Fraction]
     vector: Vector | None = None
 
     @property
@@ -183,7 +183,7 @@ def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Pai
 
 def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:
     noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
-    return Estimate(total=noisy, variance=np.full(len(noisy), paid.noise.sd**2), weights={})
+    return Estimate(total=noisy, variance=np.full(len(noisy), paid.noise.sd**2), scales={})
 
 
 def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
@@ -222,4 +222,4 @@ def _measured(
         variance[nodes.level == at] = spread[at]
     own = np.full(len(parts), spread[PARTS])
     total, left = adding_up(nodes.ancestor, parts, own, known, variance)
-    return Estimate(total=total, variance=left, weights=weights, vector=paid.vector)
+    return Estimate(total=total, variance=left, scales=scales, vector=paid.vector)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.postprocess.known_noise import NOMINAL, known_noise
-from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
+from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
+from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,23 +22,74 @@ LINE = "new intervals"
 """Of the card."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NewEnds:
+    """The frame with the columns that are kept, whole, and what finds new ends for some of them."""
+
+    frame: pd.DataFrame
+    columns: list[MeasureColumns]
+    noises: Sequence[KnownNoise | ColumnNoise]
+    left_out: list[str]
+
+
 def other_confidence(
-    frame: pd.DataFrame, receipt: Mapping[str, Any], confidence: object, *, simultaneous: object
+    frame: pd.DataFrame,
+    receipt: Mapping[str, Any],
+    confidence: object,
+    *,
+    simultaneous: object,
+    measures: object = None,
 ) -> pd.DataFrame:
     """``result.dp.intervals``; see :meth:`dpframe.doors.of_results.OfResults.intervals`."""
     nodes = shown_nodes(frame, receipt, "intervals")
     wanted = float(receipt["confidence"]) if confidence is None else _checked(confidence)
     if not isinstance(simultaneous, bool):
         raise ParameterTypeError(f"simultaneous must be True or False; got {simultaneous!r}.")
-    noise = known_noise(nodes)
-    each, rows = wanted, len(nodes.frame)
+    new = _of_rollup(nodes, measures) if nodes.is_rollup else _of_counts(nodes, measures)
+    each, intervals = wanted, len(nodes.frame) * len(new.columns)
     if simultaneous:
         _check_together(nodes)
-        each = 1 - (1 - wanted) / max(1, rows)
-    lower, upper = noise.ends(each, strict=simultaneous)
-    out = nodes.frame.copy()
-    out["lower"], out["upper"] = lower, upper
-    return seal(out, _facts(receipt, wanted, each if simultaneous else None, rows))
+        each = 1 - (1 - wanted) / max(1, intervals)
+    out = new.frame.copy()
+    for columns, noise in zip(new.columns, new.noises, strict=True):
+        out[columns.lower], out[columns.upper] = noise.ends(each, strict=simultaneous)
+    facts = _facts(receipt, wanted, each if simultaneous else None, intervals, new.left_out)
+    return seal(out, facts)
+
+
+def _of_counts(nodes: ShownNodes, measures: object) -> NewEnds:
+    if measures is not None:
+        raise ParameterError(
+            f"measures ({measures!r}) chooses among those of a rollup, and this release has one "
+            "number a row: leave it out."
+        )
+    noise = known_noise(nodes)
+    columns = [MeasureColumns(value="count", lower="lower", upper="upper")]
+    return NewEnds(frame=nodes.frame, columns=columns, noises=[noise], left_out=[])
+
+
+def _of_rollup(nodes: ShownNodes, measures: object) -> NewEnds:
+    chosen = _chosen(nodes, measures)
+    noises = [noise for name in chosen for noise in rollup_noise(nodes, name)]
+    columns = [noise.columns for noise in noises]
+    kept = {name for own in columns for name in (own.value, own.lower, own.upper)}
+    kept |= {"level", "prefix", *nodes.hierarchy.label_columns}
+    names = [name for name in nodes.frame.columns if name in kept]
+    left_out = [name for name in nodes.measures if name not in chosen]
+    return NewEnds(frame=nodes.frame[names], columns=columns, noises=noises, left_out=left_out)
+
+
+def _chosen(nodes: ShownNodes, measures: object) -> list[str]:
+    """Names of measures, in the order of the frame; all of them where none are named."""
+    if measures is None:
+        return list(nodes.measures)
+    named = [measures] if isinstance(measures, str) else measures
+    if not isinstance(named, Sequence) or not named:
+        raise ParameterTypeError(f"measures must be a list of names of some; got {measures!r}.")
+    known = {nodes.measure(name)[0] for name in named if name is not None}
+    if len(known) != len(named):
+        raise ParameterError(f"measures ({measures!r}) must name each once.")
+    return [name for name in nodes.measures if name in known]
 
 
 def _checked(confidence: object) -> float:
@@ -64,18 +117,30 @@ def _check_together(nodes: ShownNodes) -> None:
 
 
 def _facts(
-    receipt: Mapping[str, Any], confidence: float, each: float | None, rows: int
+    receipt: Mapping[str, Any],
+    confidence: float,
+    each: float | None,
+    intervals: int,
+    left_out: list[str],
 ) -> dict[str, Any]:
     """The receipt, which says what the intervals are now."""
     facts = {key: value for key, value in receipt.items() if key not in ("frame", "simultaneous")}
     first = facts.get("released_confidence", receipt["confidence"])
     card = [line for line in facts["card"] if line[0] != LINE]
     how = f"confidence {confidence:g}"
+    if left_out:
+        known, before = facts["measures"], facts.get("measures_left_out", {})
+        facts["measures"] = {n: said for n, said in known.items() if n not in left_out}
+        facts["measures_left_out"] = {**before, **{n: known[n] for n in left_out}}
+    missing = list(facts.get("measures_left_out", {}))
     if each is not None:
-        how += f", all {rows} together"
-        facts["simultaneous"] = {"intervals": rows, "each": each}
-    if each is None and confidence == first:
+        how += f", all {intervals} together"
+        facts["simultaneous"] = {"intervals": intervals, "each": each}
+    if each is None and confidence == first and not missing:
         facts.pop("released_confidence", None)
         return {**facts, "confidence": confidence, "card": card}
-    said = [LINE, how, f"of lower and upper, computed after the release, which said {first:g}"]
+    why = f"of lower and upper, computed after the release, which said {first:g}"
+    if missing:
+        why += f"; without columns of {', '.join(missing)}, which were released as well"
+    said = [LINE, how, why]
     return {**facts, "confidence": confidence, "released_confidence": first, "card": [said, *card]}

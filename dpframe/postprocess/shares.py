@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise
+from dpframe.postprocess.rollup_noise import rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes, without_clash
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def shares(
         )
     without_clash(nodes.frame, NAMES, "share")
     whose = _whose(nodes, of)
-    found = _ends(nodes, columns, whose)
+    found = _ends(nodes, name, columns, whose)
     value, lower, upper = _quotients(
         nodes.numbers(columns.value), found, whose, nested=_is_nested(nodes, name, columns)
     )
@@ -106,18 +107,18 @@ def _whose(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
     return np.where(unclear, -1, above)
 
 
-def _ends(nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]) -> Ends:
+def _ends(nodes: ShownNodes, name: str, columns: MeasureColumns, whose: NDArray[np.int64]) -> Ends:
     confidence = float(nodes.receipt["confidence"])
     own, above = _shown(nodes, columns, whose)
     if nodes.receipt.get("simultaneous") is not None:
         return Ends(own=own, above=above, confidence=confidence, how="together")
     try:
-        noise = known_noise(nodes)
+        if nodes.receipt["mechanism"] in SUMMED:
+            return _parts(known_noise(nodes), whose, above, confidence)
+        noise = rollup_noise(nodes, name)[0] if nodes.is_rollup else known_noise(nodes)
     except ParameterError:
         both = max(0.0, round(2 * confidence - 1, 12))
         return Ends(own=own, above=above, confidence=both, how="as shown")
-    if nodes.receipt["mechanism"] in SUMMED:
-        return _parts(noise, whose, above, confidence)
     low, high = _real(noise.ends(1 - (1 - confidence) / 2, strict=True))
     return Ends(
         own=(low, high), above=(low[whose], high[whose]), confidence=confidence, how="widened"
@@ -181,5 +182,5 @@ def _quotients(
     return tuple(np.where(none, np.nan, column) for column in (share, low, high))  # type: ignore[return-value]
 
 
-def _real(ends: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[Real, Real]:
+def _real(ends: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Real, Real]:
     return ends[0].astype(np.float64), ends[1].astype(np.float64)

@@ -53,6 +53,11 @@ class ShownNodes:
         """Whether this is the frame of a flat column."""
         return "level" not in self.frame.columns
 
+    @property
+    def is_rollup(self) -> bool:
+        """Whether rows have measures that were named."""
+        return str(self.receipt["mechanism"]) == "rollup"
+
     @cached_property
     def level(self) -> NDArray[np.int64]:
         return self.nodes["level"].to_numpy(dtype=np.int64)

@@ -188,10 +188,20 @@ def _upward(forest: Forest, vp: Reals, vt: Reals) -> _Below:
     for top, here, group in reversed(list(forest.levels())):
         size, open_ = top.stop - top.start, ~np.isfinite(s[here])
         unknown[top] += np.bincount(group[open_], minlength=size)
-        known[top] += np.bincount(group, np.where(open_, 0.0, s[here]), size)
+        known[top] += _summed(group, np.where(open_, 0.0, s[here]), size)
         terms[top] = np.where(unknown[top] > 0, np.inf, known[top])
         s[top] = _merged(terms[top], vt[top])
     return _Below(s=s, terms=terms, known=known, unknown=unknown)
+
+
+def _summed(group: NDArray[np.intp], values: Reals, size: int) -> Reals:
+    """Sums over children, smallest first: one tree has the same variances, to the last bit, in
+    whichever order siblings are listed. Intervals are recomputed from frames that were sorted."""
+    if (values != values[:1]).any():
+        by_value = np.lexsort((values, group))
+        group, values = group[by_value], values[by_value]
+    summed: Reals = np.asarray(np.bincount(group, values, size), dtype=np.float64)
+    return summed
 
 
 def _merged(a: Reals, b: Reals) -> Reals:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpframe.asking.frame import node_columns
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
 from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.rollup_noise import floats
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 
 if TYPE_CHECKING:
@@ -61,14 +62,8 @@ def _sums(estimate: Estimate, confidence: float) -> Ends:
     half = whole_half_width(estimate.variance, confidence).astype(object)
     decimals = estimate.bounds.decimals
     ends = (estimate.total, estimate.total - half, estimate.total + half)
-    value, lower, upper = (_floats(end, decimals) for end in ends)
+    value, lower, upper = (floats(end, decimals) for end in ends)
     return value, lower, upper
-
-
-def _floats(steps: NDArray[np.object_], decimals: int = 0) -> NDArray[np.float64]:
-    """Steps in units of the value, each rounded once."""
-    ten = 10 ** abs(decimals)
-    return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)
 
 
 def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
@@ -79,7 +74,7 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     above, below = estimates
     steps, unit = above.bounds, below.unit
     middle, scale = steps.value(steps.middle), steps.step
-    centred, number = _floats(above.total, steps.decimals), _floats(below.total) / unit
+    centred, number = floats(above.total, steps.decimals), floats(below.total, 0) / unit
     quotient = np.divide(centred, number, out=np.zeros(len(number)), where=number > 0)
     lower, upper = ratio_interval(
         centred,

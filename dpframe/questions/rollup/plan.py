@@ -32,7 +32,7 @@ from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.base import Asked
 from dpframe.questions.rollup.lines import MANY, lines, measured_line
-from dpframe.questions.rollup.receipt import bounds_found, rollup_receipt
+from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
 from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
 from dpframe.vectors import CENTRED, Vector, distinct_of, searches_of
@@ -180,10 +180,11 @@ class RollupPlan(LevelPlan[Asked]):
     def answered(
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
-        """The receipt with the bounds that were found, and with notices."""
+        """The receipt with the bounds that were found, the noise of measures, and notices."""
         from dpframe.questions.rollup.notices import notices  # loads pandas
 
         said = facts.with_bounds(bounds_found(self, noisy))
+        said = said.and_told({"measures": noise_told(self, noisy, said)}, [])
         if noisy.weights:
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
             told = [] if self.listed is not None else [measured_line(noisy.weights)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
+from dpframe.postprocess.above import PARTS
 
 if TYPE_CHECKING:
-    from dpframe.mechanisms.rollup import NoisyRollup
+    from dpframe.mechanisms.node_counts import NodeCounts
+    from dpframe.mechanisms.rollup import Estimate, NoisyRollup
     from dpframe.questions.rollup.plan import RollupPlan
 
 PAPER = (
@@ -44,6 +46,44 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
+
+
+def noise_told(plan: RollupPlan, noisy: NoisyRollup, facts: Receipt) -> dict[str, Any]:
+    """The facts on measures, with the noise of each: what intervals of any confidence follow from.
+
+    Public: scales follow from parameters, found bounds and the shown nodes.
+    """
+    told = {}
+    for name, known in facts["measures"].items():
+        counts = plan.counts.get(name)
+        told[name] = {
+            **known,
+            "noise": [_scales(estimate) for estimate in noisy.measures[name]]
+            if counts is None
+            else [_law(counts)],
+        }
+    return told
+
+
+def _law(counts: NodeCounts) -> dict[str, Any]:
+    law = law_facts(counts.noise, 1)
+    return {"of": "distinct", "unit": 1, "decimals": None, "law": law}
+
+
+def _scales(estimate: Estimate) -> dict[str, Any]:
+    """Of the discrete Laplace noise in one vector, in its units, on parts and on levels."""
+    vector = estimate.vector
+    assert vector is not None
+    of_values = vector.kind in ("sum", "centred")
+    return {
+        "of": vector.kind,
+        "unit": vector.unit,
+        "decimals": vector.bounds.decimals if of_values else None,
+        "scales": {
+            "parts" if at == PARTS else str(at): float(scale)
+            for at, scale in estimate.scales.items()
+        },
+    }
 
 
 def bounds_found(plan: RollupPlan, noisy: NoisyRollup) -> dict[str, tuple[float, float]]:

@@ -199,7 +199,7 @@ def test_what_a_receipt_does_not_tell_is_refused() -> None:
     frame = released(0.95, 1, EXACT["offline"])
     unknown = TRIPS.dp.tree_counts(BY, epsilon=1.0, delta=1e-6)
     stream = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, mechanism="streaming", counters=20)
-    measured = rollup(TRIPS, BY, "sum(who, 0, 10)", epsilon=1.0, delta=1e-6)
+    measured = rollup(TRIPS, BY, "mean(who, 0, 10)", epsilon=1.0, delta=1e-6)
     weighed = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, weight="who", max_weight=700.0)
     assert weighed.dp.share().attrs["dp_share"]["how"] == "as shown"
     for other in (unknown, stream, measured, weighed):

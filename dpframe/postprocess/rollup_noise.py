@@ -1,0 +1,179 @@
+"""What a rollup and its receipt say of the noise in every number of a measure: intervals anew.
+
+The receipt tells the scales of the noise on parts and on levels, and the frame the tree; variances
+of the estimates by least squares follow, to the last bit, in whichever order rows are. Shown
+numbers are the drawn ones but for counts of users, which are shown in whole users: these are known
+up to a range, and an interval is that of the whole range. The intervals that the frame shows must
+be those of the noise that the receipt tells; if not, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.known_noise import FINEST, NEW_RELEASE, each_confidence
+from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
+from dpframe.postprocess.tree_squares import checked_forest, variances
+from dpframe.postprocess.weighted_laplace import whole_half_width
+
+Objects = NDArray[np.object_]
+
+PARTS = "parts"
+"""Key of the scale of what each node has of its own, beside those of levels."""
+
+PRECISE = 2**52
+"""Numbers of steps below this are told by the float64 that shows them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ColumnNoise:
+    """The noise in the numbers of one column, in units.
+
+    ``unit`` is what one record, user or different value is divided into; ``decimals`` is not None
+    for sums, shown as multiples of 10 ** -decimals. The noise is one ``law``, or has a ``variance``
+    a row. ``low`` and ``high``: whole numbers, shape (n,); the drawn number is between them.
+    """
+
+    columns: MeasureColumns
+    unit: int
+    decimals: int | None
+    law: NoiseTable | UnboundedNoise | None
+    variance: NDArray[np.float64]
+    low: Objects
+    high: Objects
+
+    def half(self, confidence: float, *, strict: bool = False) -> Objects:
+        """Half widths in units; ``strict`` as in :class:`.known_noise.KnownNoise`."""
+        if self.law is None:
+            return whole_half_width(self.variance, confidence).astype(object)
+        table = self.law.ends is not None
+        sure = min(1.0, confidence + FINEST * (strict and table))
+        return np.full(len(self.low), half_width(self.law, 1, sure), dtype=object)
+
+    def ends(self, confidence: float, *, strict: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Intervals for the true numbers, as the frame shows them."""
+        half = self.half(confidence, strict=strict)
+        return self._shown(self.low - half, self.high + half)
+
+    def _shown(self, lower: Objects, upper: Objects) -> tuple[NDArray[Any], NDArray[Any]]:
+        if self.decimals is None:
+            return (lower // self.unit).astype(np.int64), (-(-upper // self.unit)).astype(np.int64)
+        return floats(lower, self.decimals), floats(upper, self.decimals)
+
+    def within(
+        self, shown: tuple[NDArray[Any], NDArray[Any]], confidence: float, *, strict: bool
+    ) -> ColumnNoise:
+        """With the range that both ends of shown intervals leave; ParameterError where these are
+        not intervals of this noise."""
+        half = self.half(confidence, strict=strict)
+        least, most = self._shown(self.low - half, self.low + half)
+        later, last = self._shown(self.high - half, self.high + half)
+        (lower, upper), low, high = shown, self.low, self.high
+        if self.decimals is None:  # ends are outwards: of a range that was narrowed they are its
+            low = np.maximum(low, lower.astype(object) * self.unit + half)
+            high = np.minimum(high, upper.astype(object) * self.unit - half)
+        fits = (least <= lower) & (lower <= later) & (most <= upper) & (upper <= last)
+        if not (fits & (low <= high)).all():
+            raise ParameterError(
+                f"the intervals of {self.columns.value!r} are not those of the noise that its "
+                f"receipt tells, so that others cannot be told from them: {NEW_RELEASE}."
+            )
+        return replace(self, low=low, high=high)
+
+
+def rollup_noise(nodes: ShownNodes, name: str) -> tuple[ColumnNoise, ...]:
+    """The noise in the columns of one measure of a whole rollup; ParameterError where frame and
+    receipt do not say enough."""
+    facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
+    if columns.kind == "mean":
+        raise ParameterError(
+            f"measure ({name!r}) is a mean, and the number of values that it is a mean of is not "
+            f"shown: {NEW_RELEASE}, or choose others with measures=[...]."
+        )
+    if "noise" not in facts:
+        raise ParameterError(
+            f"the receipt of this release does not tell the noise of measure {name!r}, as those of "
+            f"older versions do not: {NEW_RELEASE}."
+        )
+    if not nodes.whole:
+        raise ParameterError(
+            "intervals of other confidence need all rows of the release: ask the frame that "
+            "dpframe returned, and then choose rows."
+        )
+    if nodes.alike.any():
+        raise ParameterError(
+            "two rows of this release read alike, so that nobody can say which rows are below "
+            f"them, and what noise their numbers hold: {NEW_RELEASE}."
+        )
+    several = (columns, replace(columns, **_clipped(name)))
+    return tuple(
+        _column(nodes, said, each) for said, each in zip(facts["noise"], several, strict=False)
+    )
+
+
+def _clipped(name: str) -> dict[str, str]:
+    """The columns of how many values of a sum were cut."""
+    ends = {"value": "", "lower": "_lower", "upper": "_upper"}
+    return {field: f"{name}_clipped{end}" for field, end in ends.items()}
+
+
+def _column(nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns) -> ColumnNoise:
+    receipt, unit, decimals = nodes.receipt, int(said["unit"]), said["decimals"]
+    law = recovered_law(said["law"]) if "law" in said else None
+    low, high = _drawn(nodes.frame[columns.value].to_numpy(), unit, decimals)
+    noise = ColumnNoise(
+        columns=columns,
+        unit=unit,
+        decimals=decimals,
+        law=law,
+        variance=_variance(nodes, said["scales"]) if law is None else np.zeros(len(low)),
+        low=low,
+        high=high,
+    )
+    shown = nodes.frame[columns.lower].to_numpy(), nodes.frame[columns.upper].to_numpy()
+    together = receipt.get("simultaneous") is not None
+    return noise.within(shown, each_confidence(receipt), strict=together)
+
+
+def _variance(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
+    """Of the estimates, in units squared."""
+    spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
+    total = np.full(len(nodes.level), np.inf)
+    for at, own in spread.items():
+        if at != PARTS:
+            total[nodes.level == int(at)] = own
+    order = np.argsort(nodes.level, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    above = nodes.ancestor[order]
+    above = np.where(above >= 0, place[above], -1)
+    own_parts = np.full(len(order), spread[PARTS])
+    _, found = variances(checked_forest(above), own_parts, total[order])
+    return found[place]
+
+
+def _drawn(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:
+    """Drawn numbers as far as the shown ones, which are rounded halves up, tell them."""
+    if decimals is None:
+        count = value.astype(np.int64).astype(object) * unit
+        return count - unit // 2, count + (unit - 1) // 2
+    steps = [round(Fraction(x) * Fraction(10) ** decimals) for x in value.tolist()]
+    doubt = [0 if abs(s) < PRECISE else abs(s) // PRECISE + 1 for s in steps]
+    whole, left = np.array(steps, dtype=object), np.array(doubt, dtype=object)
+    return whole - left, whole + left
+
+
+def floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
+    """Steps in units of the value, each rounded once."""
+    ten = 10 ** abs(decimals)
+    return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)

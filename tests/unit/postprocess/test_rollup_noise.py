@@ -1,0 +1,284 @@
+"""Intervals of a rollup that are computed after it are those that it would have had."""
+
+from __future__ import annotations
+
+import copy
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import dpframe as dp
+from dpframe.digest import seal
+from dpframe.postprocess.rollup_noise import PRECISE, _drawn, floats
+from dpframe.postprocess.tree_squares import checked_forest, variances
+from dpframe.questions.rollup.ask import rollup
+from dpframe.testing import seeded_noise
+
+BY = ["country", "city", "shop"]
+_rng = np.random.default_rng(4)
+SALES = pd.DataFrame(
+    {
+        "country": _rng.choice(["FR", "IT", "ES", "DE"], 4000, p=[0.4, 0.3, 0.2, 0.1]),
+        "city": _rng.choice(list("abcdefgh"), 4000),
+        "shop": _rng.choice(list("xyz"), 4000, p=[0.6, 0.3, 0.1]),
+        "who": _rng.integers(0, 1300, 4000),
+        "paid": _rng.normal(20, 30, 4000),
+    }
+)
+KEYS = SALES[BY].drop_duplicates()[:40]
+
+RECORDS = {
+    "n": "count",
+    "paid": "sum(paid, 0, 50, clipped=true)",
+    "net": "sum(paid, -30, 500)",
+    "found": "sum(paid, auto, auto)",
+    "thousands": "sum(paid, -1000000000000000, 1000000000000000)",
+    "buyers": "distinct(who)",
+}
+USERS = {
+    "paid": "sum(paid, -100, 400)",
+    "shops": "distinct(shop, at_most=2)",
+    "buyers": "distinct(who, at_most=2)",
+}
+SHOWN: dict[str, dict[str, Any]] = {
+    "selected": {"delta": 1e-6, "measures": RECORDS},
+    "listed": {"keys": KEYS, "measures": RECORDS},
+    "users": {"delta": 1e-4, "user": "who", "measures": USERS},
+    "flat": {"delta": 1e-6, "measures": RECORDS, "by": ["shop"]},
+}
+OF_USERS: dict[str, dict[str, Any]] = {
+    "weighing 1": {"delta": 1e-4, "user": "who", "measures": {"n": "count"}},
+    "cut": {
+        "keys": KEYS,
+        "user": "who",
+        "measures": {"n": "count(at_most=3)", "s": "sum(paid, 0, 50, clipped=true)"},
+    },
+}
+
+
+def released(confidence: float, seed: int, asked: dict[str, Any]) -> pd.DataFrame:
+    with seeded_noise(seed):
+        return rollup(SALES, **{"by": BY, "epsilon": 12.0, **asked, "confidence": confidence})
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_it_is_the_interval_that_the_rollup_would_have_had(case: str) -> None:
+    """Law: with the same noise, a rollup at another confidence is the frame of ``intervals``, to
+    the last bit and in whichever order rows are; so is the way back."""
+    for seed in (1, 2):
+        frame = released(0.95, seed, SHOWN[case])
+        mixed = frame.sample(frac=1, random_state=seed)
+        for confidence in (0.5, 0.999):
+            wanted = released(confidence, seed, SHOWN[case])
+            assert (wanted != frame).to_numpy().any()
+            other = frame.dp.intervals(confidence)
+            pd.testing.assert_frame_equal(other, wanted, check_exact=True)
+            again = mixed.dp.intervals(confidence).sort_index()
+            pd.testing.assert_frame_equal(again, wanted, check_exact=True)
+            assert other.dp.receipt["confidence"] == confidence
+            back = other.dp.intervals(0.95)
+            pd.testing.assert_frame_equal(back, frame, check_exact=True)
+            assert back.dp.receipt.to_dict() == frame.dp.receipt.to_dict()
+
+
+def test_levels_were_measured_in_what_is_compared() -> None:
+    """Law: of the trees above, one has variances that differ from node to node."""
+    frame = released(0.95, 1, SHOWN["selected"])
+    assert frame.dp.receipt["levels_measured"]
+    assert (frame["net_upper"] - frame["net_lower"]).round(3).nunique() > 5
+
+
+@pytest.mark.parametrize("case", OF_USERS)
+def test_counts_of_users_have_at_most_one_more(case: str) -> None:
+    """Law: where parts of users are not shown the interval of the release at that confidence is
+    inside, at most one user is added at an end, whichever confidence the frame passed through."""
+    for seed in range(2):
+        frame = released(0.8, seed, OF_USERS[case])
+        names = [n[:-6] for n in frame.columns if n.endswith("_lower")]
+        pd.testing.assert_frame_equal(frame.dp.intervals(), frame)
+        for confidence in (0.6, 0.99):
+            wanted = released(confidence, seed, OF_USERS[case])
+            other = frame.dp.intervals(confidence)
+            for shown in (other, frame.dp.intervals(0.7).dp.intervals(confidence)):
+                for name in names:
+                    low = wanted[f"{name}_lower"] - shown[f"{name}_lower"]
+                    high = shown[f"{name}_upper"] - wanted[f"{name}_upper"]
+                    assert low.between(0, 1).all()
+                    assert high.between(0, 1).all()
+            pd.testing.assert_frame_equal(other.dp.intervals(confidence), other)
+
+
+def test_all_of_all_measures_hold_together_as_often_as_they_say() -> None:
+    """Law: all intervals of all measures hold at once with the confidence (level 1e-6); with a part
+    for each row, and not for each row and measure, they do not."""
+    table = pd.DataFrame({"a": np.repeat(list("uvwxyz"), 50), "x": np.tile([1.0, 4.0], 150)})
+    measures = {f"m{i}": "sum(x, 0, 10)" for i in range(6)}
+    asked: dict[str, Any] = {"by": ["a"], "epsilon": 6.0, "keys": list("uvwxyz")}
+    together, planted, runs, g = 0, 0, 50, 0.5
+    for seed in range(runs):
+        with seeded_noise(seed):
+            frame = rollup(table, measures=measures, confidence=0.8, **asked)
+        truth = np.where(frame["level"] == 0, 750.0, 125.0)
+        truth = np.where(frame["prefix"].str.contains("<"), 0.0, truth)
+        each = 1 - (1 - g) / len(frame)
+        for shown, right in (
+            (frame.dp.intervals(g, simultaneous=True), True),
+            (frame.dp.intervals(each), False),
+        ):
+            held = all(
+                shown[f"{m}_lower"].le(truth).all() and shown[f"{m}_upper"].ge(truth).all()
+                for m in measures
+            )
+            together, planted = together + (held and right), planted + (held and not right)
+    fewest = int(binom.ppf(1e-6, runs, g))
+    assert planted < fewest <= together
+
+
+def test_intervals_of_a_rollup_that_hold_together_say_so() -> None:
+    """Law: Bonferroni over rows and chosen measures, and over what was cut; the way back is
+    exact."""
+    frame = released(0.95, 1, SHOWN["selected"])
+    wide = frame.dp.intervals(0.9, simultaneous=True)
+    many = len(frame) * (len(RECORDS) + 1)
+    said = wide.dp.receipt["simultaneous"]
+    assert said == {"intervals": many, "each": 1 - 0.1 / many}
+    pd.testing.assert_frame_equal(wide, released(said["each"], 1, SHOWN["selected"]))
+    assert f"confidence 0.9, all {many} together" in str(wide.dp.receipt)
+    assert wide.dp.share(measure="net").attrs["dp_share"]["how"] == "together"
+    pd.testing.assert_frame_equal(wide.dp.intervals(0.95), frame)
+    few = frame.dp.intervals(0.9, simultaneous=True, measures=["n"])
+    assert few.dp.receipt["simultaneous"]["intervals"] == len(frame)
+
+
+def test_means_are_refused_and_others_can_be_chosen() -> None:
+    """Law: a mean is refused by its name, with what to do; chosen measures come with their own
+    columns alone, and the receipt says what was left out."""
+    measures = {**RECORDS, "each": "mean(paid, 0, 50)"}
+    frame = released(0.95, 1, {"delta": 1e-6, "measures": measures})
+    with pytest.raises(dp.ParameterError, match=r"'each'.*confidence= when.*measures=\[\.\.\.\]"):
+        frame.dp.intervals(0.9)
+    wanted = released(0.9, 1, {"delta": 1e-6, "measures": measures})
+    chosen = frame.dp.intervals(0.9, measures=["paid", "n"])
+    assert chosen.columns.tolist() == frame.columns[: 5 + 3 + 6].tolist()
+    pd.testing.assert_frame_equal(chosen, wanted[chosen.columns])
+    receipt = chosen.dp.receipt
+    assert list(receipt["measures"]) == ["n", "paid"]
+    known = frame.dp.receipt["measures"]
+    left = {name: known[name] for name in known if name not in ("n", "paid")}
+    assert receipt["measures_left_out"] == left
+    assert "without columns of net, found, thousands, buyers, each" in str(receipt)
+    assert "frame" not in receipt
+    assert chosen.dp.top(1, by="paid")["paid"].iloc[0] == frame[frame["level"] > 0]["paid"].max()
+    with pytest.raises(dp.ParameterError, match="must be one of this release: n, paid"):
+        chosen.dp.share(measure="net")
+    once = chosen.dp.intervals(0.95, measures="n")
+    pd.testing.assert_frame_equal(once, frame[once.columns])
+    assert list(once.dp.receipt["measures_left_out"]) == [*left, "paid"]
+    assert "without columns of" in str(once.dp.receipt)
+    with pytest.raises(dp.ParameterError, match="must be one of this release"):
+        frame.dp.intervals(0.9, measures=["all"])
+    for wrong in ([], 3, [3], [None], ["n", "n"]):
+        with pytest.raises((dp.ParameterError, dp.ParameterTypeError), match="measure"):
+            frame.dp.intervals(0.9, measures=wrong)
+    counts = SALES.dp.hhh(BY, epsilon=1.0, delta=1e-6)
+    with pytest.raises(dp.ParameterError, match="those of a rollup"):
+        counts.dp.intervals(0.9, measures=["count"])
+
+
+def test_what_a_receipt_of_a_rollup_does_not_tell_is_refused() -> None:
+    """Law: receipts without the noise, frames that are not whole, and intervals that are not of the
+    noise that is told make no new ones; of the first, shares are those of the shown ends."""
+    frame = released(0.95, 1, SHOWN["selected"])
+    with pytest.raises(dp.ParameterError, match="all rows"):
+        frame.head(5).dp.intervals(0.9)
+    facts: dict[str, Any] = frame.dp.receipt.to_dict()
+    for name in facts["measures"]:
+        wrong = copy.deepcopy(facts)
+        own = wrong["measures"][name]["noise"][0]
+        if "law" in own:
+            own["law"]["sd"] *= 1.5
+        else:
+            own["scales"]["parts"] *= 1.5
+        with pytest.raises(dp.ParameterError, match=f"of '{name}' are not those of the noise"):
+            seal(frame.copy(), wrong).dp.intervals(0.9)
+    for said in facts["measures"].values():
+        del said["noise"]
+    old = seal(frame.copy(), facts)
+    with pytest.raises(dp.ParameterError, match=r"older versions.*confidence= when you release"):
+        old.dp.intervals(0.9)
+    known, shown = (one.dp.share(measure="net").attrs["dp_share"] for one in (frame, old))
+    assert (known["how"], known["confidence"]) == ("widened", 0.95)
+    assert (shown["how"], shown["confidence"]) == ("as shown", 0.9)
+
+
+def test_shares_of_a_rollup_are_of_wider_intervals() -> None:
+    """Law: ends of a share are quotients of those that the rollup at half the risk shows."""
+    frame = released(0.9, 1, SHOWN["selected"])
+    wide = released(0.95, 1, SHOWN["selected"])
+    top, root = (frame["level"] == 1).to_numpy(), wide[wide["level"] == 0].iloc[0]
+    for name in ("n", "paid", "buyers"):
+        share = frame.dp.share(measure=name)
+        assert share.attrs["dp_share"]["how"] == "widened"
+        upper = wide[f"{name}_upper"][top] / root[f"{name}_lower"]
+        lower = wide[f"{name}_lower"][top] / root[f"{name}_upper"]
+        assert np.allclose(share["share_upper"][top], upper.clip(upper=1.0))
+        assert np.allclose(share["share_lower"][top], lower.clip(lower=0.0))
+
+
+@pytest.mark.parametrize("decimals", [8, 0, -3])
+def test_a_sum_tells_its_steps(decimals: int) -> None:
+    """Law: the steps of a sum are within what its float64 tells, and are told where they are few;
+    with no doubt, beyond, they are missed."""
+    rng, missed = np.random.default_rng(1), 0
+    for digits in (3, 12, 15, 18, 25):
+        steps = np.array([int(x * 10**digits) + int(y) for x, y in rng.random((50, 2)) * (2, 1e3)])
+        steps = np.array([int(s) for s in steps.tolist()] + [-int(steps[0])], dtype=object)
+        low, high = _drawn(floats(steps, decimals), 1, decimals)
+        assert ((low <= steps) & (steps <= high)).all()
+        few = np.abs(steps) < PRECISE // 2
+        assert (low == high)[few].all()
+        missed += int(((low + high) // 2 != steps).sum())
+    assert missed > 0
+
+
+def test_variances_do_not_depend_on_the_order_of_siblings() -> None:
+    """Law: of one tree in two orders, variances are the same to the last bit; sums in the order of
+    nodes are not."""
+    rng, n = np.random.default_rng(7), 400
+    above = np.array([-1, *(int(rng.integers(0, max(1, i // 4))) for i in range(1, n))])
+    measured = np.where(rng.random(n) < 0.3, 0.37, np.inf)
+    places = np.append(0, 1 + rng.permutation(n - 1))
+    depth = np.zeros(n, dtype=np.int64)
+    for i in range(1, n):
+        depth[i] = depth[above[i]] + 1
+    order = places[np.argsort(depth[places], kind="stable")]
+    place = np.argsort(order)
+    moved = np.where(above[order] >= 0, place[above[order]], -1)
+    own = np.full(n, 1.1)
+    _, first = variances(checked_forest(above), own, measured)
+    _, second = variances(checked_forest(moved), own, measured[order])
+    assert (first[order] == second).all()
+    assert len(np.unique(first)) > 50
+    values = rng.random(n)
+    assert (
+        np.bincount(np.zeros(n, int), values)[0] != np.bincount(np.zeros(n, int), values[::-1])[0]
+    )
+
+
+def test_the_noise_that_is_told_is_public() -> None:
+    """Law: with listed keys the noise in receipts of any two tables is the same, and its scales
+    are those that the epsilons of measures pay for."""
+    several = {name: spec for name, spec in RECORDS.items() if name != "found"}
+    asked = {**SHOWN["listed"], "measures": several}
+    facts = released(0.95, 1, asked).dp.receipt["measures"]
+    with seeded_noise(2):
+        other = rollup(SALES.head(10), BY, epsilon=12.0, **asked).dp.receipt["measures"]
+    assert json.dumps(facts) == json.dumps(other)
+    scales = facts["n"]["noise"][0]["scales"]
+    spent = sum(1 / Fraction(scale) for scale in scales.values())
+    assert 0.99 * facts["n"]["epsilon"] < spent <= facts["n"]["epsilon"]
