@@ -159,8 +159,11 @@ def _around(
     high = np.minimum(high, upper * grid - half)
     low = np.maximum(low, np.where(consistent & (upper == count), -far, _above(upper, grid) - half))
     if not consistent:  # the shown count is the drawn one, halves up
-        low = np.maximum(low, count * grid - grid // 2)
-        high = np.minimum(high, count * grid + (grid - 1) // 2)
+        least, most = count * grid - grid // 2, count * grid + (grid - 1) // 2
+        fits = (lower >= (least - half) // grid) & (upper <= -(-(most + half) // grid))
+        # ends that were computed anew are those of a range around the drawn one
+        low = np.where(fits, np.maximum(least, lower * grid + half), 1)
+        high = np.where(fits, np.minimum(most, upper * grid - half), 0)
     if (low > high).any():
         raise ParameterError(
             "the intervals of this frame are not those of the noise that its receipt tells, so "

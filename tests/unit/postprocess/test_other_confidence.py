@@ -98,6 +98,20 @@ def test_it_holds_that_interval_where_drawn_numbers_are_not_shown(case: str) -> 
                 assert max(low.max(), high.max()) <= 1
 
 
+def test_intervals_of_shares_of_users_are_asked_again() -> None:
+    """Law: through any other confidence they hold the interval of the release, with at most one
+    user more at an end; asked for what they are they stay."""
+    asked = WIDER["shares of users"]
+    for seed in range(4):
+        frame = released(0.8, seed, asked)
+        for between in (0.6, 0.7, 0.95, 0.99):
+            other = frame.dp.intervals(between)
+            pd.testing.assert_frame_equal(other.dp.intervals(between), other)
+            again, wanted = other.dp.intervals(0.9), released(0.9, seed, asked)
+            assert (wanted["lower"] - again["lower"]).between(0, 1).all()
+            assert (again["upper"] - wanted["upper"]).between(0, 1).all()
+
+
 def test_all_together_hold_as_often_as_they_say() -> None:
     """Law: all intervals of a frame hold at once with the confidence (level 1e-6); those that hold
     each on its own do not."""
