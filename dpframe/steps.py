@@ -74,14 +74,9 @@ class Steps:
         return max(abs(self.low), abs(self.high))
 
     @property
-    def middle(self) -> int:
-        """The middle between the bounds, in steps."""
-        return (self.low + self.high) // 2
-
-    @property
-    def half(self) -> int:
-        """How far a value can be from the middle, in steps; 1 where both bounds are one step."""
-        return max(self.high - self.middle, self.middle - self.low, 1)
+    def width(self) -> int:
+        """The distance of the bounds, in steps; 1 where both are one step."""
+        return max(self.high - self.low, 1)
 
     @property
     def step(self) -> float:

@@ -6,7 +6,7 @@ A vector has one entry a part, and one record, or one user, moves it by at most 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -16,7 +16,7 @@ from dpframe.steps import Steps
 GRID = 2**20
 """Units that a user, or a row of a user, is divided into."""
 
-VectorKind = Literal["rows", "users", "sum", "centred", "present", "outside"]
+VectorKind = Literal["rows", "users", "sum", "above", "below", "outside"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,9 @@ class Vector:
     """One vector.
 
     ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
-    "sum" of a column, the "centred" sum of it, less the middle of its bounds, its values that are
-    "present", or those "outside" of the bounds. By user the last three are those of users who weigh
-    1 each. ``unit`` is what one
+    "sum" of a column, by how much its values are "above" the lower bound, by how much "below" the
+    upper one, or its values "outside" of the bounds. By user the last three are those of users who
+    weigh 1 each. ``unit`` is what one
     row, user or step of a value is divided into, ``most`` in these units.
     """
 
@@ -117,31 +117,34 @@ def searches_of(measure: Measure) -> tuple[Searched, ...]:
     )
 
 
-CENTRED = Fraction(3, 5)
-"""Part of a mean's epsilon for the sum; the rest counts values, whose noise weighs less where the
-mean is not at a bound."""
-
 CUT = Fraction(1, 10)
 """Part of the epsilon of a sum that counts what was cut."""
 
 
-def vectors_of(measure: Measure, *, by_user: bool) -> tuple[tuple[Vector, Fraction], ...]:
+def vectors_of(
+    measure: Measure, *, by_user: bool
+) -> tuple[tuple[tuple[Vector, ...], Fraction], ...]:
     """What a measure is made of, each with its part of the measure's epsilon; nothing where it does
-    not add up."""
+    not add up. Vectors that stand together are moved by ``most`` together, not each: they are paid
+    for as one.
+
+    A mean is made of how far values are above the lower bound and below the upper one: of one value
+    both are the distance of the bounds, whatever it is. Their sum tells how many values there are,
+    their difference how far these are from the middle.
+    """
     if measure.kind == "distinct":
         return ()
     unit = GRID if by_user else 1
     if measure.kind == "count":
         kind: VectorKind = "users" if by_user and measure.at_most is None else "rows"
         most = unit * (measure.at_most or 1)
-        return ((Vector(kind=kind, most=most, unit=unit), Fraction(1)),)
+        return (((Vector(kind=kind, most=most, unit=unit),), Fraction(1)),)
     steps, column = measure.steps, measure.column
-    if measure.kind == "sum":
-        vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
-        if not measure.clipped:
-            return ((vector, Fraction(1)),)
-        cut = Vector(kind="outside", most=unit, unit=unit, column=column, steps=steps)
-        return (vector, 1 - CUT), (cut, CUT)
-    centred = Vector(kind="centred", most=steps.half, column=column, steps=steps)
-    present = Vector(kind="present", most=unit, unit=unit, column=column, steps=steps)
-    return (centred, CENTRED), (present, 1 - CENTRED)
+    if measure.kind == "mean":
+        above = Vector(kind="above", most=steps.width, column=column, steps=steps)
+        return (((above, replace(above, kind="below")), Fraction(1)),)
+    vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
+    if not measure.clipped:
+        return (((vector,), Fraction(1)),)
+    cut = Vector(kind="outside", most=unit, unit=unit, column=column, steps=steps)
+    return ((vector,), 1 - CUT), ((cut,), CUT)

@@ -65,10 +65,20 @@ class Countable(Protocol):
 
 @dataclass(frozen=True)
 class Paid:
-    """A vector, and what is spent on it."""
+    """A vector, and the epsilon that its noise is made for.
+
+    ``together`` vectors have the same epsilon and are moved by ``most`` all together, so that the
+    losses of all of them add up to that of one.
+    """
 
     vector: Vector
     epsilon: Fraction
+    together: int = 1
+
+    @property
+    def cost(self) -> Fraction:
+        """Its part of what they cost."""
+        return self.epsilon / self.together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +187,11 @@ def _found(counted: Countable, parts: int, searching: Searching) -> tuple[Paid, 
 
 def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Paid, ...]:
     """The vectors of a measure whose bounds are known, and what is spent on each."""
-    vectors = vectors_of(measure, by_user=by_user)
-    return tuple(Paid(vector, part * epsilon) for vector, part in vectors)
+    return tuple(
+        Paid(vector, part * epsilon, len(together))
+        for together, part in vectors_of(measure, by_user=by_user)
+        for vector in together
+    )
 
 
 def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:

@@ -66,11 +66,17 @@ def of_records(i: int, vector: Vector, a: Arithmetic) -> str:
     x = f"x{i}"
     if vector.kind == "rows":
         return "m"
-    if vector.kind == "present":
-        return f"n{x}"
-    if vector.kind == "centred":
-        return f"coalesce({x}, 0) - {a.wide(str(vector.bounds.middle))} * n{x}"
+    if vector.kind in ("above", "below"):
+        return _distance(x, vector, a)
     return f"coalesce({x}, 0)"
+
+
+def _distance(x: str, vector: Vector, a: Arithmetic) -> str:
+    """How far values are above the lower bound, or below the upper one, all together."""
+    value = a.wide(f"coalesce({x}, 0)")
+    if vector.kind == "above":
+        return f"({value} - {a.wide(f'({vector.bounds.low})')} * n{x})"
+    return f"({a.wide(f'({vector.bounds.high})')} * n{x} - {value})"
 
 
 def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
@@ -82,11 +88,8 @@ def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
         most = vector.most // GRID
         return a.quotient(f"{grid} * m * {most}", f"greatest(all_m, {most})")
     values = f"nullif(all_n{x}, 0)"
-    if vector.kind == "present":
-        return f"coalesce({a.quotient(f'{grid} * n{x}', values)}, 0)"
-    if vector.kind == "centred":
-        centred = f"({x} - {a.wide(str(vector.bounds.middle))} * n{x})"
-        return f"coalesce({a.quotient(centred, values)}, 0)"
+    if vector.kind in ("above", "below"):
+        return f"coalesce({a.quotient(_distance(x, vector, a), values)}, 0)"
     if vector.kind == "outside":
         share = f"coalesce({a.quotient(f'{grid} * n{x}', values)}, 0)"
         return f"CASE WHEN {_is_cut(x, vector)} THEN {share} ELSE 0 END"

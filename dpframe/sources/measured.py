@@ -195,8 +195,10 @@ def _of_tree(
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.kind == "rows":
             out.append(held[ROWS] if ROWS in held else own(tree.count[chosen].astype(object)))
-        elif v.kind == "centred":
-            out.append(held[f"x{place}"] - v.bounds.middle * held[f"y{place}"])
+        elif v.kind == "above":
+            out.append(held[f"x{place}"] - v.bounds.low * held[f"y{place}"])
+        elif v.kind == "below":
+            out.append(v.bounds.high * held[f"y{place}"] - held[f"x{place}"])
         else:
             out.append(held[f"{OWN[v.kind]}{place}"])
     return out
@@ -205,7 +207,7 @@ def _of_tree(
 ROWS = "rows_"
 """The sum that counts records, where a measure decides."""
 
-OWN = {"sum": "x", "present": "y", "outside": "z"}
+OWN = {"sum": "x", "outside": "z"}
 """What a vector is called among the sums of a column."""
 
 
@@ -267,9 +269,9 @@ def sums_of(vectors: Sequence[Vector]) -> dict[str, Added]:
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.column is not None:
             one = partial(Added, column=v.column, steps=v.bounds)
-            if v.kind in ("sum", "centred"):
+            if v.kind != "outside":
                 out[f"x{place}"] = one(kind="value")
-            if v.kind in ("present", "centred"):
+            if v.kind in ("above", "below"):
                 out[f"y{place}"] = one(kind="present")
             if v.kind == "outside":
                 out[f"z{place}"] = one(kind="outside")

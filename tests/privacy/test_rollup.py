@@ -17,7 +17,6 @@ import pytest
 
 from dpframe import measures as dpm
 from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
-from dpframe.mechanisms.rollup import Paid
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import distinct, measured, parts
 from dpframe.sources.added import Added
@@ -230,6 +229,17 @@ def _null_is_a_value(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(measured, "sums_of", planted)
 
 
+def _both_above(patch: pytest.MonkeyPatch) -> None:
+    """Both vectors of a mean count from the lower bound, which one value moves by twice as much."""
+    of_tree = measured._of_tree
+
+    def planted(tree: Any, names: Any, vectors: Any, *rest: Any) -> Any:
+        same = [dataclasses.replace(v, kind="above") if v.kind == "below" else v for v in vectors]
+        return of_tree(tree, names, same, *rest)
+
+    patch.setattr(measured, "_of_tree", planted)
+
+
 def _rounded_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(measured_parts, "rounded_up", lambda scale: Fraction(math.floor(scale * 3), 3))
     patch.setattr(measured_parts, "cost", lambda scales, *, most: Fraction(0))
@@ -264,10 +274,15 @@ PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {
         {"total": SEVERAL["total"]},
         _patched(parts, "of_user", _node_by_node),
     ),
-    "a sum that is not centred": (
+    "a mean whose bounds are nearer than its values": (
         None,
         {"mean": dpm.mean("v", lower=4, upper=6)},
-        _patched(Steps, "middle", property(lambda steps: 0)),
+        _patched(Steps, "width", property(lambda steps: (steps.high - steps.low) // 2)),
+    ),
+    "a mean whose vectors do not share what moves them": (
+        None,
+        {"mean": dpm.mean("v", lower=4, upper=6)},
+        _both_above,
     ),
     "NULL counted in a mean": (
         None,
@@ -298,7 +313,8 @@ def test_a_measure_that_is_not_paid_for_is_rejected(given: Any) -> None:
     base, added = rows_near(4), [[("new", "a", "x", 9.0)]]
     assert not rejected(plan, compared(plan, base, added), plan.epsilon_spent)
     twice = {
-        name: tuple(Paid(p.vector, 4 * p.epsilon) for p in each) for name, each in plan.paid.items()
+        name: tuple(dataclasses.replace(p, epsilon=4 * p.epsilon) for p in each)
+        for name, each in plan.paid.items()
     }
     generous = dataclasses.replace(plan, paid=twice)
     assert rejected(plan, compared(generous, base, added), plan.epsilon_spent)

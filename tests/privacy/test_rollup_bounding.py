@@ -68,7 +68,11 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 def vectors(unit: PrivacyUnit) -> list[Vector]:
     by_user = unit.user is not None
     wanted = [m for m in MEASURES if by_user or m.at_most is None]
-    return [vector for m in wanted for vector, _ in vectors_of(m, by_user=by_user)]
+    return [vector for m in wanted for vector in flat(m, by_user=by_user)]
+
+
+def flat(measure: dpm.Measure, *, by_user: bool) -> list[Vector]:
+    return [v for together, _ in vectors_of(measure, by_user=by_user) for v in together]
 
 
 def found(
@@ -137,11 +141,9 @@ def _of_one(
         x = naive.in_steps(value, bounds.decimals, low, high)
         if x is not None:
             rows[part] += 1
-            sums[part] += x - (bounds.middle if vector.kind == "centred" else 0)
+            sums[part] += {"above": x - ends[0], "below": ends[1] - x}.get(vector.kind, x)
             outside[part] += not bounds.lower <= float(value or 0) <= bounds.upper
-    if vector.kind == "present":
-        return naive.user_counts(rows, GRID, None) if by_user else rows
-    if vector.kind == "centred":
+    if vector.kind in ("above", "below"):
         number = sum(rows.values()) if by_user else 1
         return {part: naive.toward_zero(value, number) for part, value in sums.items()}
     cut = naive.user_total(sums, *ends) if by_user else sums
@@ -177,8 +179,8 @@ ROWS = st.tuples(
 def test_one_unit_moves_every_vector_by_at_most_its_bound(
     kind: str, unit: PrivacyUnit, late: bool, data: st.DataObject
 ) -> None:
-    """Law: |difference| summed over all parts <= most, exactly; every entry as the slow twin has
-    it, for tables with and without the unit."""
+    """Law: |difference| summed over all parts <= most, exactly, and over all vectors that are paid
+    for together; every entry as the slow twin has it, for tables with and without the unit."""
     if late and unit is USER:
         return  # of users everything is counted late
     hierarchy, every = HIERARCHIES[kind]
@@ -190,10 +192,15 @@ def test_one_unit_moves_every_vector_by_at_most_its_bound(
         fewer = [row for row in rows if row[0] != (rows[0][0] if rows else "1")]
     shown, larger = found(table_of(rows), hierarchy, unit, keys, late=late)
     _, smaller = found(table_of(fewer), hierarchy, unit, keys, late=late)
+    by_user, moved = unit.user is not None, []
     for vector, here, there in zip(vectors(unit), larger, smaller, strict=True):
-        assert sum(abs(x - y) for x, y in zip(here, there, strict=True)) <= vector.most
+        moved.append(sum(abs(x - y) for x, y in zip(here, there, strict=True)))
+        assert moved[-1] <= vector.most
         assert here == expected(rows, hierarchy, unit, shown, vector), vector.kind
         assert there == expected(fewer, hierarchy, unit, shown, vector), vector.kind
+    for measure in [m for m in MEASURES if by_user or m.at_most is None]:
+        for together, _ in vectors_of(measure, by_user=by_user):
+            assert sum(moved.pop(0) for _ in together) <= together[0].most
 
 
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
@@ -260,7 +267,7 @@ def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
             dpm.sum("v", lower=lower, upper=upper, clipped=True),
             dpm.mean("v", lower=lower, upper=upper),
         )
-        for vector, _ in vectors_of(measure, by_user=unit.user is not None)
+        for vector in flat(measure, by_user=unit.user is not None)
     ]
     counted = sources.measured(con.table("t"), hierarchy, unit, 1, wanted, listed=listed)
     exact = counted.parts(wanted, nodes, np.arange(3))
@@ -314,7 +321,7 @@ def test_users_of_every_type_of_ids_are_bounded(kind: str) -> None:
     listed = listed_nodes([("user 0", "b0"), ("user 0", "b1"), ("user 1", "b5")], hierarchy)
     nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
     several = (dpm.count(), dpm.count(at_most=3), dpm.sum("n", lower=-2, upper=5))
-    wanted = [vector for m in several for vector, _ in vectors_of(m, by_user=True)]
+    wanted = [vector for m in several for vector in flat(m, by_user=True)]
     counted = sources.measured(con.table("visits"), hierarchy, USER, 1, wanted, listed=listed)
     for vector, entries in zip(
         wanted, counted.parts(wanted, nodes, np.arange(len(listed.level))), strict=True
@@ -380,7 +387,7 @@ def test_the_twin_sees_what_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_steps_hold_their_bounds() -> None:
-    """Law: low <= high, every bound within half a step of what it was, half and most positive."""
+    """Law: low <= high, every bound within half a step of what it was, width and most positive."""
     draw = random.Random(2)
     for _ in range(300):
         scale = 10.0 ** draw.randint(-190, 14)
@@ -390,6 +397,6 @@ def test_steps_hold_their_bounds() -> None:
         assert bounds.low <= bounds.high
         assert abs(bounds.low * step - Fraction(lower)) <= step / 2
         assert abs(bounds.high * step - Fraction(upper)) <= step / 2
-        assert bounds.half >= 1
+        assert bounds.width >= 1
         assert 10**8 < bounds.most < 10**14
-        assert max(bounds.high - bounds.middle, bounds.middle - bounds.low) <= bounds.half
+        assert bounds.width == max(bounds.high - bounds.low, 1)

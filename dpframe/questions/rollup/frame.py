@@ -18,6 +18,7 @@ from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_wi
 if TYPE_CHECKING:
     from dpframe.questions.rollup.plan import RollupPlan
 
+Reals = NDArray[np.float64]
 Ends = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
 """Values, and the ends of their intervals."""
 
@@ -67,20 +68,24 @@ def _sums(estimate: Estimate, confidence: float) -> Ends:
 
 
 def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
-    """Noisy sums over noisy numbers of values; intervals by the law of both together.
+    """From how far values are above the lower bound, A, and below the upper one, B: their number is
+    (A + B) / width, the sum of their distances from the middle (A - B) / 2. Both have noise of one
+    variance at every node, so that sum and difference are uncorrelated; intervals are by the law of
+    both together (:mod:`dpframe.postprocess.ratios`).
 
     NaN where the interval is all that a value can be: nothing is known then.
     """
-    above, below = estimates
-    steps, unit = above.bounds, below.unit
-    middle, scale = steps.value(steps.middle), steps.step
-    centred, number = floats(above.total, steps.decimals), floats(below.total, 0) / unit
+    steps = estimates[0].bounds
+    middle = (steps.lower + steps.upper) / 2
+    number, of_number = _number(estimates)
+    centred = floats(estimates[0].total - estimates[1].total, steps.decimals) / 2
+    spread = (estimates[0].variance + estimates[1].variance) * (steps.step / 2) ** 2
     quotient = np.divide(centred, number, out=np.zeros(len(number)), where=number > 0)
     lower, upper = ratio_interval(
         centred,
-        above.variance * scale * scale,
+        spread,
         number,
-        below.variance / unit**2,
+        of_number,
         factor=deviation_factor(confidence),
         within=(steps.lower - middle, steps.upper - middle),
     )
@@ -88,3 +93,17 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     ends = np.minimum(middle + lower, value), np.maximum(middle + upper, value)
     unknown = (ends[0] <= steps.lower) & (ends[1] >= steps.upper)
     return np.where(unknown, np.nan, value), *ends
+
+
+def _number(estimates: Sequence[Estimate]) -> tuple[Reals, Reals]:
+    """How many values a mean has at every node, with users who weigh 1 each; and its variance."""
+    above, below = estimates
+    width, variance = above.bounds.width, above.variance + below.variance
+    return floats(above.total + below.total, 0) / width, variance / width**2
+
+
+def number_of_values(estimates: Sequence[Estimate], confidence: float) -> tuple[Reals, Reals]:
+    """The ends of intervals for how many values a mean has at every node."""
+    number, variance = _number(estimates)
+    half = deviation_factor(confidence) * np.sqrt(variance)
+    return number - half, number + half

@@ -12,7 +12,7 @@ from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
 from dpframe.postprocess.nesting import nearest_reported
-from dpframe.questions.rollup.frame import whole_ends
+from dpframe.questions.rollup.frame import number_of_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def _missing(
     if rows is not None and rows[0] <= 0:
         return []  # hardly any row is there
     if measure.kind == "mean":
-        _, lower, upper = (ends[0] for ends in whole_ends(noisy.measures[name][1], plan.confidence))
+        lower, upper = (e[0] for e in number_of_values(noisy.measures[name], plan.confidence))
         few = lower <= 0 if rows is None else FEW * upper < rows[0]
         why = "the interval of their number holds 0" if rows is None else "by their noisy number"
     elif measure.kind == "distinct" or _positive(measure):

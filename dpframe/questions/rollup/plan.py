@@ -35,7 +35,7 @@ from dpframe.questions.rollup.lines import MANY, lines, measured_line
 from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
 from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
-from dpframe.vectors import CENTRED, Vector, distinct_of, searches_of
+from dpframe.vectors import Vector, distinct_of, searches_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ class RollupPlan(LevelPlan[Asked]):
         for one in (self.counts, self.searching):
             if name in one:
                 return one[name].epsilon
-        return sum((p.epsilon for p in self.paid[name]), Fraction(0))
+        return sum((p.cost for p in self.paid[name]), Fraction(0))
 
     @property
     def epsilon_spent(self) -> Fraction:
@@ -135,10 +135,8 @@ class RollupPlan(LevelPlan[Asked]):
             scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]
             spread = np.array([2 * float(scale) ** 2 for scale in scales])
             first = paid[0].vector
-            if first.kind == "centred":
-                unit = paid[1].vector.unit
-                both = spread[0] + spread[1] * (first.bounds.half / unit) ** 2
-                sd = math.sqrt(both) * first.bounds.step / MANY
+            if first.kind == "above":
+                sd = math.sqrt(spread[0]) * first.bounds.step / MANY
                 found[name] = deviation_factor(self.confidence) * sd
             else:
                 half = int(whole_half_width(spread[:1], self.confidence)[0])
@@ -254,7 +252,7 @@ def _check_scales(
     counts: Mapping[str, NodeCounts],
 ) -> None:
     scales = {name: max(p.vector.most / p.epsilon for p in each) for name, each in paid.items()}
-    scales |= {name: 10**WHOLE_DIGITS / (CENTRED * one.rest) for name, one in searching.items()}
+    scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
     scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
     for name, scale in scales.items():
         if scale > LARGEST_SCALE:

@@ -74,7 +74,7 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
     """Of the discrete Laplace noise in one vector, in its units, on parts and on levels."""
     vector = estimate.vector
     assert vector is not None
-    of_values = vector.kind in ("sum", "centred")
+    of_values = vector.kind in ("sum", "above", "below")
     return {
         "of": vector.kind,
         "unit": vector.unit,
