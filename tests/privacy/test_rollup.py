@@ -20,7 +20,6 @@ from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import distinct, measured, parts
 from dpframe.sources.added import Added
-from dpframe.steps import Steps
 from dpframe.vectors import GRID, LARGEST, Vector
 from dpframe.vectors import LEAST as FIRST
 
@@ -273,11 +272,6 @@ PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {
         "u",
         {"total": SEVERAL["total"]},
         _patched(parts, "of_user", _node_by_node),
-    ),
-    "a mean whose bounds are nearer than its values": (
-        None,
-        {"mean": dpm.mean("v", lower=4, upper=6)},
-        _patched(Steps, "width", property(lambda steps: (steps.high - steps.low) // 2)),
     ),
     "a mean whose vectors do not share what moves them": (
         None,

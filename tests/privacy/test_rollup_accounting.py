@@ -67,7 +67,7 @@ def test_what_is_spent_is_at_most_the_budget(epsilon: float, user: str | None, h
             own = 0 if plan.selection is None else Fraction(plan.selection.budget.epsilon)
             several = [*plan.searching.values(), *plan.counts.values()]
             spent = own + sum(
-                (p.cost for p in parts), sum((p.epsilon for p in several), Fraction(0))
+                [*(p.cost for p in parts), *(p.epsilon for p in several)], Fraction(0)
             )
             assert spent == plan.epsilon_spent <= Fraction(epsilon)
             assert plan.epsilon_spent > Fraction(epsilon) * (1 - Fraction(1, 10**9))
