@@ -66,9 +66,8 @@ def test_what_is_spent_is_at_most_the_budget(epsilon: float, user: str | None, h
             parts = [p for several in plan.paid.values() for p in several]
             own = 0 if plan.selection is None else Fraction(plan.selection.budget.epsilon)
             several = [*plan.searching.values(), *plan.counts.values()]
-            spent = own + sum(
-                [*(p.cost for p in parts), *(p.epsilon for p in several)], Fraction(0)
-            )
+            costs = [*(p.cost for p in parts), *(one.epsilon for one in several)]
+            spent = own + sum(costs, Fraction(0))
             assert spent == plan.epsilon_spent <= Fraction(epsilon)
             assert plan.epsilon_spent > Fraction(epsilon) * (1 - Fraction(1, 10**9))
             deltas = [Fraction(c.delta) for c in plan.counts.values()]
