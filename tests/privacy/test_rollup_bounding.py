@@ -280,37 +280,22 @@ def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
         assert histogram.sum() <= units
 
 
-def test_values_that_round_beyond_a_bound_are_cut_in_whole_numbers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Planted bug: values are cut before they are written in steps, and not after.
-
-    A bound that lies next to half a step is rounded by a double otherwise than exactly.
-    """
-    upper = next(
-        x
-        for x in ((k + 0.5) / 10**10 for k in range(10**9, 2 * 10**9))
-        if math.floor(x * 10.0**10 + 0.5) > Steps(0, x).high
-    )
-    rows = [("1", "x", "x", "", 1.0)]
-    vector = Vector(kind="sum", most=Steps(0, upper).most, column="v", steps=Steps(0, upper))
-    listed = listed_nodes([("x", "x")], dp.columns("a", "b"))
-    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
-
-    def total() -> int:
-        counted = sources.measured(
-            table_of(rows), dp.columns("a", "b"), RECORD, 1, [vector], listed=listed
+def test_a_bound_in_steps_is_what_the_statement_makes_of_it() -> None:
+    """Law: of a value at its bound, or beyond, the statement makes the bound in steps, so that none
+    is more: also next to half a step, which a product of doubles rounds otherwise than exact
+    arithmetic. Planted bug: bounds that are rounded exactly are less than some values."""
+    near_halves = [(k + 0.5) / 10**10 for k in range(10**9, 10**9 + 400)]
+    ends = [*((0.0, x) for x in near_halves), *((-x, 0.0) for x in near_halves)]
+    for times in (1.0, 1.5):
+        each = ", ".join(
+            steps.value_sql(f"({times * (high or low)!r})::DOUBLE", Steps(low, high), clipped=True)
+            for low, high in ends
         )
-        return int(counted.parts([vector], nodes, np.arange(3))[0].sum())
-
-    assert total() == vector.most
-
-    def planted(column: str, bounds: Steps, *, clipped: bool) -> str:
-        sql = steps.value_sql(column, bounds, clipped=clipped)
-        return sql.replace(f"{bounds.high}::BIGINT", f"{bounds.high + 9}::BIGINT")
-
-    monkeypatch.setattr(sources, "value_sql", planted)
-    assert total() > vector.most
+        found = duckdb.sql(f"SELECT {each}").fetchall()[0]
+        most = [Steps(low, high).high if high else Steps(low, high).low for low, high in ends]
+        assert list(found) == most
+    exact = [round(Fraction(x) * 10**10) for x in near_halves]
+    assert any(x < y for x, y in zip(exact, found, strict=False))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in IDS if kind not in REFUSED])
