@@ -107,6 +107,13 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     )
 
 
+def computed(source: object, wanted: Sequence[str]) -> object:
+    """A lazy frame as a table, for whoever reads it more than once; other sources as they are."""
+    kind = type(source)
+    lazy = kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
+    return arrow_table(source, wanted) if lazy else source
+
+
 def refuse_spark(source: object) -> None:
     """Raise ParameterTypeError for a frame of Spark, where Spark does not count."""
     where, name = type(source).__module__, type(source).__name__

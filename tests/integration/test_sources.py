@@ -267,6 +267,14 @@ def test_a_csv_keeps_leading_zeros(tmp_path: Path) -> None:
 
 CALLS: dict[str, tuple[object, dict[str, Any]]] = {
     "hhh": (["word"], {"delta": 1e-6}),
+    "rollup": (
+        ["word"],
+        {
+            "delta": 1e-6,
+            "user": "who",
+            "measures": ["count", "sum(who, 0, auto)", "distinct(who, at_most=1)"],
+        },
+    ),
     "tree_counts": (["word"], {"delta": 1e-6}),
     "heavy_hitters": ("word", {"delta": 1e-6}),
     "synthesize": ("columns:word", {"keys": ["a"]}),

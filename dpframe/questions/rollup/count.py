@@ -8,6 +8,7 @@ from dpframe.mechanisms.rollup import Countable
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources.columns import require
 from dpframe.sources.counting import check_readable
+from dpframe.sources.frames import computed
 from dpframe.sources.measured import check_value_type, check_values, measured
 from dpframe.sources.relations import canonical
 from dpframe.sources.spark import is_spark
@@ -16,6 +17,10 @@ from dpframe.sources.sql_tables import check_stored, level_types
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable]:
     """True counts and sums; what is bounded by user is counted when the parts are known."""
+    adds_up, others = _columns(plan)
+    users = [] if plan.unit.user is None else [plan.unit.user]
+    columns = [*plan.hierarchy.source_columns, *users, *adds_up, *others]
+    source = computed(source, list(dict.fromkeys(columns)))
     _check_values(source, plan)
     private = measured(
         source,
