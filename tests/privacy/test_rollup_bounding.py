@@ -365,7 +365,7 @@ def test_nothing_depends_on_the_order_of_rows(unit: PrivacyUnit) -> None:
 
 def test_the_twin_sees_what_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: a user's rows are not bounded over all parts together."""
-    monkeypatch.setattr(parts, "_of_user", lambda i, vector: f"{GRID}::HUGEINT * m")
+    monkeypatch.setattr(parts, "of_user", lambda i, vector, a: f"{GRID}::HUGEINT * m")
     rows: list[Row] = [("1", a, b, "", 1.0) for a in "xy" for b in "xy"]
     _, entries = found(table_of(rows), dp.columns("a", "b"), USER, [("x", "x"), ("y", "y")])
     assert sum(entries[0]) > vectors(USER)[0].most
