@@ -209,10 +209,6 @@ REASONS: dict[Gap, str] = {
         for door in ("SQL", "explaining SQL", "command", "explaining command")
     },
     ("warehouse", "hhh", "counters"): "no statement of SQL makes a sketch",
-    **{
-        ("warehouse", "hhh", name): "its rounding by chance is in DuckDB's whole numbers"
-        for name in ("weight", "max_weight")
-    },
     ("warehouse", "heavy_hitters", ""): "a hierarchy of one column, hhh, has the statement",
     ("warehouse", "synthesize", ""): "its sketches are of codes that no dialect computes",
     ("warehouse", "prefix_tree", ""): "devices answer with reports, which no statement draws",
