@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
@@ -73,8 +74,10 @@ def shares(
     out = nodes.frame[[*kept, *labels, columns.value]].copy()
     out.attrs = {}
     prefixes = nodes.nodes["prefix"].astype(object).to_numpy()
-    out["of"] = [prefixes[place] if place >= 0 else None for place in whose]
-    out["of"] = out["of"].astype("str")
+    from dpframe.postprocess.level_values import text_column  # loads pandas
+
+    above = pa.array([prefixes[place] if place >= 0 else None for place in whose], pa.string())
+    out["of"] = text_column(above).set_axis(out.index)
     out["share"], out["share_lower"], out["share_upper"] = value, lower, upper
     out.attrs[SHARE] = {
         "measure": name,
