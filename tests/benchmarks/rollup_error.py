@@ -223,7 +223,7 @@ class Ours:
     def release(self) -> Reported:
         noisy = self.plans[0].run(self.counted.private)
         estimate = noisy.measures[self.what][0]
-        self.weights = estimate.weights
+        self.weights = noisy.weights
         frame = self.plans[0].frame(noisy, self.counted.types)
         keys = frame[list(self.job.by)].itertuples(index=False, name=None)
         level = frame["level"].to_numpy()
@@ -241,7 +241,11 @@ class Ours:
             ends = plan.frame(noisy, self.counted.types)
             low, high = (ends[f"{self.what}_{end}"].to_numpy() for end in ("lower", "upper"))
             self.held[plan.confidence] += ((low - 1e-6 <= true) & (true <= high + 1e-6)).tolist()
-        square = (frame[self.what].to_numpy() - true) ** 2
+        ends = frame[f"{self.what}_lower"] + frame[f"{self.what}_upper"]
+        told = frame[self.what].fillna(
+            ends / 2
+        )  # a mean of which nothing is known is in the middle
+        square = (told.to_numpy() - true) ** 2
         if self.what == "sum" and self.job.user is None:
             order, _ = node_columns(self.plans[0].hierarchy, noisy.nodes.level, noisy.nodes.keys)
             square = estimate.variance[order] * estimate.bounds.step**2
@@ -544,7 +548,7 @@ def heights() -> None:
                 else ((1 - how.counting, 1.0),),
             )
         ]
-        print(f"| {depth} | {len(level)} | {float(found.weights[-1]):.2f} | {errors[-1]:.2f} | "
+        print(f"| {depth} | {len(level)} | {float(noisy.weights[-1]):.2f} | {errors[-1]:.2f} | "
               f"{max(errors):.2f} | {min(peers):.2f} |")  # fmt: skip
 
 
