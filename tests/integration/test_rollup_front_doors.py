@@ -240,3 +240,27 @@ def test_the_command_line_writes_a_report(world: World, tmp_path: Path) -> None:
     text = (tmp_path / "page.html").read_text("utf-8")
     assert "Rollup of host" in text
     assert '"title":"paid_clipped"' in text
+
+
+def test_measures_in_another_order_are_another_release(tmp_path: Path) -> None:
+    """Law: columns of a replay stand under the names that they were released with: what comes back
+    from a name in SQL has places, and so the order of measures is part of what was asked."""
+    ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=100, delta=1e-3)
+    ask = (
+        "FROM dp_rollup('t', 'columns:a', $m, epsilon := 1, delta := 1e-6, release := 'weekly') "
+        "ORDER BY level LIMIT 1"
+    )
+    count, total = "count AS n", "sum(v, 0, 7) AS s"
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        con.execute("CREATE TABLE t AS SELECT 'x' AS a, 7 AS v FROM range(900)")
+        first = con.execute(ask, {"m": [count, total]}).fetchall()
+        assert con.execute(ask, {"m": [count, total]}).fetchall() == first
+        with pytest.raises(duckdb.Error, match="weekly"):
+            con.execute(ask, {"m": [total, count]})
+        frame = con.sql("FROM t").df()
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, "release": "daily"}
+    dp.rollup(frame, ["a"], [count, total], **given)
+    with pytest.raises(dp.ReleaseNameError):
+        dp.rollup(frame, ["a"], [total, count], **given)
+    assert len(ledger.releases()) == 2

@@ -43,11 +43,12 @@ class Asked:
 
     @property
     def request(self) -> dict[str, object]:
-        """The arguments as plain JSON types."""
+        """The arguments as plain JSON types. Measures in their order, which is that of the columns:
+        in another one it is another request."""
         return {
             "counts": "rollup",
             "hierarchy": self.hierarchy.spec,
-            "measures": {name: measure.spec for name, measure in self.measures.items()},
+            "measures": [[name, measure.spec] for name, measure in self.measures.items()],
             **self.budget.request,
             "user": self.unit.user,
             "threshold": self.threshold,
