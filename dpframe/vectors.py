@@ -26,8 +26,8 @@ class Vector:
     ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
     "sum" of a column, by how much its values are "above" the lower bound, by how much "below" the
     upper one, or its values "outside" of the bounds. By user the last three are those of users who
-    weigh 1 each. ``unit`` is what one
-    row, user or step of a value is divided into, ``most`` in these units.
+    weigh 1 each. ``unit`` is what one row, user or step of a value is divided into, ``most`` in
+    these units.
     """
 
     kind: VectorKind

@@ -7,8 +7,10 @@ on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the heig
 the parts is measured too where the shown nodes say that this pays, and made consistent
 (:mod:`dpframe.postprocess.above`).
 
-Neighbours: one record, or one user. The selection is (e0, delta)-DP, every vector e_i-DP
-(:mod:`dpframe.mechanisms.measured_parts`), all adaptively: (e0 + e1 + ..., delta)-DP.
+Neighbours: one record, or one user. The selection is (e0, d0)-DP, each histogram of magnitudes and
+each vector, or vectors that are moved together, e_i-DP (:mod:`dpframe.mechanisms.auto_bounds`,
+:mod:`dpframe.mechanisms.measured_parts`), each count of different values (e_j, d_j)-DP
+(:mod:`dpframe.mechanisms.node_counts`); all adaptively, so that both add up.
 """
 
 from __future__ import annotations
@@ -218,7 +220,7 @@ of parts and measured totals differ by, and a level can have a thousandth of eps
 def _measured(
     exact: NDArray[np.object_], nodes: Nodes, paid: Paid, weights: Mapping[int, Fraction]
 ) -> Estimate:
-    """The only step here that sees true numbers: noise for parts and upper levels."""
+    """Noise for the parts and upper levels of one vector, and what is made of them."""
     most = paid.vector.most
     scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     if max(scales.values()) > WIDEST:

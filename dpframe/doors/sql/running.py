@@ -76,13 +76,15 @@ def beside(
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """A release of what a second connection counts."""
-    return _once(_beside, tokens, calls, relations, paths)
+    return _once(partial(_beside, result_rows), tokens, calls, relations, paths)
 
 
-def _beside(token: str, call: str, relation: str, path: str) -> pa.Array:
+def _beside(
+    shown: Callable[[Release], pa.Array], token: str, call: str, relation: str, path: str
+) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
     with replaced_by(facts["noise"]):
-        return result_rows(_answer(session, facts, relation, path).release)
+        return shown(_answer(session, facts, relation, path).release)
 
 
 def measured(
@@ -92,13 +94,7 @@ def measured(
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """As ``beside``, for results whose columns have any names: as texts."""
-    return _once(_measured, tokens, calls, relations, paths)
-
-
-def _measured(token: str, call: str, relation: str, path: str) -> pa.Array:
-    session, facts = session_of(token), json.loads(call)
-    with replaced_by(facts["noise"]):
-        return _texts(_answer(session, facts, relation, path).release)
+    return _once(partial(_beside, _texts), tokens, calls, relations, paths)
 
 
 def _texts(release: Release) -> pa.Array:

@@ -1,8 +1,8 @@
 """What a rollup of measures will do and cost. Sees no data.
 
-The budget is divided: one part selects nodes, as heavy hitters do, and counts; the others measure
-on the parts of what was selected, or of what is listed. Epsilons add up (adaptive composition);
-the selection alone needs delta.
+The budget is divided: one part selects nodes, as heavy hitters do; the others measure on the parts
+of what was selected, or of what is listed. Epsilons and deltas add up (adaptive composition); delta
+is for the selection, and half of it for different values where that makes less noise.
 """
 
 from __future__ import annotations
