@@ -1,0 +1,326 @@
+"""Periods of a column of times: years, quarters, months, ISO weeks, days, hours, and ranges.
+
+Texts are those of ISO 8601: ``2026``, ``2026-11``, ``2026-W47``, ``2026-11-22``, ``2026-11-22T13``,
+and ``2026-Q4``; a range ``2026-W40..2026-W47`` includes both ends. A period is half open: it holds
+its first instant, and the first instant after it belongs to the next. The records whose time is
+NULL are a period of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cache
+from typing import Literal
+
+from dpframe.errors import ParameterError, ParameterTypeError
+
+Unit = Literal["year", "quarter", "month", "week", "day", "hour"]
+Bounds = tuple[datetime, datetime]
+
+UNITS: tuple[Unit, ...] = ("year", "quarter", "month", "week", "day", "hour")
+
+YEARS = (1000, 9998)
+"""Four digits, and every bound in every zone is a ``datetime``."""
+
+EPOCH = datetime(1970, 1, 1)
+SECOND = timedelta(seconds=1)
+
+EXAMPLES = (
+    "'2026', '2026-Q4', '2026-11', '2026-W47', '2026-11-22', '2026-11-22T13' or a range such as "
+    "'2026-W40..2026-W47'"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """Which records a question is about: those whose time in ``column`` lies in a period.
+
+    Parameters
+    ----------
+    column
+        The column of times.
+    text
+        The period in its canonical writing; None for the records whose time is NULL.
+    zone
+        The IANA name of the time zone whose clock the bounds are of; None where none was given.
+    start, end
+        The bounds as that clock shows them, without a zone, half open; None for NULL times.
+    """
+
+    column: str
+    text: str | None
+    zone: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @property
+    def request(self) -> list[str | None]:
+        """As it is stored in a request: column, text, zone."""
+        return [self.column, self.text, self.zone]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of times that are compared as they are written."""
+        assert self.start is not None, "NULL times have no bounds"
+        assert self.end is not None
+        return self.start, self.end
+
+    @property
+    def instants(self) -> Bounds:
+        """Of times with a zone: instants, in UTC. Where the clocks of the zone go back, a bound is
+        the first time that they show it; ParameterError for an hour that they leave out."""
+        start, end = (_instant(bound, self.zone) for bound in self.bounds)
+        if start >= end:
+            raise ParameterError(
+                f"period ({self.text!r}) does not exist in {self.zone}: the clocks go forward over "
+                "it. Leave it out."
+            )
+        return start, end
+
+    def seconds(self, *, instants: bool) -> tuple[int, int]:
+        """Whole seconds since 1970, half open: of the clock, or with ``instants`` in UTC."""
+        start, end = self.instants if instants else self.bounds
+        first, last = ((bound.replace(tzinfo=None) - EPOCH) // SECOND for bound in (start, end))
+        return first, last
+
+    def check_ended(self, *, instants: bool, now: datetime | None = None) -> None:
+        """Raise ParameterError for a period that is not over: a release of it would be kept, and
+        replayed without the records that still come.
+
+        Times as they are written are compared with what the clock of this machine shows, or that
+        of the zone of ``now``; instants with the instant that it is.
+        """
+        if self.text is None:
+            return
+        now = datetime.now().astimezone() if now is None else now
+        end, shown = (self.instants[1], now) if instants else (self.bounds[1], _wall(now))
+        if end > shown:
+            clock = (self.zone or "UTC") if instants else "by this machine's clock"
+            ends = f"{self.bounds[1]:%Y-%m-%d %H:%M} {clock}"
+            raise ParameterError(
+                f"period ({self.text!r}) is not over: it ends at {ends}, and records that come "
+                "until then would be missing for good. Wait until it is over, or pass data=, your "
+                "name for the state of the data, for a release of what is there now."
+            )
+
+
+def as_period(given: object) -> Period | None:
+    """A period from an argument: None, a ``Period``, or a column, a text and perhaps a zone.
+
+    ``("when", "2026-W47")``, ``("when", "2026-W47", "Europe/Berlin")``; ``("when", None)`` for the
+    records whose time is NULL. ParameterError or ParameterTypeError for anything else.
+    """
+    if given is None or isinstance(given, Period):
+        return given
+    if not isinstance(given, tuple | list):
+        raise ParameterTypeError(
+            "period must be a column of times and a period, and a time zone if the column has "
+            f"one: ('when', '2026-W47'); got {type(given).__name__}."
+        )
+    if not 2 <= len(given) <= 3:
+        raise ParameterError(
+            f"period must have two or three parts, a column, a period and perhaps a time zone: "
+            f"('when', '2026-W47'); got {len(given)}."
+        )
+    column, text, zone = (*given, None)[:3]
+    if not isinstance(column, str) or not column:
+        raise ParameterTypeError(
+            "period must begin with the name of a column of times: ('when', '2026-W47'); got "
+            f"{column!r}."
+        )
+    zone = None if zone is None else _known_zone(zone)
+    if text is None:
+        if zone is not None:
+            raise ParameterError(
+                f"period ({column!r}, None) is about records without a time: they have no zone. "
+                f"Leave {zone!r} out."
+            )
+        return Period(column=column, text=None)
+    text, (start, end) = _read(text)
+    period = Period(column=column, text=text, zone=zone, start=start, end=end)
+    if zone is not None:
+        _ = period.instants  # an hour that its clocks leave out is refused here
+    return period
+
+
+def period_from_option(text: str) -> Period:
+    """A period as the command line takes it: ``when=2026-W47``, ``when=2026-W47@Europe/Berlin``;
+    ``when=NULL`` for records without a time."""
+    column, equals, rest = text.rpartition("=")
+    if not equals:
+        raise ParameterError(
+            f"period ({text!r}) must be a column of times and a period: when=2026-W47, or with a "
+            "time zone when=2026-W47@Europe/Berlin."
+        )
+    written, at, zone = rest.partition("@")
+    period = as_period((column, None if written == "NULL" else written, zone if at else None))
+    assert period is not None
+    return period
+
+
+def unit_of(text: str) -> Unit | None:
+    """The unit of a period's text; None for a range."""
+    text, _ = _read(text)
+    return None if ".." in text else _one(text)[0]
+
+
+def periods_of(unit: str, first: str, last: str) -> Iterator[str]:
+    """The texts of consecutive periods of one unit, from ``first`` to ``last``, both included."""
+    unit = _known_unit(unit)
+    (start, _), (_, end) = (_of_unit(unit, text) for text in (first, last))
+    if end <= start:
+        raise ParameterError(f"the last {unit} ({last!r}) is before the first ({first!r}).")
+    return _texts(unit, start, end)
+
+
+def last_complete(unit: str, now: datetime) -> str:
+    """The text of the last period of a unit that is over when a clock shows ``now``, which may
+    have a zone: the clock of that zone is read then."""
+    unit = _known_unit(unit)
+    _, (start, _) = _one(_text_at(unit, _wall(now)))
+    return _text_at(unit, start - SECOND)
+
+
+def _wall(now: datetime) -> datetime:
+    """What the clock shows that ``now`` is of."""
+    return now.replace(tzinfo=None)
+
+
+def _texts(unit: Unit, start: datetime, end: datetime) -> Iterator[str]:
+    while start < end:
+        text = _text_at(unit, start)
+        yield text
+        _, (_, start) = _one(text)
+
+
+def _text_at(unit: Unit, at: datetime) -> str:
+    """The period of a unit that holds a time."""
+    if unit == "week":
+        year, week, _ = at.isocalendar()
+        return f"{year:04}-W{week:02}"
+    if unit == "quarter":
+        return f"{at.year:04}-Q{(at.month + 2) // 3}"
+    return at.isoformat()[: {"year": 4, "month": 7, "day": 10, "hour": 13}[unit]]
+
+
+def _month(year: int, month: int) -> datetime:
+    """The first of a month; months beyond the twelfth are of the next year."""
+    return datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+
+
+def _from(start: date, **length: int) -> Bounds:
+    begin = datetime(*start.timetuple()[:4])
+    return begin, begin + timedelta(**length)
+
+
+READ: dict[Unit, tuple[re.Pattern[str], Callable[..., Bounds]]] = {
+    "year": (re.compile(r"(\d{4})", re.ASCII), lambda y: (_month(y, 1), _month(y, 13))),
+    "quarter": (
+        re.compile(r"(\d{4})-Q([1-4])", re.ASCII),
+        lambda y, q: (_month(y, 3 * q - 2), _month(y, 3 * q + 1)),
+    ),
+    "month": (
+        re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII),
+        lambda y, m: (_month(y, m), _month(y, m + 1)),
+    ),
+    "week": (
+        re.compile(r"(\d{4})-W(\d\d)", re.ASCII),
+        lambda y, w: _from(date.fromisocalendar(y, w, 1), days=7),
+    ),
+    "day": (
+        re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII),
+        lambda *day: _from(date(*day), days=1),
+    ),
+    "hour": (
+        re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII),
+        lambda *hour: _from(datetime(*hour), hours=1),
+    ),
+}
+"""How the text of a unit is written, and its bounds; ValueError for a day that does not exist."""
+
+
+def _one(text: str) -> tuple[Unit, Bounds]:
+    """Unit and bounds of a text that is no range."""
+    for unit, (pattern, bounds) in READ.items():
+        found = pattern.fullmatch(text)
+        if found is None:
+            continue
+        numbers = [int(part) for part in found.groups()]
+        if not YEARS[0] <= numbers[0] <= YEARS[1]:
+            raise ParameterError(f"period ({text!r}) must be of a year from 1000 to 9998.")
+        try:
+            return unit, bounds(*numbers)
+        except ValueError:
+            raise ParameterError(_missing(unit, text, numbers[0])) from None
+    raise ParameterError(f"period ({text[:60]!r}) cannot be read: write {EXAMPLES}.")
+
+
+def _missing(unit: Unit, text: str, year: int) -> str:
+    if unit != "week":
+        return f"period ({text!r}) does not exist: no calendar has that {unit}. Correct it."
+    last = date(year, 12, 28).isocalendar()[1]  # which is always in the last week
+    return f"period ({text!r}) does not exist: {year} has the ISO weeks 01 to {last}. Correct it."
+
+
+def _read(text: object) -> tuple[str, Bounds]:
+    """The canonical writing of a period or a range, and its bounds."""
+    if not isinstance(text, str):
+        raise ParameterTypeError(
+            f"period must name a period as text: {EXAMPLES}; got {type(text).__name__}."
+        )
+    text = text.strip().upper()
+    if ".." not in text:
+        return text, _one(text)[1]
+    first, _, last = (part.strip() for part in text.partition(".."))
+    (start, at_least), (begin, end) = _one(first)[1], _one(last)[1]
+    if begin < start or end < at_least:
+        raise ParameterError(
+            f"period ({text[:60]!r}) ends before it begins: write the earlier end first."
+        )
+    return (first if first == last else f"{first}..{last}"), (start, end)
+
+
+def _of_unit(unit: Unit, text: object) -> Bounds:
+    canonical, bounds = _read(text)
+    if ".." in canonical or _one(canonical)[0] != unit:
+        raise ParameterError(f"period ({canonical!r}) is no {unit}: write one of {EXAMPLES}.")
+    return bounds
+
+
+def _known_unit(unit: str) -> Unit:
+    if unit not in UNITS:
+        raise ParameterError(f"unit ({unit!r}) must be one of {', '.join(UNITS)}.")
+    return unit
+
+
+@cache
+def _zone(name: str) -> tzinfo | None:
+    """A time zone by its name; None if this machine knows none of that name."""
+    if name == "UTC":
+        return UTC  # also where a machine has no zones
+    import zoneinfo
+
+    return zoneinfo.ZoneInfo(name) if name in zoneinfo.available_timezones() else None
+
+
+def _known_zone(zone: object) -> str:
+    if not isinstance(zone, str):
+        raise ParameterTypeError(
+            f"the time zone of period must be a name such as 'Europe/Berlin'; got {zone!r}."
+        )
+    if _zone(zone) is None:
+        raise ParameterError(
+            f"the time zone of period ({zone[:60]!r}) is none that this machine knows: write an "
+            "IANA name such as 'Europe/Berlin' or 'UTC', or install tzdata."
+        )
+    return zone
+
+
+def _instant(wall: datetime, zone: str | None) -> datetime:
+    """The first instant at which the clocks of a zone show a time, or pass over it."""
+    known = _zone(zone or "UTC")
+    assert known is not None
+    return wall.replace(tzinfo=known, fold=0).astimezone(UTC)
