@@ -72,11 +72,15 @@ def content(results: Path) -> dict[str, pd.DataFrame]:
 def assert_whole(found: dict[str, pd.DataFrame]) -> int:
     """One state: the tables and views are those that ``dp_releases`` lists, with their rows."""
     listed = found["dp_releases"]
-    names = {"dp_releases", "dp_budget", *listed["table_name"], *listed["latest_view"]}
+    names = {"dp_releases", "dp_budget"}
+    names |= {*listed["table_name"], *listed["latest_view"], *listed["all_table"]}
     assert set(found) == names
     for row in listed.itertuples():
         assert len(found[row.table_name]) == row.row_count
         if row.is_latest:
             assert_frame_equal(found[row.latest_view], found[row.table_name])
+    for whole, members in listed.groupby("all_table"):
+        assert found[whole]["release"].unique().tolist() == members["release"].tolist()
+        assert len(found[whole]) == members["row_count"].sum()
     assert found["dp_budget"]["releases"][0] >= listed["charge"].max()
     return len(listed)

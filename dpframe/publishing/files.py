@@ -31,6 +31,9 @@ SELECT if(schema_name = 'main', '', schema_name || '.') || view_name, comment
 FROM system.main.duckdb_views() WHERE database_name = '{OPENED}' AND NOT internal
 """
 
+NAMES = f"SELECT COLUMNS('^(table_name|latest_view|all_table)$') FROM {OPENED}.{RELEASES}"
+"""What publishing made; older files have no table of a family."""
+
 WAITING = 60.0
 """Seconds to wait for another process that publishes to the same file."""
 
@@ -120,7 +123,7 @@ def _check_file(target: Target, ledger: Ledger) -> None:
             if not (found.get(RELEASES) or "").startswith(MARK) or BUDGET not in found:
                 raise _not_ours(target, target.file)
             owner = rows(f"SELECT ledger_id FROM {OPENED}.{BUDGET}")[0][0]
-            names = rows(f"SELECT table_name, latest_view FROM {OPENED}.{RELEASES}")
+            names = rows(NAMES)
     except BlockingIOError as error:
         raise ParameterError(
             f"to ({target.asked!r}) is open for writing: close it there. Readers must open it "
@@ -131,7 +134,7 @@ def _check_file(target: Target, ledger: Ledger) -> None:
     if owner != ledger.ledger_id:
         raise _another(target, ledger, target.file)
     extra = sorted(
-        set(found) - {RELEASES, BUDGET, MEASURES} - {name for pair in names for name in pair}
+        set(found) - {RELEASES, BUDGET, MEASURES} - {name for row in names for name in row}
     )
     if extra:
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""Names of tables and views for releases: ``ips-2026-11`` is ``ips_2026_11`` and ``ips_latest``."""
+"""Names of tables and views: ``ips-2026-11`` is ``ips_2026_11``, ``ips_latest`` and ``ips_all``."""
 
 from __future__ import annotations
 
@@ -14,41 +14,52 @@ in UTF-8 with ``.parquet`` the 255 bytes of a file name."""
 RESERVED = ("dp_", "duckdb_", "pg_", "sqlite_", "information_schema")
 """How names of ours and of catalogs begin."""
 
-_NUMBERS = re.compile(r"(?:[-_./: ]+[QWqw]?[0-9]+)+$")
+_NUMBERS = re.compile(r"(?:[-_./: ]+[QWqw]?[0-9]+(?:T[0-9]{2})?)+$")
+_APART = "-_./: "
 _LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A release, the family it belongs to, its table, and the view of the family's newest."""
+    """A release, the family it belongs to, its table, the view of the family's newest, and the
+    table of all of them."""
 
     release: str
     family: str
     table: str
     view: str
+    whole: str
+
+    @property
+    def numbers(self) -> str | None:
+        """What the name has more than its family: ``2026-11``."""
+        return self.release[len(self.family) :].lstrip(_APART) or None
 
 
 def named(releases: Sequence[str]) -> list[Named]:
     """Names for releases in the order of their charges; a later one never changes an earlier."""
     taken: set[str] = set()
-    views: dict[str, str] = {}
+    shared: dict[str, tuple[str, str]] = {}
     out = []
     for release in releases:
         table = free(identifier_of(release), taken)
         kin = family(release)
-        if kin not in views:
-            views[kin] = free(f"{identifier_of(kin)}_latest", taken)
-        out.append(Named(release=release, family=kin, table=table, view=views[kin]))
+        if kin not in shared:
+            stem = identifier_of(kin)
+            shared[kin] = free(f"{stem}_latest", taken), free(f"{stem}_all", taken)
+        view, whole = shared[kin]
+        out.append(Named(release=release, family=kin, table=table, view=view, whole=whole))
     return out
 
 
 def family(release: str) -> str:
     """The name without the numbers at its end, unless no letter would be left.
 
-    Each is set off by ``-``, ``_``, ``.``, ``/``, ``:`` or a space; Q and W may stand before it.
+    Each is set off by ``-``, ``_``, ``.``, ``/``, ``:`` or a space; Q and W may stand before it,
+    and behind it an hour.
 
-    >>> [family(n) for n in ("ips-2026-11", "sales 2026-Q3", "ipv6", "2026-11")]
-    ['ips', 'sales', 'ipv6', '2026-11']
+    >>> [family(n) for n in ("ips-2026-11", "sales 2026-Q3", "ipv6", "2026-11", "a-2026-11-22T13")]
+    ['ips', 'sales', 'ipv6', '2026-11', 'a']
     """
     stem = _NUMBERS.sub("", release)
     return stem if _LETTER.search(stem) else release

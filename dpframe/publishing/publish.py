@@ -12,6 +12,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.opened import BUSY
+from dpframe.publishing.families import family_tables
 from dpframe.publishing.files import Target, alone, check_owner, take_place, target_of
 from dpframe.publishing.measures import measure_meanings, measures_table
 from dpframe.publishing.names import named
@@ -39,8 +40,9 @@ def publish(
 
     Makes a DuckDB file and, beside it, a folder with the same tables as Parquet files
     (``results.duckdb`` and ``results_parquet/``). Both hold ``dp_releases``, ``dp_budget`` and a
-    table a release, such as ``ips_2026_11``; where one is a rollup also ``dp_measures``, with its
-    measures in rows. The DuckDB file has a view of the newest release of every family, such as
+    table a release, such as ``ips_2026_11``, and a table a family of releases with their period as
+    a column, such as ``ips_all``; where one is a rollup also ``dp_measures``, with its measures in
+    rows. The DuckDB file has a view of the newest release of every family, such as
     ``ips_latest``, and a comment on every table, view and column.
 
     New files are made aside and then replace the old ones, each at once: who opens the DuckDB file
@@ -60,7 +62,7 @@ def publish(
     -------
     pandas.DataFrame
         ``dp_releases``: one row a published release, oldest first, with the columns ``release``,
-        ``family``, ``table_name``, ``latest_view`` and the facts of its receipt.
+        ``family``, ``table_name``, ``latest_view``, ``all_table`` and the facts of its receipt.
 
     Raises
     ------
@@ -138,6 +140,7 @@ def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict
             published.append((name, found, release_table(found, name, measure_meanings)))
     tables = [table for _, _, table in published]
     latest = {name.view: table for name, _, table in published}  # oldest first: the newest stays
+    tables += family_tables(published)
     measures = measures_table(published)
     tables += [] if measures is None else [measures]
     tables += [budget_table(summary, ledger.ledger_id), releases_table(published, charges)]

@@ -34,12 +34,14 @@ RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("family", _TEXT, "The name without the numbers at its end"),
     ("table_name", _TEXT, "Table that holds the release"),
     ("latest_view", _TEXT, "View that shows the newest published release of the family"),
+    ("all_table", _TEXT, "Table that holds all published releases of the family"),
     ("is_latest", pa.bool_(), "Whether that view shows this release"),
     ("charge", _WHOLE, "Number of its charge in the ledger; a newer release has a larger one"),
     ("time", pa.timestamp("us"), "When it was planned and drawn, in UTC"),
     ("mechanism", _TEXT, "Algorithm that added the noise"),
     ("hierarchy", _TEXT, "The hierarchy as it was asked for"),
     ("levels", _TEXT, "Names of levels 1, 2, ..."),
+    ("period", _TEXT, "The period that was counted, or the numbers at the end of the name"),
     ("source", _TEXT, "What was counted"),
     ("epsilon", _REAL, "Epsilon of this release"),
     ("delta", _REAL, "Delta of this release"),
@@ -167,6 +169,12 @@ def _of_items(facts: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def period_of(name: Named, facts: Mapping[str, Any]) -> str | None:
+    """The period of a release: of its receipt, or else what its name has behind the family."""
+    period = facts.get("period")
+    return name.numbers if period is None else str(period["text"])
+
+
 def releases_table(
     published: Sequence[tuple[Named, Stored, Table]], charges: pd.DataFrame
 ) -> Table:
@@ -182,6 +190,8 @@ def releases_table(
             "family": name.family,
             "table_name": name.table,
             "latest_view": name.view,
+            "all_table": name.whole,
+            "period": period_of(name, facts),
             "is_latest": newest[name.view] == stored.release_id,
             "charge": int(numbers[stored.release_id]),
             "time": _utc(facts["time"]),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
@@ -115,7 +116,7 @@ def test_the_same_ledger_gives_the_same_content(ledger: dp.Ledger, tmp_path: Pat
     for name, frame in first.items():
         assert_frame_equal(frame, second[name])
     files = sorted((tmp_path / "a_parquet").iterdir())
-    assert len(files) == 5
+    assert len(files) == 7
     for file in files:
         assert file.read_bytes() == (tmp_path / "b_parquet" / file.name).read_bytes()
     assert str(tmp_path) not in "".join(f.to_csv() for f in first.values())
@@ -127,7 +128,7 @@ def test_a_choice_of_releases_renames_none_and_drops_the_others(
     """The newest of a family is the newest that is published."""
     publish(ledger, results, releases=[OCTOBER])
     found = content(results)
-    assert set(found) == {"dp_releases", "dp_budget", "ips_2026_10", "ips_latest"}
+    assert set(found) == {"dp_releases", "dp_budget", "ips_2026_10", "ips_latest", "ips_all"}
     assert {p.stem for p in (results.parent / "results_parquet").iterdir()} == set(found) - {
         "ips_latest"
     }
@@ -245,8 +246,70 @@ def test_without_a_rollup_no_table_of_measures_is_there(tmp_path: Path) -> None:
     ledger, target = rolled_up(tmp_path), tmp_path / "results.duckdb"
     publish(ledger, target)
     publish(ledger, target, releases="ips-1")
-    assert set(content(target)) == {"dp_releases", "dp_budget", "ips_1", "ips_latest"}
+    assert set(content(target)) == {"dp_releases", "dp_budget", "ips_1", "ips_latest", "ips_all"}
     assert not (tmp_path / "results_parquet" / "dp_measures.parquet").exists()
+
+
+# -- all of a family ------------------------------------------------------------------------------
+
+
+def test_a_family_is_one_table_with_its_period(ledger: dp.Ledger, results: Path) -> None:
+    """Law: the rows of every release of the family and no others, oldest first; what a release
+    does not have is NULL. It is in Parquet, too."""
+    found = content(results)["ips_all"]
+    assert list(found.columns[:2]) == ["release", "period"]
+    for release, period in ((OCTOBER, "2026-10"), (NOVEMBER, "2026-11")):
+        own = found[found["release"] == release].reset_index(drop=True)
+        assert set(own.pop("period")) == {period}
+        drawn = ledger.recall(release)
+        assert_frame_equal(own[list(drawn.columns)], drawn, check_dtype=False)
+        assert own.drop(columns=["release", *drawn.columns]).isna().all().all()
+    assert_frame_equal(pd.read_parquet(results.parent / "results_parquet/ips_all.parquet"), found)
+    listed = content(results)["dp_releases"].set_index("release")
+    assert listed["all_table"].to_dict() == {
+        OCTOBER: "ips_all", NOVEMBER: "ips_all", SALES: "grösse_all"
+    }  # fmt: skip
+    assert listed["period"].to_dict() == {OCTOBER: "2026-10", NOVEMBER: "2026-11", SALES: "2026-Q3"}
+
+
+def test_releases_of_one_family_may_differ_in_names_and_types(tmp_path: Path) -> None:
+    """Columns with other types, in other cases, and with our own names: all rows are there."""
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=100.0, delta=1e-4)
+    asked = {"epsilon": 20.0, "delta": 1e-6, "ledger": ledger}
+    sources = [
+        {"city": [True] * 300, "period": ["x"] * 300, "period_": ["y"] * 300},
+        {"CITY": [7] * 300, "period": ["x"] * 300, "Release": [1.5] * 300},
+        {"city": ["Rome"] * 300, "period": [pd.Timestamp("2026-01-01")] * 300},
+    ]
+    for i, source in enumerate(sources):
+        dp.hhh(pd.DataFrame(source), list(source), **asked, release=f"mixed-{i}")
+    target = tmp_path / "results.duckdb"
+    for _ in range(2):
+        publish(ledger, target)
+    found = content(target)
+    assert assert_whole(found) == 3
+    whole = found["mixed_all"]
+    assert set(whole["period"]) == {"0", "1", "2"}
+    deepest = whole[whole["level"] == 3 - (whole["release"] == "mixed-2")]
+    assert deepest["city"].tolist() == ["true", "7", "Rome"]
+    assert deepest["Release_"].tolist()[1] == 1.5
+    assert deepest["period__"].tolist()[0] == "x"
+    texts = [text[:10] for text in deepest["period_"]]  # times as Arrow writes them
+    assert texts == ["y", "x", "2026-01-01"]
+
+
+def test_results_of_an_older_version_are_replaced(results: Path, ledger: dp.Ledger) -> None:
+    """Files without tables of families are ours, too; a table beside ours is not."""
+    with duckdb.connect(results) as con:
+        con.execute("ALTER TABLE dp_releases DROP all_table")
+        con.execute("ALTER TABLE dp_releases DROP period")
+        con.execute("DROP TABLE ips_all; DROP TABLE grösse_all")
+    publish(ledger, results)
+    assert assert_whole(content(results)) == 3
+    with duckdb.connect(results) as con:
+        con.execute("CREATE TABLE more_all AS SELECT 1 AS a")
+    with pytest.raises(dp.ParameterError, match="also holds 'more_all'"):
+        publish(ledger, results)
 
 
 # -- how it is read ------------------------------------------------------------------------------
@@ -255,8 +318,8 @@ def test_without_a_rollup_no_table_of_measures_is_there(tmp_path: Path) -> None:
 def test_sqlalchemy_reflects_tables_views_columns_and_comments(engine: sa.Engine) -> None:
     """What BI tools on SQLAlchemy list to their users."""
     inspector = sa.inspect(engine)
-    tables = ["dp_budget", "dp_releases", "grösse_2026_q3", "ips_2026_10", "ips_2026_11"]
-    assert sorted(inspector.get_table_names()) == tables
+    lists, own = {"dp_budget", "dp_releases"}, {"grösse_2026_q3", "ips_2026_10", "ips_2026_11"}
+    assert {*inspector.get_table_names()} == lists | own | {"grösse_all", "ips_all"}
     assert sorted(inspector.get_view_names()) == ["grösse_latest", "ips_latest"]
     for name in ("ips_2026_10", "grösse_latest"):
         comment = inspector.get_table_comment(name)["text"]
@@ -272,7 +335,7 @@ def test_sqlalchemy_reflects_everything_at_once(engine: sa.Engine, ledger: dp.Le
     """``MetaData.reflect`` and queries built from it, by name."""
     metadata = sa.MetaData()
     metadata.reflect(engine, views=True)
-    assert len(metadata.tables) == 7
+    assert len(metadata.tables) == 9
     ips = metadata.tables["ips_2026_10"]
     root = sa.select(ips.c.prefix, ips.c["count"]).where(ips.c.level == 0)
     with engine.connect() as con:

@@ -136,7 +136,7 @@ def test_a_crash_leaves_one_state_and_the_next_publish_cleans_up(
     assert {p.name for p in results.parent.iterdir()} == {
         *("budget.db", "results.duckdb", "results_parquet", ".results.duckdb.lock")
     }
-    assert len(list((results.parent / "results_parquet").iterdir())) == 5
+    assert len(list((results.parent / "results_parquet").iterdir())) == 7
 
 
 # -- what is refused -----------------------------------------------------------------------------

@@ -49,10 +49,13 @@ def test_no_two_releases_or_views_share_a_name(releases: list[str]) -> None:
     found = named(releases)
     tables = [_folded(n.table) for n in found]
     views = {n.family: n.view for n in found}
-    names = [*tables, *map(_folded, views.values()), "dp_releases", "dp_budget"]
+    wholes = {n.family: n.whole for n in found}
+    shared = map(_folded, [*views.values(), *wholes.values()])
+    names = [*tables, *shared, "dp_releases", "dp_budget"]
     assert len(set(names)) == len(names)
     assert [n.release for n in found] == releases
-    assert all(n.view == views[n.family] for n in found)
+    assert all((n.view, n.whole) == (views[n.family], wholes[n.family]) for n in found)
+    assert all(n.release.endswith(n.numbers or n.family) for n in found)
 
 
 @tries(25, 100, deadline=None)
@@ -80,7 +83,7 @@ def test_a_name_is_an_identifier_and_a_file_name(release: str) -> None:
 def test_duckdb_holds_all_of_them_side_by_side(releases: list[str]) -> None:
     """DuckDB, which decides what the same name is, takes every table and view."""
     with duckdb.connect() as con:
-        for name in {x for n in named(releases) for x in (n.table, n.view)}:
+        for name in {x for n in named(releases) for x in (n.table, n.view, n.whole)}:
             con.execute(f'CREATE TABLE "{name}" AS SELECT 1 AS a')
 
 
@@ -93,6 +96,8 @@ def test_duckdb_holds_all_of_them_side_by_side(releases: list[str]) -> None:
         ("sales_2026-Q3", "sales_2026_q3", "sales"),
         ("sales.2026-W45", "sales_2026_w45", "sales"),
         ("ips", "ips", "ips"),
+        ("sales-2026-W40..2026-W47", "sales_2026_w40_2026_w47", "sales"),
+        ("sales-2026-11-22T13", "sales_2026_11_22t13", "sales"),
         ("ipv6", "ipv6", "ipv6"),
         ("top-10-carriers", "top_10_carriers", "top-10-carriers"),
         ("2026-11", "release_2026_11", "2026-11"),
