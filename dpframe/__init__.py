@@ -10,6 +10,7 @@ from dpframe import _forking as _forking
 from dpframe._version import __version__
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.receipt import Receipt
+from dpframe.doors.changes import change
 from dpframe.doors.sql.register import register
 from dpframe.doors.warehouse import measures_sql, rollup_sql, tree_rollup_sql
 from dpframe.doors.when_pandas import register_accessor
@@ -71,6 +72,7 @@ __all__ = [
     "StreamingHHH",
     "ThresholdError",
     "__version__",
+    "change",
     "code",
     "columns",
     "compare",

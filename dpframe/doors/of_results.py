@@ -9,9 +9,13 @@ from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from dpframe.asking.receipt import Receipt
+    from dpframe.asking.release import Release
+    from dpframe.ledger import Ledger
 
 
 @known_arguments
@@ -169,6 +173,47 @@ class OfResults:
 
         return other_confidence(
             self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
+        )
+
+    def change(
+        self,
+        before: pd.DataFrame | Release | str,
+        *,
+        measure: str | None = None,
+        confidence: float | None = None,
+        simultaneous: bool = True,
+        ledger: Ledger | str | Path | None = None,
+    ) -> pd.DataFrame:
+        """What changed since an earlier release: ``dp.change(before, result)``.
+
+        For a whole frame that dpframe returned. Free: made of released numbers.
+
+        Parameters
+        ----------
+        before
+            The earlier release: a frame, or the name of a result in the ledger.
+        measure, confidence, simultaneous, ledger
+            As for :func:`dpframe.change`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> budget = {"epsilon": 4.0, "keys": ["JFK"]}
+        >>> first = pd.DataFrame({"origin": ["JFK"] * 400}).dp.tree_counts(["origin"], **budget)
+        >>> second = pd.DataFrame({"origin": ["JFK"] * 200}).dp.tree_counts(["origin"], **budget)
+        >>> found = second.dp.change(first)
+        >>> bool((found["change_upper"][:2] < 0).all())
+        True
+        """
+        from dpframe.doors.changes import change
+
+        return change(
+            before,
+            self._frame,
+            measure=measure,
+            confidence=confidence,
+            simultaneous=simultaneous,
+            ledger=ledger,
         )
 
     @property

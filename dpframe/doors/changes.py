@@ -1,0 +1,129 @@
+"""``dp.change``: what changed between two releases, with intervals; free."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe._known_arguments import known_arguments
+from dpframe.errors import ParameterError, ParameterTypeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpframe.asking.release import Release
+    from dpframe.ledger import Ledger
+    from dpframe.postprocess.changes import Given
+
+
+@known_arguments
+def change(
+    before: pd.DataFrame | Release | str,
+    after: pd.DataFrame | Release | str,
+    *,
+    measure: str | None = None,
+    confidence: float | None = None,
+    simultaneous: bool = True,
+    ledger: Ledger | str | Path | None = None,
+) -> pd.DataFrame:
+    """What changed between two releases: differences and ratios of nodes, with intervals.
+
+    Compared is the number of all records under a node (``count``, a sum, a mean), the same set of
+    records in both; ``residual`` depends on what else is reported and is not compared. Free: made
+    of released numbers.
+
+    Parameters
+    ----------
+    before, after
+        Two releases of one hierarchy, unit and measure: frames that dpframe returned, whole, or
+        names of results in the ledger.
+    measure
+        Of rollups, the one that is compared; by default the first.
+    confidence
+        0.5 to 0.999999; by default that of the releases.
+    simultaneous
+        Whether all intervals of ``change`` hold at once with that confidence (default), and all
+        those of ``ratio``; or each on its own.
+    ledger
+        Where names are looked up: a :class:`Ledger`, its path, or by default that of
+        :class:`use_ledger`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for every node that either release reports: level, prefix, label columns; ``before``
+        and ``after`` with ``_lower`` and ``_upper`` as released, missing where a release does not
+        report the node, whose ends are then bounds that its threshold and noise prove (missing
+        where they prove none); ``change`` = after - before, ``change_lower``, ``change_upper``;
+        ``ratio`` = after / before, ``ratio_lower``, ``ratio_upper``, from 0 to infinity where
+        ``before`` is not clearly above 0, missing for what can be negative; ``more_than_noise``
+        (boolean): whether the interval of the change leaves 0 out. ``attrs["dp_change"]`` says
+        with which ``confidence``, ``how``, and of which releases.
+
+    Raises
+    ------
+    ParameterError
+        The releases count different things, are one release or a replay of it, are not whole, or
+        their intervals cannot hold what is asked; the message says what to do.
+    ReleaseNameError, LedgerError
+        A name is not in the ledger, or the ledger cannot be used.
+
+    Notes
+    -----
+    Intervals are by the joint law of both noises, which are independent, where receipts tell it
+    (``how`` is "joint"), and from the ends of both frames otherwise ("as shown");
+    docs/afterwards.md says which. What clipping to bounds takes away is in no interval.
+
+    References
+    ----------
+    Fieller, "Some Problems in Interval Estimation" (1954), for ratios.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> budget = {"epsilon": 4.0, "keys": ["JFK", "LGA"]}
+    >>> first = pd.DataFrame({"origin": ["JFK"] * 400 + ["LGA"] * 100}).dp.tree_counts(
+    ...     ["origin"], **budget)
+    >>> second = pd.DataFrame({"origin": ["JFK"] * 200 + ["LGA"] * 100}).dp.tree_counts(
+    ...     ["origin"], **budget)
+    >>> found = dp.change(first, second)
+    >>> found.loc[found["more_than_noise"], "prefix"].tolist()
+    ['*', 'JFK']
+    """
+    from dpframe.postprocess.changes import changes
+
+    sides = [_side(role, given, ledger) for role, given in (("before", before), ("after", after))]
+    return changes(*sides, measure=measure, confidence=confidence, simultaneous=simultaneous)
+
+
+def _side(role: str, given: Any, ledger: object) -> Given:
+    """A frame, its receipt and the law of its tests."""
+    from dpframe.asking.receipt import Receipt
+    from dpframe.asking.release import Release
+    from dpframe.digest import RECEIPT
+    from dpframe.ledger import chosen_ledger
+    from dpframe.questions.hhh.remade import test_law
+
+    if isinstance(given, str):
+        book = chosen_ledger(ledger)
+        if book is None:
+            raise ParameterError(
+                f"{role} ({given!r}) is a name, which needs a ledger: pass ledger=, or call "
+                "dp.use_ledger first."
+            )
+        given = book.recall(given)
+    if isinstance(given, Release):
+        given = given.to_frame()
+    facts = getattr(given, "attrs", {}).get(RECEIPT)
+    if facts is None and not hasattr(given, "attrs"):
+        raise ParameterTypeError(
+            f"{role} must be a frame that dpframe returned, or the name of a release; got "
+            f"{type(given).__name__}."
+        )
+    if not isinstance(facts, dict):
+        raise ParameterError(
+            f"{role} carries no receipt: it is no result of dpframe, or an operation dropped its "
+            "attrs. Pass the frame that dpframe returned."
+        )
+    return given, Receipt(facts), test_law(facts)

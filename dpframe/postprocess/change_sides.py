@@ -1,0 +1,247 @@
+"""One release of the two that a change compares: its number of every node, drawn or bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.budget import SHARE_GRID
+from dpframe.errors import ParameterError
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.joint_noise import Noise
+from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise
+from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
+from dpframe.postprocess.unreported import Hidden, Place, hidden_by, topmost_below
+from dpframe.steps import Steps
+
+Numbers = list[Any]
+"""One a row; None for what is not known."""
+
+FLAT = (
+    "heavy_hitters keeps the largest, whose counts were selected upon: pass simultaneous=False, "
+    "or ask dp.hhh with the column as its only level"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn:
+    """Numbers in units: N between ``low`` and ``high``, with ``noise``, or ``variance`` where all
+    that is known of the noise is that it is a weighted sum of Laplace noises."""
+
+    low: list[int]
+    high: list[int]
+    noise: list[Noise] | None
+    variance: NDArray[np.float64] | None
+    units: tuple[int, int | None]
+    adjusted: bool = False
+
+    @property
+    def scale(self) -> Fraction:
+        """Units in 1."""
+        unit, decimals = self.units
+        return Fraction(unit) if decimals is None else Fraction(10) ** decimals
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kept:
+    """Of a flat column the largest may be all that is kept: one that was reported and is not shown
+    has a noisy count of at most ``least``, the smallest that is shown, in units."""
+
+    least: int
+    noise: NoiseTable
+
+    def at(self, chance: float) -> int:
+        """The most that such a node counts, but for that chance."""
+        return self.least + (
+            half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Side:
+    """A release over the rows of a change. ``value``, ``lower`` and ``upper`` are those of the
+    frame, None where it does not report the node.
+
+    ``worth`` is what a unit of the selection adds to a number, least and most; ``covers`` are rows
+    with reported nodes below. ``drawn`` is None where its receipt does not tell the law of the
+    noise; ``unknown`` says why.
+    ``selected`` is why intervals do not hold all together, if they do not.
+    """
+
+    levels: list[int]
+    value: Numbers
+    lower: Numbers
+    upper: Numbers
+    whole: bool
+    nonnegative: bool
+    confidence: float
+    reported: int
+    hidden: Hidden
+    worth: tuple[Fraction, Fraction] | None
+    kept: Kept | None = None
+    covers: frozenset[int] = frozenset()
+    drawn: Drawn | None = None
+    unknown: str = ""
+    selected: str = ""
+
+    @property
+    def units(self) -> tuple[int, int | None] | None:
+        return None if self.drawn is None else self.drawn.units
+
+    @property
+    def shown(self) -> list[bool]:
+        return [value is not None for value in self.value]
+
+    def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
+        """What is there beside what was drawn, least and most, in the numbers of the frame, but for
+        that chance; None for anything."""
+        if self.value[row] is not None:
+            return Fraction(0), Fraction(0)
+        least = chance if self.kept is None else chance / 2
+        units = self.hidden.at(self.levels[row], least)
+        if units is None or self.worth is None or row in self.covers:
+            return None
+        if self.kept is not None:
+            units = max(units, self.kept.at(least))
+        return self.worth[0] * units, self.worth[1] * units
+
+
+def side_of(
+    nodes: ShownNodes,
+    name: str,
+    columns: MeasureColumns,
+    test: NoiseTable | None,
+    at: Sequence[int],
+    places: Sequence[Place],
+) -> Side:
+    """A release at rows ``at`` of its frame, -1 where it does not report the node of ``places``."""
+    hidden, kind = hidden_by(nodes, test), columns.kind
+    drawn, unknown, selected = None, "", ""
+    try:
+        if nodes.is_rollup:
+            drawn = _of_rollup(rollup_noise(nodes, name)[0], at)
+        else:
+            drawn = _of_counts(nodes, known_noise(nodes), at, places)
+    except ParameterError as error:
+        unknown = str(error).rstrip(".")
+    if nodes.is_flat:
+        selected = FLAT
+    elif nodes.receipt["mechanism"] in NOMINAL:
+        selected = (
+            f"counts of mechanism {nodes.receipt['mechanism']!r} were selected upon: pass "
+            "simultaneous=False, or release with mechanism='offline'"
+        )
+    value, lower, upper = (
+        _at(nodes, column, at) for column in (columns.value, columns.lower, columns.upper)
+    )
+    covers = frozenset[int]()
+    if nodes.receipt["mechanism"] in SUMMED and drawn is None:  # what is below is not bounded
+        below = topmost_below(nodes)
+        covers = frozenset(i for i, (p, row) in enumerate(zip(places, at, strict=True))
+                           if row < 0 and p in below)  # fmt: skip
+    return Side(
+        levels=[level for level, _ in places],
+        value=value,
+        lower=lower,
+        upper=upper,
+        whole=nodes.frame[columns.value].dtype.kind in "iu",
+        nonnegative=_nonnegative(nodes, name, kind),
+        confidence=float(nodes.receipt["confidence"]),
+        reported=max(1, len(nodes.frame)),
+        hidden=hidden,
+        worth=_worth(nodes, name, kind, hidden),
+        kept=_kept(nodes),
+        covers=covers,
+        drawn=drawn,
+        unknown=unknown,
+        selected=selected,
+    )
+
+
+def _at(nodes: ShownNodes, column: str, at: Sequence[int]) -> Numbers:
+    values = nodes.frame[column].tolist()
+    return [None if row < 0 else values[row] for row in at]
+
+
+def _nonnegative(nodes: ShownNodes, name: str, kind: str) -> bool:
+    if kind not in ("sum", "mean"):
+        return True
+    lower = nodes.receipt["measures"][name]["lower"]
+    return lower is not None and float(lower) >= 0
+
+
+def _kept(nodes: ShownNodes) -> Kept | None:
+    if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
+        return None
+    facts = nodes.receipt["noise"]["release"]
+    law = recovered_law(facts)
+    assert isinstance(law, NoiseTable)
+    least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
+    return Kept(least=least, noise=law)
+
+
+def _of_counts(
+    nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
+) -> Drawn:
+    """Of a node that is not reported, what is reported below it."""
+    below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
+    low, high, noise = list[int](), list[int](), list[Noise]()
+    for row, node in zip(at, places, strict=True):
+        rows = [row] if row >= 0 else below.get(node, [])
+        low.append(sum(int(known.low[i]) for i in rows))
+        high.append(sum(int(known.high[i]) for i in rows))
+        law = known.laws[int(known.law[rows[0]]) if rows else 0]
+        noise.append(Noise(law, sum(int(known.terms[i]) for i in rows)))
+    return Drawn(
+        low=low,
+        high=high,
+        noise=noise,
+        variance=None,
+        units=(known.grid, None),
+        adjusted=known.adjusted is not None,
+    )
+
+
+def _of_rollup(column: ColumnNoise, at: Sequence[int]) -> Drawn:
+    low = [int(column.low[row]) if row >= 0 else 0 for row in at]
+    high = [int(column.high[row]) if row >= 0 else 0 for row in at]
+    units = (column.unit, column.decimals)
+    if column.law is not None:
+        noise = [Noise(column.law, int(row >= 0)) for row in at]
+        return Drawn(low=low, high=high, noise=noise, variance=None, units=units)
+    spread = np.array([column.variance[row] if row >= 0 else 0.0 for row in at], dtype=np.float64)
+    return Drawn(low=low, high=high, noise=None, variance=spread, units=units)
+
+
+def _worth(
+    nodes: ShownNodes, name: str, kind: str, hidden: Hidden
+) -> tuple[Fraction, Fraction] | None:
+    """What a unit that the selection hides adds to a number, least and most."""
+    own = Fraction(1, hidden.grid)
+    if not nodes.is_rollup:
+        return Fraction(0), own
+    receipt, by_user = nodes.receipt, nodes.receipt.get("user") is not None
+    facts = receipt["measures"][name]
+    told = next((line[2] for line in receipt["card"] if line[0] == "test noise"), "")
+    decides = "users" if by_user else "records"
+    if told != f"in units of {decides}" or hidden.grid != (SHARE_GRID if by_user else 1):
+        return None  # a measure decided
+    if kind == "count" and "at_most" not in str(facts["spec"]):
+        return Fraction(0), own
+    if by_user:  # a small share can hold all of a user's values
+        return None
+    if kind in ("count", "distinct"):
+        return Fraction(0), own
+    if kind != "sum" or not all(isinstance(facts[end], int | float) for end in ("lower", "upper")):
+        return None
+    steps = Steps(float(facts["lower"]), float(facts["upper"]))
+    low, high = (Fraction(end) / Fraction(10) ** steps.decimals for end in (steps.low, steps.high))
+    return min(low, Fraction(0)) * own, max(high, Fraction(0)) * own

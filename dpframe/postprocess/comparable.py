@@ -1,0 +1,115 @@
+"""Whether the numbers of two releases are about the same thing, so that a difference says a change.
+
+Compared are true numbers of nodes: of one hierarchy, counted of the same unit, and of a measure
+within the same bounds. Noise, budget, mechanism and what is shown may differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dpframe.errors import ParameterError
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
+
+COUNTED = {
+    "user": "who is protected",
+    "contribution": "what a user counts for",
+    "max_contributions": "how many records of a user count",
+    "weight": "for how much a row counts",
+    "max_weight": "for how much a row or user counts at most",
+}
+"""Facts that say what a number counts."""
+
+SHARE = re.compile(r"(?:, |(?<=\())share=[^,)]*")
+"""Part of the budget in the text of a measure: no part of what it says."""
+
+
+def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
+    """Raise ParameterError for two releases whose numbers count different things, or whose noise
+    is the same."""
+    one, other = before.receipt, after.receipt
+    if one["release_id"] == other["release_id"]:
+        raise ParameterError(
+            f"before and after are the same release ({_name(one)}), or one is a replay of the "
+            "other: its noise is the same, and nothing changed. Pass releases of two periods or "
+            "states of the data, drawn under two names."
+        )
+    for nodes, role in ((before, "before"), (after, "after")):
+        if not nodes.whole:
+            raise ParameterError(
+                f"{role} is some rows of a release, which do not say what else it reported: pass "
+                "the whole frame that dpframe returned, and choose rows of the result."
+            )
+    if before.is_rollup != after.is_rollup:
+        raise ParameterError(
+            f"before and after are releases of different questions ({_what(one)} and "
+            f"{_what(other)}): compare rollups with rollups, counts with counts."
+        )
+    _same(one, other, "hierarchy", "the nodes", "release both with one hierarchy")
+    for fact, what in COUNTED.items():
+        _same(one, other, fact, what, "release both with the same arguments")
+    _same(one, other, "counts", "what is counted", "release both with the same arguments")
+    _check_periods(one.get("period"), other.get("period"))
+
+
+def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColumns:
+    """The columns of a measure that both have, alike but for the part of the budget."""
+    if name not in other.measures:
+        raise ParameterError(
+            f"measure ({name!r}) is in one release only: both have "
+            f"{', '.join(n for n in one.measures if n in other.measures) or 'none alike'}."
+        )
+    columns = one.measures[name]
+    if not one.is_rollup:
+        return columns
+    first, second = (side.receipt["measures"][name] for side in (one, other))
+    was, now = (_measure(facts["spec"]) for facts in (first, second))
+    if was != now:
+        raise ParameterError(
+            f"measure ({name!r}) is {was} before and {now} after, so that numbers do not compare: "
+            "release both with one definition and the same bounds."
+        )
+    ends = [(facts["lower"], facts["upper"]) for facts in (first, second)]
+    if ends[0] != ends[1]:
+        raise ParameterError(
+            f"measure ({name!r}) was cut to bounds {_bounds(ends[0])} before and "
+            f"{_bounds(ends[1])} after, as found by 'auto': what is cut off differs. Release both "
+            "with the same numbers as bounds."
+        )
+    return columns
+
+
+def _same(
+    one: Mapping[str, Any], other: Mapping[str, Any], fact: str, what: str, help_: str
+) -> None:
+    if one.get(fact) != other.get(fact):
+        raise ParameterError(
+            f"{fact} is {one.get(fact)!r} before and {other.get(fact)!r} after ({what}), so that "
+            f"numbers do not compare: {help_}."
+        )
+
+
+def _check_periods(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> None:
+    """Periods of different columns are no earlier and later of anything."""
+    if one is None or other is None:
+        return
+    for fact in ("column", "zone"):
+        _same(one, other, fact, "of the periods", "release both by one column of times and zone")
+
+
+def _measure(spec: str) -> str:
+    return SHARE.sub("", spec).replace("(, ", "(").replace("()", "")
+
+
+def _bounds(ends: tuple[object, object]) -> str:
+    return " to ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in ends)
+
+
+def _name(receipt: Mapping[str, Any]) -> str:
+    return repr(receipt.get("release") or receipt["release_id"])
+
+
+def _what(receipt: Mapping[str, Any]) -> str:
+    return "a rollup" if receipt["mechanism"] == "rollup" else "counts"

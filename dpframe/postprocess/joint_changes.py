@@ -1,0 +1,244 @@
+"""Intervals for the changes of nodes, together or each on its own.
+
+A row can be wrong in two ways. The noise of the counts that it is made of, drawn after and
+independently of what is reported, can be beyond its width: that has its chance given everything
+that is reported. And a node that one release does not report can hold more there than its bound:
+for nodes that the *other* release names, whose noise is independent, that has its chance with
+everything else given. The first get most of 1 - confidence, evenly over all rows (Bonferroni), the
+second :data:`BOUNDS` of it, half for either release, evenly over all nodes that the other one
+reports, whether this one does or not: the number of those that it does not is chosen by its noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpframe.errors import ParameterError
+from dpframe.postprocess.change_ends import Ends, finished, minus, number
+from dpframe.postprocess.change_sides import Drawn, Numbers, Side
+from dpframe.postprocess.joint_noise import Noise, difference_half_width, quotient_ends
+from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
+
+BOUNDS = 0.1
+"""Part of 1 - confidence for bounds of nodes that one release does not report: tails of test noise
+are exponential, so that a twentieth costs three of its scales, and counts lose a percent."""
+
+SINGLE = 0.05
+"""Part of what is left to each count on its own, where counts were made to add up and ranges of
+drawn ones can reach without end."""
+
+ROUNDED = 1.5
+"""Units by which an estimate by least squares and its whole number differ at most, and by which
+whole noise is wider than continuous noise, in quotients."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chances:
+    """What each way of being wrong may have, a row; ``bound`` is for either release."""
+
+    noise: float
+    bound: tuple[float, float]
+
+
+def chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> Chances:
+    """How 1 - confidence is divided; nothing of it depends on who is reported by one of them only
+    but for the number of rows, given which the noise of counts is what it was."""
+    bounded = [side.hidden.by_chance for side in (before, after)]
+    part = alpha * BOUNDS if any(bounded) else 0.0
+    rows, named = len(before.value), (after.reported, before.reported)
+    each = tuple(
+        part / sum(bounded) / (n if simultaneous else 1) if own else 0.0
+        for own, n in zip(bounded, named, strict=True)
+    )
+    return Chances(
+        noise=(alpha - part) / (max(1, rows) if simultaneous else 1), bound=(each[0], each[1])
+    )
+
+
+def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bool) -> Ends:
+    """By the laws of all numbers; ParameterError where they do not hold together."""
+    assert before.drawn is not None
+    assert after.drawn is not None
+    for side in (before, after):
+        if simultaneous and side.selected:
+            raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
+    alpha = 1 - confidence
+    shared = chances(before, after, alpha, simultaneous=simultaneous)
+    alone = chances(before, after, alpha, simultaneous=False)
+    scale = before.drawn.scale
+    one, other = (
+        _ranges(side, chance) for side, chance in zip((before, after), shared.bound, strict=True)
+    )
+    level = shared.noise
+    adjusted = before.drawn.adjusted or after.drawn.adjusted
+    joint = level * (1 - 2 * SINGLE) if adjusted else level
+    halves = _halves(before.drawn, after.drawn, 1 - joint)
+    lower = [minus(a[0], b[1], -h) for b, a, h in zip(one, other, halves, strict=True)]
+    upper = [minus(a[1], b[0], h) for b, a, h in zip(one, other, halves, strict=True)]
+    if adjusted:
+        own = [_marginal(s, r, level * SINGLE) for s, r in ((before, one), (after, other))]
+        singles = list(zip(*own, strict=True))
+        lower = [_larger(x, minus(a[0], b[1])) for x, (b, a) in zip(lower, singles, strict=True)]
+        upper = [_smaller(x, minus(a[1], b[0])) for x, (b, a) in zip(upper, singles, strict=True)]
+    ratio: tuple[list[float], list[float]] | None = None
+    if before.nonnegative and after.nonnegative:
+        ratio = _quotients(before.drawn, after.drawn, one, other, 1 - joint)
+        if adjusted:
+            ratio = _narrowed(ratio, singles)
+    shown = [
+        _of_side(side, 1 - alone.noise, chance)
+        for side, chance in zip((before, after), alone.bound, strict=True)
+    ]
+    return finished(before, after, confidence, shown, (lower, upper), ratio, scale)
+
+
+Range = tuple[int | None, int | None]
+"""Least and most of a number and of what is hidden beside it, in units; None without end."""
+
+
+def _ranges(side: Side, chance: float) -> list[Range]:
+    assert side.drawn is not None
+    found: list[Range] = []
+    for row, (low, high) in enumerate(zip(side.drawn.low, side.drawn.high, strict=True)):
+        hides = side.hides(row, chance)
+        if hides is None:
+            found.append((low if side.nonnegative else None, None))
+            continue
+        least, most = (end * side.drawn.scale for end in hides)
+        found.append((low + math.floor(least), high + math.ceil(most)))
+    return found
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
+
+
+def _smaller(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def _halves(one: Drawn, other: Drawn, confidence: float) -> list[int]:
+    """Half widths of what both noises differ by."""
+    out = []
+    for row in range(len(one.low)):
+        first, second = _noise(one, row), _noise(other, row)
+        if isinstance(first, Noise) and isinstance(second, Noise):
+            out.append(difference_half_width(first, second, confidence))
+            continue
+        spread = _spread(first) + _spread(second)
+        both = int(_spread(first) > 0) + int(_spread(second) > 0)
+        half = int(whole_half_width(np.array([spread]), confidence)[0])
+        out.append(half + max(0, both - 1))  # either estimate is rounded
+    return out
+
+
+def _noise(drawn: Drawn, row: int) -> Noise | float:
+    """As a table, or its variance."""
+    if drawn.noise is None:
+        assert drawn.variance is not None
+        return float(drawn.variance[row])
+    noise = drawn.noise[row]
+    return noise if noise.tabled else noise.variance
+
+
+def _spread(noise: Noise | float) -> float:
+    return noise.variance if isinstance(noise, Noise) else noise
+
+
+def _marginal(side: Side, ranges: list[Range], chance: float) -> list[Range]:
+    """Of each number on its own; counts are not negative."""
+    assert side.drawn is not None
+    nothing = Drawn(
+        low=[0] * len(ranges),
+        high=[0] * len(ranges),
+        noise=None,
+        variance=np.zeros(len(ranges)),
+        units=side.drawn.units,
+    )
+    if side.drawn.noise is not None:
+        still = [Noise(noise.law, 0) for noise in side.drawn.noise]
+        nothing = Drawn(
+            low=nothing.low, high=nothing.high, noise=still, variance=None, units=nothing.units
+        )
+    found: list[Range] = []
+    halves = _halves(side.drawn, nothing, 1 - chance)
+    for (low, high), half in zip(ranges, halves, strict=True):
+        least = None if low is None else low - half
+        found.append(
+            (
+                max(0, least) if side.nonnegative and least is not None else least,
+                None if high is None else high + half,
+            )
+        )
+    return found
+
+
+def _of_side(side: Side, confidence: float, chance: float) -> tuple[Numbers, Numbers]:
+    """As the release shows it; bounds, each on its own, where it does not."""
+    assert side.drawn is not None
+    unknown = [row for row, shown in enumerate(side.shown) if not shown]
+    bounds = _marginal(side, _ranges(side, chance), 1 - confidence) if unknown else []
+    lower, upper = list(side.lower), list(side.upper)
+    for row in unknown:
+        lower[row] = number(bounds[row][0], side.drawn.scale, side.whole, up=False)
+        upper[row] = number(bounds[row][1], side.drawn.scale, side.whole, up=True)
+    return lower, upper
+
+
+# -- quotients -----------------------------------------------------------------------------------
+
+
+def _quotients(
+    below: Drawn, above: Drawn, under: list[Range], over: list[Range], confidence: float
+) -> tuple[list[float], list[float]]:
+    """Ends for after / before, 0 and infinity where nothing is known."""
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for row in range(len(under)):
+        pair = _noise(below, row), _noise(above, row)
+        tabled = isinstance(pair[0], Noise) and isinstance(pair[1], Noise)
+        groups[tuple(noise.key for noise in pair) if tabled else None].append(row)  # type: ignore[union-attr]
+    low, high = np.zeros(len(under)), np.full(len(under), np.inf)
+    for key, rows in groups.items():
+        n = tuple(_reals(over, rows, end) for end in (0, 1))
+        d = tuple(_reals(under, rows, end) for end in (0, 1))
+        if key is not None:
+            assert below.noise is not None
+            assert above.noise is not None
+            noises = above.noise[rows[0]], below.noise[rows[0]]
+            found = quotient_ends((n[0], n[1]), noises[0], (d[0], d[1]), noises[1], confidence)
+        else:
+            spread = [
+                np.array([_spread(_noise(side, row)) for row in rows]) for side in (above, below)
+            ]
+            how: Any = {"factor": deviation_factor(confidence), "within": (0.0, np.inf)}
+            first = ratio_interval(n[0] - ROUNDED, spread[0], d[1] + ROUNDED, spread[1], **how)
+            last = ratio_interval(n[1] + ROUNDED, spread[0], d[0] - ROUNDED, spread[1], **how)
+            found = first[0], last[1]
+        low[rows], high[rows] = found
+    return low.tolist(), high.tolist()
+
+
+def _reals(ranges: list[Range], rows: list[int], end: int) -> Any:
+    """One end of ranges; without end as good as so."""
+    far = (0.0, 2.0**100)[end]
+    values = [ranges[row][end] for row in rows]
+    return np.array([far if value is None else float(value) for value in values])
+
+
+def _narrowed(
+    ratio: tuple[list[float], list[float]], singles: list[tuple[Range, Range]]
+) -> tuple[list[float], list[float]]:
+    """With what each number on its own allows."""
+    low, high = list(ratio[0]), list(ratio[1])
+    for row, (below, above) in enumerate(singles):
+        if below[1] and above[0] is not None:
+            low[row] = max(low[row], above[0] / below[1])
+        if below[0] and above[1] is not None:
+            high[row] = min(high[row], above[1] / below[0])
+    return low, high

@@ -1,0 +1,249 @@
+"""The joint law of the noises of two releases: of their difference, and what a quotient can be.
+
+Noises of different releases are independent. A number of one release holds ``terms`` independent
+draws of one symmetric law (:class:`Noise`); the law of the difference of two numbers is the
+convolution of both, by their exact tables, and not a sum of widths.
+
+Privacy
+-------
+A function of public laws and released numbers: no budget.
+
+References
+----------
+.. [1] Fieller, "Some Problems in Interval Estimation" (1954).
+.. [2] Birnbaum, "On Random Variables with Comparable Peakedness", Ann. Math. Stat. 19 (1948).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.noise import NoiseTable, UnboundedNoise
+
+Real = NDArray[np.float64]
+
+WIDEST = 4096
+"""Scale up to which noise without bounds is written as a table: 40 scales to each side."""
+
+FLOOR = 1e-12
+"""Probabilities lean towards wider intervals by this: rounding of the transform."""
+
+CELLS = 1024
+"""Groups of values of the lower noise of a quotient. Wider laws are grouped, outwards: ends of
+intervals move by a sixtieth of a standard deviation at most."""
+
+ROUNDS, BLOCK = 60, 2**21
+"""Halvings of a search, and numbers that are held at once."""
+
+
+Key = tuple[bytes | float, int]
+"""The weights of a table, or the scale of noise without bounds; and how many draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The sum of ``terms`` independent draws of a law, in its units; of none a constant 0."""
+
+    law: NoiseTable | UnboundedNoise
+    terms: int = 1
+
+    @property
+    def tabled(self) -> bool:
+        """Whether the law is one of tables here."""
+        return isinstance(self.law, NoiseTable) or self.law.scale <= WIDEST
+
+    @property
+    def variance(self) -> float:
+        """As if the noise were continuous, where it has no bounds."""
+        if isinstance(self.law, NoiseTable):
+            return self.terms * self.law.sd**2
+        return self.terms * 2 * float(self.law.scale) ** 2
+
+    @property
+    def key(self) -> Key:
+        """What laws are known by."""
+        if isinstance(self.law, NoiseTable):
+            return self.law.weights.tobytes(), _rounded_up(self.terms)
+        return float(self.law.scale), _rounded_up(self.terms)
+
+
+def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
+    """Some w with P(|X - Y| <= w) >= confidence, X and Y with these laws, independent.
+
+    The least one up to 32 terms of each and rounding of 1e-12; above, at most 5 % more.
+    """
+    first, last = sorted((one.key, other.key), key=lambda key: (isinstance(key[0], bytes), key))
+    return _half(first, last, confidence)  # the same, to the bit, of both in the other order
+
+
+@lru_cache(maxsize=8192)
+def _half(one: Key, other: Key, c: float) -> int:
+    law = _joint(one, other)
+    middle = len(law) // 2
+    inside = law[middle] + 2 * np.concatenate([[0.0], np.cumsum(law[middle + 1 :])])
+    if middle == 0:
+        return 0
+    return min(middle, int(np.searchsorted(inside, c + FLOOR)))
+
+
+def _rounded_up(k: int) -> int:
+    """To one of 8 sizes an octave above 32, as in :mod:`.sums`: one more symmetric unimodal draw
+    never makes a sum more peaked [2]_."""
+    return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
+
+
+@lru_cache(maxsize=64)
+def _one(law: bytes | float) -> Real:
+    """The law of one draw, from -bound to bound."""
+    if isinstance(law, bytes):
+        whole: Real = np.frombuffer(law, dtype=np.uint64).astype(np.float64) / 2**64
+        return whole
+    z = np.abs(np.arange(-math.ceil(40 * law) - 1, math.ceil(40 * law) + 2))
+    ratio = math.exp(-1 / law)
+    found: Real = (1 - ratio) / (1 + ratio) * np.exp(-z / law)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _joint(*parts: Key) -> Real:
+    """The law of a sum of draws, from -reach to reach; what lies beyond 12 standard deviations and
+    one draw is below 1e-15."""
+    laws = [(_one(law), k) for law, k in parts if k]
+    if not laws:
+        return np.ones(1)
+    if len(laws) == 1 and laws[0][1] == 1:
+        return laws[0][0]
+    bounds = [(len(pmf) // 2, k) for pmf, k in laws]
+    spread = sum(k * float(pmf @ (np.arange(len(pmf)) - len(pmf) // 2) ** 2.0) for pmf, k in laws)
+    most = sum(bound * k for bound, k in bounds)
+    reach = min(most, math.ceil(12 * math.sqrt(spread)) + max(bound for bound, _ in bounds))
+    size = 1 << (2 * reach + 1).bit_length()
+    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+    for pmf, k in laws:
+        folded = np.zeros(size)
+        np.add.at(folded, (np.arange(len(pmf)) - len(pmf) // 2) % size, pmf)
+        spectrum *= np.fft.rfft(folded) ** k
+    around = np.maximum(np.fft.irfft(spectrum, size), 0.0)
+    whole: Real = np.concatenate([around[size - reach :], around[: reach + 1]])
+    return whole
+
+
+# -- quotients -----------------------------------------------------------------------------------
+
+
+def quotient_ends(
+    numerator: tuple[Real, Real],
+    above: Noise,
+    denominator: tuple[Real, Real],
+    below: Noise,
+    confidence: float,
+) -> tuple[Real, Real]:
+    """Ends of intervals for quotients n / d of true numbers, n >= 0 and d > 0.
+
+    Parameters
+    ----------
+    numerator, denominator
+        Least and largest N with N = n + X, and D with D = d + Y; float64, shape (m,).
+    above, below
+        The laws of X and of Y, independent.
+    confidence
+        Of each interval on its own.
+
+    Returns
+    -------
+    tuple
+        float64, shape (m,); from 0 to infinity, which is what is said where D is not clearly above
+        0. Both ends are those of the widest numbers.
+
+    Notes
+    -----
+    At the true q = n / d, N - q D = X - q Y [1]_, whose law is symmetric. So q is refused from
+    above if P(X - q Y >= q D - N) <= a, a = (1 - confidence) / 2, which is
+    P(X >= q (D + y) - N) in the mean over y: for D + y > 0 it falls with q, and for others it is
+    counted as 1. What is computed falls with q, and so refuses everything above the end that is
+    found. From below in the same way: P(X >= N - q (D + y)) grows with q for D + y > 0, and for
+    others is at most P(X >= N).
+    """
+    a = (1 - confidence) / 2 - FLOOR
+    at, mass, rest = _grouped(*below.key)
+    survival = _survival(*above.key)
+    low = _searched(numerator[0], denominator[1], at[1], mass, rest, survival, a, upper=False)
+    high = _searched(numerator[1], denominator[0], at[0], mass, rest, survival, a, upper=True)
+    return low, high
+
+
+@lru_cache(maxsize=256)
+def _grouped(law: bytes | float, terms: int) -> tuple[tuple[Real, Real], Real, float]:
+    """Values of a noise in groups, the least and the largest of each, and their probabilities;
+    what is beyond all of them."""
+    pmf = _joint((law, terms))
+    middle = len(pmf) // 2
+    tail = np.cumsum(pmf[:middle])
+    cut = int(np.searchsorted(tail, 1e-13))
+    values = np.arange(-middle, middle + 1, dtype=np.float64)[cut : len(pmf) - cut]
+    kept, wide = pmf[cut : len(pmf) - cut], -(-(len(pmf) - 2 * cut) // CELLS)
+    starts = np.arange(0, len(values), wide)
+    ends = np.minimum(starts + wide, len(values)) - 1
+    rest = max(0.0, 1 - float(kept.sum()))
+    return (values[starts], values[ends]), np.add.reduceat(kept, starts), rest
+
+
+@lru_cache(maxsize=256)
+def _survival(law: bytes | float, terms: int) -> Real:
+    """P(X >= k) for k = -bound to bound + 1."""
+    pmf = _joint((law, terms))
+    found: Real = np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
+    return found
+
+
+def _searched(
+    n: Real,
+    d: Real,
+    y: Real,
+    mass: Real,
+    rest: float,
+    survival: Real,
+    a: float,
+    *,
+    upper: bool,
+) -> Real:
+    """The least q from which on all are refused, or the largest up to which all are."""
+    out = np.empty(len(n))
+    rows = max(1, BLOCK // len(y))
+    bound = len(survival) // 2 - 1
+
+    def beyond(x: Real) -> Real:
+        """P(X >= x)."""
+        place = np.clip(np.ceil(x - 1e-9) + bound, 0, len(survival) - 1)
+        found: Real = survival[place.astype(np.int64)]
+        return found
+
+    for start in range(0, len(n), rows):
+        here = slice(start, start + rows)
+        own, under = n[here, None], d[here, None] + y
+        positive = under > 0
+        if upper:
+            others = (~positive * mass).sum(axis=1) + rest
+            least, most = np.zeros(len(own)), np.maximum(own[:, 0], 0) + bound + 2
+        else:
+            others = ((~positive * mass).sum(axis=1) + rest) * beyond(own)[:, 0]
+            least = np.zeros(len(own))
+            most = (np.maximum(own[:, 0], 0) + bound + 2) / np.maximum(d[here], 1) + 1
+        for _ in range(ROUNDS):
+            q = ((least + most) / 2)[:, None]
+            x = q * under - own if upper else own - q * under
+            chance = (np.where(positive, beyond(x), 0.0) @ mass) + others
+            refused = chance <= a
+            move_most = refused if upper else ~refused
+            most = np.where(move_most, q[:, 0], most)
+            least = np.where(move_most, least, q[:, 0])
+        if upper:
+            out[here] = np.where(others <= a, most, np.inf)
+        else:
+            out[here] = np.where(beyond(own)[:, 0] <= a, least, 0.0)
+    return out

@@ -1,0 +1,67 @@
+"""Changes of numbers whose law nobody tells: from the intervals of both releases as shown."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpframe.errors import ParameterError
+from dpframe.postprocess.change_ends import Ends, finished, minus
+from dpframe.postprocess.change_sides import Numbers, Side
+
+
+def shown_ends(
+    before: Side, after: Side, *, confidence: float, given: bool, simultaneous: bool, why: str
+) -> Ends:
+    """By the intervals of both frames; ParameterError where these do not hold so much.
+
+    ``given`` says whether the caller named ``confidence``; if not, each on its own is what both
+    frames hold together.
+    """
+    both = before.confidence * after.confidence
+    rows = sum(b and a for b, a in zip(before.shown, after.shown, strict=True))
+    held = 1 - rows * (1 - both) if simultaneous else both
+    if held < confidence and (simultaneous or given):
+        needed = math.sqrt(1 - (1 - confidence) / (rows if simultaneous else 1))
+        instead = "pass simultaneous=False, or " if simultaneous else "leave confidence out, or "
+        raise ParameterError(
+            f"the intervals of these releases do not hold {rows if simultaneous else 1} changes "
+            f"with confidence {confidence:g}"
+            f"{' all together' if simultaneous else ''}, and no others can be told: {why}. "
+            f"{instead[0].upper()}{instead[1:]}release both with confidence={_up(needed)}."
+        )
+    shown = [_bounded(side) for side in (before, after)]
+    (b_low, b_high), (a_low, a_high) = shown
+    lower = [minus(a, b) for a, b in zip(a_low, b_high, strict=True)]
+    upper = [minus(a, b) for a, b in zip(a_high, b_low, strict=True)]
+    ratio = None
+    if before.nonnegative and after.nonnegative:
+        ratio = (
+            [_over(a, b, 0.0) for a, b in zip(a_low, b_high, strict=True)],
+            [_over(a, b, math.inf) for a, b in zip(a_high, b_low, strict=True)],
+        )
+    return finished(before, after, min(held, 1.0), shown, (lower, upper), ratio, Fraction(1))
+
+
+def _up(confidence: float) -> str:
+    """A few digits, not below."""
+    digits = max(3, math.ceil(-math.log10(1 - confidence)) + 1)
+    return f"{math.ceil(confidence * 10**digits) / 10**digits:.{digits}f}"
+
+
+def _bounded(side: Side) -> tuple[Numbers, Numbers]:
+    """The ends of the frame; where it does not report a node, what is certain."""
+    lower, upper = list(side.lower), list(side.upper)
+    for row, shown in enumerate(side.shown):
+        if not shown:
+            hides = side.hides(row, 0.0)
+            least, most = (None, None) if hides is None else hides
+            lower[row] = 0 if side.nonnegative else None if least is None else float(least)
+            upper[row] = None if most is None else math.ceil(most) if side.whole else float(most)
+    return lower, upper
+
+
+def _over(a: float | None, b: float | None, otherwise: float) -> float:
+    if a is None or b is None or not b > 0:
+        return otherwise
+    return max(0.0, a / b)
