@@ -23,7 +23,7 @@ CREATE OR REPLACE TEMP MACRO dp_explain_heavy_hitters(
     "tbl" := NULL, "column" := NULL, "k" := NULL, "epsilon" := NULL, "delta" := NULL,
     "threshold" := NULL, "user" := NULL, "contribution" := NULL, "max_contributions" := NULL,
     "mechanism" := NULL, "release_share" := NULL, "confidence" := NULL, "counters" := NULL,
-    "query" := NULL
+    "query" := NULL, "error" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'heavy_hitters', {
@@ -31,7 +31,7 @@ FROM query(system.main.__dpframe_explain(
     'threshold': "threshold", 'user': "user", 'contribution': "contribution",
     'max_contributions': "max_contributions", 'mechanism': "mechanism",
     'release_share': "release_share", 'confidence': "confidence", 'counters': "counters",
-    'query': "query"
+    'query': "query", 'error': "error"
 }));
 
-COMMENT ON MACRO TABLE dp_explain_heavy_hitters IS 'What dp_heavy_hitters with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain_heavy_hitters IS 'What dp_heavy_hitters with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

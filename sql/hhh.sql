@@ -25,7 +25,7 @@ CREATE OR REPLACE TEMP MACRO dp_explain(
     "tbl" := NULL, "hierarchy" := NULL, "epsilon" := NULL, "delta" := NULL, "threshold" := NULL,
     "user" := NULL, "contribution" := NULL, "max_contributions" := NULL, "mechanism" := NULL,
     "remainder" := NULL, "release_share" := NULL, "confidence" := NULL, "acknowledge" := NULL,
-    "counters" := NULL, "query" := NULL, "weight" := NULL, "max_weight" := NULL
+    "counters" := NULL, "query" := NULL, "weight" := NULL, "max_weight" := NULL, "error" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'hhh', {
@@ -33,7 +33,8 @@ FROM query(system.main.__dpframe_explain(
     'threshold': "threshold", 'user': "user", 'contribution': "contribution",
     'max_contributions': "max_contributions", 'mechanism': "mechanism", 'remainder': "remainder",
     'release_share': "release_share", 'confidence': "confidence", 'acknowledge': "acknowledge",
-    'counters': "counters", 'query': "query", 'weight': "weight", 'max_weight': "max_weight"
+    'counters': "counters", 'query': "query", 'weight': "weight", 'max_weight': "max_weight",
+    'error': "error"
 }));
 
-COMMENT ON MACRO TABLE dp_explain IS 'What dp_hhh with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain IS 'What dp_hhh with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

@@ -29,7 +29,7 @@ CREATE OR REPLACE TEMP MACRO dp_explain_prefix_tree(
     "segments" := NULL, "false_positives" := NULL, "selection" := NULL, "conditioned" := NULL,
     "encoding" := NULL, "alphabet" := NULL, "public" := NULL, "deny" := NULL,
     "participation" := NULL, "mechanism" := NULL, "accountant" := NULL, "neighbours" := NULL,
-    "confidence" := NULL, "query" := NULL
+    "confidence" := NULL, "query" := NULL, "error" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'prefix_tree', {
@@ -39,7 +39,7 @@ FROM query(system.main.__dpframe_explain(
     'selection': "selection", 'conditioned': "conditioned", 'encoding': "encoding",
     'alphabet': "alphabet", 'public': "public", 'deny': "deny", 'participation': "participation",
     'mechanism': "mechanism", 'accountant': "accountant", 'neighbours': "neighbours",
-    'confidence': "confidence", 'query': "query"
+    'confidence': "confidence", 'query': "query", 'error': "error"
 }));
 
-COMMENT ON MACRO TABLE dp_explain_prefix_tree IS 'What dp_prefix_tree with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain_prefix_tree IS 'What dp_prefix_tree with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

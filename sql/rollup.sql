@@ -20,13 +20,13 @@ COMMENT ON MACRO TABLE dp_rollup IS 'Counts, sums and means at every level of a 
 CREATE OR REPLACE TEMP MACRO dp_explain_rollup(
     "tbl" := NULL, "by" := NULL, "measures" := NULL, "epsilon" := NULL, "delta" := NULL,
     "user" := NULL, "threshold" := NULL, "keys" := NULL, "selection_share" := NULL,
-    "confidence" := NULL, "query" := NULL, "heavy" := NULL
+    "confidence" := NULL, "query" := NULL, "heavy" := NULL, "error" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'rollup', {
     'tbl': "tbl", 'by': "by", 'measures': "measures", 'epsilon': "epsilon", 'delta': "delta",
     'user': "user", 'threshold': "threshold", 'keys': "keys", 'selection_share': "selection_share",
-    'confidence': "confidence", 'query': "query", 'heavy': "heavy"
+    'confidence': "confidence", 'query': "query", 'heavy': "heavy", 'error': "error"
 }));
 
-COMMENT ON MACRO TABLE dp_explain_rollup IS 'What dp_rollup with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain_rollup IS 'What dp_rollup with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

@@ -19,13 +19,13 @@ COMMENT ON MACRO TABLE dp_synthesize IS 'A differentially private generator of s
 CREATE OR REPLACE TEMP MACRO dp_explain_synthesize(
     "tbl" := NULL, "columns" := NULL, "epsilon" := NULL, "k" := NULL, "width" := NULL,
     "rows" := NULL, "depth" := NULL, "keys" := NULL, "split" := NULL, "user" := NULL,
-    "max_contributions" := NULL, "query" := NULL
+    "max_contributions" := NULL, "query" := NULL, "error" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'synthesize', {
     'tbl': "tbl", 'columns': "columns", 'epsilon': "epsilon", 'k': "k", 'width': "width",
     'rows': "rows", 'depth': "depth", 'keys': "keys", 'split': "split", 'user': "user",
-    'max_contributions': "max_contributions", 'query': "query"
+    'max_contributions': "max_contributions", 'query': "query", 'error': "error"
 }));
 
-COMMENT ON MACRO TABLE dp_explain_synthesize IS 'What dp_synthesize with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain_synthesize IS 'What dp_synthesize with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

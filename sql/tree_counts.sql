@@ -25,7 +25,8 @@ CREATE OR REPLACE TEMP MACRO dp_explain_tree_counts(
     "tbl" := NULL, "hierarchy" := NULL, "epsilon" := NULL, "delta" := NULL, "keys" := NULL,
     "user" := NULL, "contribution" := NULL, "max_contributions" := NULL, "weight" := NULL,
     "max_weight" := NULL, "mechanism" := NULL, "level_weights" := NULL, "threshold" := NULL,
-    "consistent" := NULL, "confidence" := NULL, "alpha" := NULL, "largest" := NULL, "query" := NULL
+    "consistent" := NULL, "confidence" := NULL, "alpha" := NULL, "largest" := NULL, "query" := NULL,
+    "error" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'tree_counts', {
@@ -33,7 +34,8 @@ FROM query(system.main.__dpframe_explain(
     'user': "user", 'contribution': "contribution", 'max_contributions': "max_contributions",
     'weight': "weight", 'max_weight': "max_weight", 'mechanism': "mechanism",
     'level_weights': "level_weights", 'threshold': "threshold", 'consistent': "consistent",
-    'confidence': "confidence", 'alpha': "alpha", 'largest': "largest", 'query': "query"
+    'confidence': "confidence", 'alpha': "alpha", 'largest': "largest", 'query': "query",
+    'error': "error"
 }));
 
-COMMENT ON MACRO TABLE dp_explain_tree_counts IS 'What dp_tree_counts with these arguments would do: quantity, value, meaning. Spends nothing and reads no data';
+COMMENT ON MACRO TABLE dp_explain_tree_counts IS 'What dp_tree_counts with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
 from dpframe._known_arguments import bound, lacks
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import data_name, flag, release_name
+from dpframe.asking.quantities import Quantity
 from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
 from dpframe.asking.solving import solved, solved_line
@@ -55,6 +56,11 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
         @overload
         def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
 
+        @overload  # nothing can be added to a ParamSpec
+        def __call__(
+            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+        ) -> Explanation[Any]: ...
+
 
 def explaining(
     name: str,
@@ -81,16 +87,8 @@ def explaining(
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
             raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
         _check_release(arguments)
-
-        def planned(epsilon: float | None) -> Any:
-            return question.declared(question.plan({**arguments, "epsilon": epsilon}))
-
-        error, found = arguments.pop("error", None), None
-        if error is None:
-            plan = question.declared(question.plan(arguments))
-        else:
-            plan = solved(error, arguments, planned)
-            found = solved_line(plan.budget.epsilon, error)
+        asked, found = asked_for(question, arguments, arguments.pop("error", None))
+        plan = question.declared(asked)
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
         return Explanation(plan, found)
@@ -100,6 +98,23 @@ def explaining(
     explain.__doc__ = DOC.format(asked=question.name, example=example)
     explain.__signature__ = signature  # type: ignore[attr-defined]
     return explain
+
+
+def asked_for(
+    question: Question[Any, Any], arguments: Mapping[str, object], error: object
+) -> tuple[Any, Quantity | None]:
+    """What is asked for; with ``error`` by the smallest epsilon that keeps it, and a line that
+    says so."""
+    if error is None:
+        return question.plan(arguments), None
+
+    def planned(epsilon: float) -> Any:
+        return question.declared(question.plan({**arguments, "epsilon": epsilon}))
+
+    plan = solved(error, arguments, planned)
+    epsilon = plan.budget.epsilon
+    found = solved_line(epsilon, error, plan.errors)
+    return question.plan({**arguments, "epsilon": epsilon}), found
 
 
 def _with_error(signature: inspect.Signature) -> inspect.Signature:

@@ -31,7 +31,8 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
     arguments
         Of the call, which must leave epsilon out.
     planned
-        The plan with an epsilon. It tells its errors before the data are read, ``plan.errors``.
+        The plan with an epsilon, which may tell its errors before the data are read,
+        ``plan.errors``.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
             low, high = (low, guess) if guess > 1 else (guess, high)
             guess = _up(math.sqrt(low * high))
             continue
-        wanted = _wanted(error, plan.errors)
+        wanted = _wanted(error, getattr(plan, "errors", {}))
         excess = max(plan.errors[name] / most for name, most in wanted.items())
         if excess <= 1:
             high, found = guess, plan
@@ -117,8 +118,8 @@ def _told(errors: Errors, error: object) -> str:
     return ", ".join(f"{name} +-{errors[name]:.4g}" for name in names if name in errors)
 
 
-def solved_line(epsilon: float, error: object) -> Quantity:
-    """What was found."""
-    named = error if isinstance(error, Mapping) else {"count": error}
-    most = ", ".join(f"{name} within +-{value}" for name, value in named.items())
+def solved_line(epsilon: float, error: object, errors: Errors) -> Quantity:
+    """What was found, by a plan that has ``errors``."""
+    named = _wanted(error, errors)
+    most = ", ".join(f"{name} within +-{value:.12g}" for name, value in named.items())
     return Quantity("epsilon", epsilon, f"the smallest, to three digits, that keeps {most}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import pandas as pd
 
@@ -23,11 +23,28 @@ from dpframe.questions.tree_counts import ask as tree_ask
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpframe.asking.explain import Explains
+    from dpframe.asking.explanation import Explanation
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 ENTRY = re.compile(r"^(\w+(?:, \w+)*)\n(?: .*\n)+", re.MULTILINE)
 """Arguments in a docstring, and what is said of them."""
+
+
+if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone
+
+    class ExplainsFrame(Protocol[P]):
+        """A method that explains a question about the frame."""
+
+        @overload
+        def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
+
+        @overload
+        def __call__(
+            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+        ) -> Explanation[Any]: ...
 
 
 def of_frame(
@@ -62,6 +79,11 @@ def of_frame(
         return_annotation=inspect.signature(asked).return_annotation,
     )
     return method
+
+
+def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
+    """As ``of_frame``, of a function that explains."""
+    return of_frame(asked, example)
 
 
 @pd.api.extensions.register_dataframe_accessor("dp")
@@ -134,7 +156,7 @@ class DpAccessor(OfResults):
         'selfie'
         """,
     )
-    explain = of_frame(
+    explain = explaining_frame(
         hhh_ask.explain,
         """
         >>> import pandas as pd, dpframe
@@ -143,7 +165,7 @@ class DpAccessor(OfResults):
         2
         """,
     )
-    explain_rollup = of_frame(
+    explain_rollup = explaining_frame(
         rollup_ask.explain_rollup,
         """
         >>> import pandas as pd, dpframe as dp
@@ -153,7 +175,7 @@ class DpAccessor(OfResults):
         1
         """,
     )
-    explain_tree_counts = of_frame(
+    explain_tree_counts = explaining_frame(
         tree_ask.explain_tree_counts,
         """
         >>> import pandas as pd, dpframe
@@ -162,7 +184,7 @@ class DpAccessor(OfResults):
         0.0
         """,
     )
-    explain_heavy_hitters = of_frame(
+    explain_heavy_hitters = explaining_frame(
         flat_ask.explain_heavy_hitters,
         """
         >>> import pandas as pd, dpframe
@@ -171,7 +193,7 @@ class DpAccessor(OfResults):
         1
         """,
     )
-    explain_synthesize = of_frame(
+    explain_synthesize = explaining_frame(
         synthetic_ask.explain_synthesize,
         """
         >>> import pandas as pd, dpframe
@@ -180,7 +202,7 @@ class DpAccessor(OfResults):
         20
         """,
     )
-    explain_prefix_tree = of_frame(
+    explain_prefix_tree = explaining_frame(
         prefix_ask.explain_prefix_tree,
         """
         >>> import pandas as pd, dpframe

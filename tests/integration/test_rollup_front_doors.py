@@ -233,6 +233,91 @@ def test_a_rollup_is_explained_alike(world: World, tmp_path: Path) -> None:
     assert [name for name in lines if name not in said.stdout] == []
 
 
+ERRORS: list[tuple[object, str, list[str]]] = [
+    ({"paid": 300}, "{'paid': 300}", ["--error=paid=300"]),
+    ({"paid": 300, "n": 12}, "MAP {'paid': 300, 'n': 12}", ["--error=paid=300", "--error=n=12"]),
+]
+
+
+@pytest.mark.parametrize(("error", "in_sql", "flags"), ERRORS)
+def test_epsilon_is_found_alike_for_errors(
+    error: object, in_sql: str, flags: list[str], world: World, tmp_path: Path
+) -> None:
+    """Law: Python, SQL and the command line find one epsilon for the same errors, say the same of
+    it, and the plan with that epsilon keeps the errors, which one step less does not."""
+    first, *_ = dp.explain_rollup("columns:host", MEASURES, delta=1e-5, error=error).lines
+    with duckdb.connect() as con:
+        dp.register(con)
+        con.execute(f"CREATE TABLE t AS FROM '{world.parquet}'")
+        for about in ("'t', 'columns:host'", "\"by\" := 'columns:host'"):
+            told = con.execute(
+                f"FROM dp_explain_rollup({about}, measures := $m, delta := 1e-5, "
+                f"error := {in_sql})",
+                {"m": MEASURES},
+            ).fetchall()
+            assert told[0] == ("epsilon", str(first.value), first.meaning)
+    said = in_this_process(
+        *("explain-rollup", "columns:host", "--delta=1e-5", *flags),
+        *flags_of(world, {"measures": MEASURES}),
+        cwd=tmp_path,
+    )
+    assert said.returncode == 0, said.stderr
+    assert f"{first.value}  ({first.meaning})" in said.stdout
+    assert isinstance(first.value, float)
+    assert isinstance(error, dict)
+    for factor, kept in ((1.0, True), (0.99, False)):
+        budget = {"epsilon": first.value * factor, "delta": 1e-5}
+        errors = dp.explain_rollup("columns:host", MEASURES, **budget).plan.errors
+        assert all(errors[name] <= most for name, most in error.items()) == kept
+
+
+def test_one_error_is_enough_where_there_is_one_number() -> None:
+    """Law: a number stands for the only measure, and is told by its name; of a question that tells
+    no error before data are read, all doors refuse it in the same words."""
+    asked: dict[str, Any] = {"measures": "sum(paid, 0, 7) AS s", "delta": 1e-6, "error": 50}
+    (line, *_) = dp.explain_rollup("columns:host", **asked).lines
+    assert "keeps s within +-50" in line.meaning
+    with duckdb.connect() as con:
+        dp.register(con)
+        told = con.execute(
+            "FROM dp_explain(hierarchy := 'columns:host', delta := 1e-6, error := 50)"
+        ).fetchall()
+        (line, *_) = dp.explain(["host"], delta=1e-6, error=50).lines
+        assert told[0] == ("epsilon", str(line.value), line.meaning)
+        con.execute(
+            "FROM dp_explain_tree_counts(\"keys\" := ['a'], hierarchy := 'columns:host', "
+            "error := {'count': 3})"
+        )
+        with pytest.raises(duckdb.Error, match="has none with these arguments"):
+            con.execute(
+                "FROM dp_explain_synthesize(columns := 'number:a?lower=0&upper=9', error := 3)"
+            )
+
+
+WRONG_ERRORS = [
+    (["--error=many"], "must end in a number"),
+    (["--error=30", "--error=paid=300"], "one number alone"),
+    (["--error=paid=3", "--error=paid=4"], "each measure once"),
+    (["--error=30"], "must say of which measure"),
+    (["--error=price=30"], "names 'price'"),
+    (["--error=paid=30", "--epsilon=1"], "leave epsilon out"),
+    (["--error=paid=0"], "finite number"),
+    (["--error=paid=nan"], "finite number"),
+]
+
+
+@pytest.mark.parametrize(("flags", "said"), WRONG_ERRORS)
+def test_a_wrong_error_is_refused_on_the_command_line(
+    flags: list[str], said: str, world: World, tmp_path: Path
+) -> None:
+    own = flags_of(world, {"measures": MEASURES})
+    done = in_this_process(
+        "explain-rollup", "columns:host", "--delta=1e-5", *own, *flags, cwd=tmp_path
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
 def test_the_command_line_writes_a_report(world: World, tmp_path: Path) -> None:
     flags = [*flags_of(world, {"measures": MEASURES, **BUDGET}), "--report", "page.html"]
     said = in_this_process("rollup", str(world.parquet), "columns:host", *flags, cwd=tmp_path)

@@ -37,7 +37,10 @@ def test_a_file_is_what_its_declaration_says(question: Question[Any, Any]) -> No
     assert {*asked} == {*question.parameters, *own} - {*elsewhere}
     explained = of(EXPLAINS.get(question.name, f"dp_explain_{question.name}"), text)
     beside = {*OF_RELEASE, *own} - {"tbl", "query"}
-    assert explained == [name for name in asked if name not in beside]
+    assert [name for name in explained if name != "error"] == [
+        name for name in asked if name not in beside
+    ]
+    assert explained.count("error") == 1
 
 
 def test_a_new_argument_takes_the_last_place() -> None:
@@ -54,4 +57,6 @@ def test_a_new_argument_takes_the_last_place() -> None:
     question = replace(HHH, ask=hhh)
     for macro in ("dp_hhh", "dp_explain"):
         assert of(macro, written(question, text)) == [*of(macro, text), "measure"]
+    before = text.replace(', "error" := NULL', "").replace('\n    "error" := NULL', "")
+    assert of("dp_explain", written(HHH, before))[-1] == "error"
     assert of("dp_hhh", written(question))[:4] == ["tbl", "hierarchy", "measure", "epsilon"]

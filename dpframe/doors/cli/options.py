@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -128,6 +128,34 @@ def arguments_of(question: Question[Any, Any], options: argparse.Namespace) -> d
         name: None if value is None else _taken(question, name).value(name, value, options)
         for name, value in given.items()
     }
+
+
+ERROR = (
+    "largest half width of intervals, in the place of --epsilon: a number, or NAME=NUMBER for a "
+    "measure; repeatable"
+)
+
+
+def errors_of(texts: Sequence[str] | None) -> object:
+    """Largest errors as they were written: None, one number, or numbers by name."""
+    if texts is None:
+        return None
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if name in found or (len(texts) > 1 and not name):
+            raise ParameterError(
+                f"error ({text!r}) must be NAME=NUMBER, each measure once, or one number alone: "
+                "--error revenue=1000 --error orders=20."
+            )
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise ParameterError(
+                f"error ({text!r}) must end in a number: --error revenue=1000, or --error 1000 for "
+                "what has one number a row."
+            ) from None
+    return found.get("", found)
 
 
 def _options(question: Question[Any, Any]) -> list[str]:

@@ -10,13 +10,14 @@ from functools import cache, partial
 from typing import Any
 
 from dpframe.asking.answer import asked_of
+from dpframe.asking.explain import asked_for
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import data_name, release_name
 from dpframe.asking.question import Question
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.digest import RECEIPT
-from dpframe.doors.cli.options import add_options, arguments_of
+from dpframe.doors.cli.options import ERROR, add_options, arguments_of, errors_of
 from dpframe.doors.cli.output import (
     add_output_arguments,
     check_files,
@@ -51,6 +52,7 @@ def add_question_commands(
         does = f"what {name} would do; reads no data, spends nothing"
         explain = commands.add_parser(explained(question), help=does, description=does)
         add_options(explain, question)
+        explain.add_argument("--error", action="append", help=ERROR)
         explain.set_defaults(run=partial(_explain, question))
 
 
@@ -60,7 +62,9 @@ def explained(question: Question[Any, Any]) -> str:
 
 
 def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
-    say(Explanation(question.declared(question.plan(arguments_of(question, options)))))
+    arguments = arguments_of(question, options)
+    asked, found = asked_for(question, arguments, errors_of(options.error))
+    say(Explanation(question.declared(asked), found))
     return 0
 
 

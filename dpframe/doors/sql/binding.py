@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpframe._sql import literal
+from dpframe.asking.explain import asked_for as asked_with_error
+from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import data_name, release_name
 from dpframe.asking.plan import Rollup
 from dpframe.asking.question import Question
 from dpframe.asking.release import asked_for, kept
-from dpframe.doors.sql.calls import NAMED, arguments_of, asked_by, plain
+from dpframe.doors.sql.calls import NAMED, arguments_of, asked_by, plain, with_keys
 from dpframe.doors.sql.results import flat_sql, measured_sql, nodes_sql, rows_sql
 from dpframe.doors.sql.sessions import Session, described_by, session_of, source_of
 from dpframe.doors.sql.types import plan_sql, stored_types
@@ -77,7 +79,8 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
 def explain_sql(token: str, path: str, name: str, given: Given) -> str:
     """SQL of the plan, as rows."""
     session, question = session_of(token), NAMED[name]
-    asked = asked_by(question, arguments_of(question, given, session, path), session)
+    arguments = with_keys(question, arguments_of(question, given, session, path), session)
+    asked, found = asked_with_error(question, arguments, plain(given["error"]))
     if given["tbl"] is not None or given["query"] is not None:
         source = source_of(given["tbl"], given["query"])
         described = described_by(session, path, source)
@@ -86,7 +89,7 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
             _rollup(source, plan, described, seed=0)  # for its checks
         elif described is not None:
             question.result_types(asked, described)
-    return plan_sql(question.declared(asked))
+    return plan_sql(Explanation(question.declared(asked), found))
 
 
 def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:

@@ -51,9 +51,16 @@ def asked_by(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Any:
     """What a call asks for, its arguments as ``arguments_of`` gave them."""
+    return question.plan(with_keys(question, arguments, session))
+
+
+def with_keys(
+    question: Question[Any, Any], arguments: Mapping[str, object], session: Session
+) -> Mapping[str, object]:
+    """Arguments with the keys that the session has for them."""
     if _lists_nodes(question) and "keys" in arguments:
-        arguments = {**arguments, "keys": session.listed[str(arguments["keys"])]}
-    return question.plan(arguments)
+        return {**arguments, "keys": session.listed[str(arguments["keys"])]}
+    return arguments
 
 
 def _lists_nodes(question: Question[Any, Any]) -> bool:

@@ -50,11 +50,14 @@ def written(question: Question[Any, Any], before: str = "") -> str:
     )
     plan = (
         f"What {macro} with these arguments would do: quantity, value, meaning. Spends nothing and "
-        "reads no data"
+        "reads no data. error in the place of epsilon finds the smallest one whose intervals are "
+        "at most so wide to each side: a number, or numbers by the name of a measure"
     )
     asked = _in_place(macro, ["tbl", first, *beside, *rest, "release", "query", "data"], before)
     explained = _in_place(
-        explain, [name for name in asked if name in ("tbl", *planning, "query")], before
+        explain,
+        [*(name for name in asked if name in ("tbl", *planning, "query")), "error"],
+        before,
     )
     return (
         f"-- {sentence}\n"

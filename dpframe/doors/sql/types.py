@@ -11,7 +11,6 @@ import pyarrow as pa
 from dpframe._duck import without_views
 from dpframe._sql import literal
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.plan import Plan
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
@@ -46,11 +45,10 @@ TEXTS = "VARCHAR[][]"
 """Rows as they cross into DuckDB: a text a column, cast by the statement."""
 
 
-def plan_sql(plan: Plan[Any, Any]) -> str:
+def plan_sql(plan: Explanation[Any]) -> str:
     """SQL of a plan, as rows."""
     rows = ", ".join(
-        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})"
-        for q in Explanation(plan).lines
+        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})" for q in plan.lines
     )
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 

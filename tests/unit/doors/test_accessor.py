@@ -154,6 +154,10 @@ def right() -> pd.DataFrame:
     dp.tree_rollup_sql(["a"], table="t", dialect="duckdb", epsilon=1.0, keys=["x"]).sql
     dp.register(None, ledger="budget.db")
     frame.dp.explain(["a"], epsilon=1.0).to_frame()
+    frame.dp.explain(["a"], delta=1e-6, error=20)
+    dp.explain_tree_counts(["a"], keys=["x"], error={"count": 20.5})
+    dp.explain_rollup(frame, ["a"], "count", delta=1e-6, error={"count": 20})
+    frame.dp.explain_rollup(["a"], "count", delta=1e-6, error={"count": 20})
     frame.dp.explain_tree_counts(["a"], keys=["x"])
     frame.dp.explain_heavy_hitters("a", k=3)
     frame.dp.explain_synthesize({"a": (0, 1)}, epsilon=1.0)
@@ -178,6 +182,9 @@ def wrong() -> None:
     frame.dp.synthesize({}, delta=1e-6)  # no
     frame.dp.prefix_tree("a", iteration=3)  # no
     frame.dp.explain(["a"], treshold=3)  # no
+    frame.dp.explain(["a"], error="20")  # no
+    dp.explain_rollup(["a"], "count", error=["count"])  # no
+    dp.explain_rollup(["a"], "count", errors=20)  # no
     frame.dp.explain_tree_counts(["a"], treshold=3)  # no
     frame.dp.explain_heavy_hitters("a", treshold=3)  # no
     frame.dp.explain_synthesize({}, width="w")  # no
