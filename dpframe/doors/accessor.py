@@ -6,7 +6,17 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import pandas as pd
 
@@ -83,7 +93,7 @@ def of_frame(
 
 def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
     """As ``of_frame``, of a function that explains."""
-    return of_frame(asked, example)
+    return cast("ExplainsFrame[P]", of_frame(asked, example))
 
 
 @pd.api.extensions.register_dataframe_accessor("dp")
