@@ -1,5 +1,6 @@
 """A budget that cannot be overspent: kept in a file, charged before noise is drawn."""
 
+from dpframe.ledger.blocks import Blocks
 from dpframe.ledger.book import Ledger
 from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use_ledger
 from dpframe.ledger.entries import Charge, Stored
@@ -8,6 +9,7 @@ from dpframe.ledger.standing import Paid
 from dpframe.ledger.totals import Spending
 
 __all__ = [
+    "Blocks",
     "Charge",
     "Ledger",
     "Paid",

@@ -21,6 +21,7 @@ import pyarrow as pa
 from dpframe import digest
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError
+from dpframe.ledger.blocks import Blocks
 from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, is_old, seal, units_up
 from dpframe.ledger.totals import Totals, Units, totals
 
@@ -33,7 +34,10 @@ RECENT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What a release will cost, and what it is; public, written into the history."""
+    """What a release will cost, and what it is; public, written into the history.
+
+    ``blocks`` is the time that it reads, where its source is restricted to that; None touches all.
+    """
 
     release_id: str
     time: str
@@ -43,6 +47,7 @@ class Charge:
     source: str
     receipt: str
     name: str | None = None
+    blocks: Blocks | None = None
 
     @property
     def neighbours(self) -> str | None:

@@ -1,0 +1,83 @@
+"""Blocks: which part of the time of a column a release reads, as a ledger keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpframe.errors import ParameterError, ParameterTypeError
+
+FARTHEST = 2**53
+"""Seconds from 1970 to either end of what a period may reach: far beyond all calendars."""
+
+NULL_FIRST, NULL_LAST = FARTHEST, FARTHEST + 1
+"""The one second that stands for NULL times: no period of times reaches it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """The part of an axis that a release reads: ``first <= time < last``.
+
+    A release that is charged with blocks answers from those records alone whose time on the axis
+    lies there; whoever charges it vouches for that. Releases whose blocks do not overlap cost a
+    ledger what the dearest of them costs (docs/decisions/0022-blocks.md).
+
+    Parameters
+    ----------
+    axis
+        The column, and how its times are read: two readings of one column are two axes.
+    first, last
+        Whole seconds since 1970 in that reading, half open, less than ``FARTHEST`` away.
+        :meth:`of_null` makes the block of the records whose time is NULL.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        An axis without a name, ends that are no whole numbers, or no time between them.
+
+    Examples
+    --------
+    >>> Blocks(axis="when as written", first=0, last=86400).overlaps(
+    ...     Blocks(axis="when as written", first=86400, last=2 * 86400))
+    False
+    """
+
+    axis: str
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.axis, str):
+            raise ParameterTypeError(f"axis must be a text; got {type(self.axis).__name__}.")
+        if not self.axis or "\0" in self.axis:
+            raise ParameterError(
+                f"axis ({self.axis!r}) must name a column and how its times are read."
+            )
+        for name, value in (("first", self.first), ("last", self.last)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ParameterTypeError(
+                    f"{name} must be a whole number of seconds since 1970; got {value!r}."
+                )
+        if (self.first, self.last) == (NULL_FIRST, NULL_LAST):
+            return
+        for name, value in (("first", self.first), ("last", self.last)):
+            if not -FARTHEST < value < FARTHEST:
+                raise ParameterError(f"{name} ({value!r}) must be less than 2**53 s from 1970.")
+        if self.first >= self.last:
+            raise ParameterError(
+                f"first ({self.first!r}) must be before last ({self.last!r}): last is the second "
+                "after the block."
+            )
+
+    @classmethod
+    def of_null(cls, axis: str) -> Blocks:
+        """The block of the records whose time is NULL."""
+        return cls(axis=axis, first=NULL_FIRST, last=NULL_LAST)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether this is the block of NULL times."""
+        return self.first == NULL_FIRST
+
+    def overlaps(self, other: Blocks) -> bool:
+        """Whether a record may be in both: always, where they are of different axes."""
+        return self.axis != other.axis or (self.first < other.last and other.first < self.last)
