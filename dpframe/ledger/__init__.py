@@ -3,8 +3,9 @@
 from dpframe.ledger.blocks import Blocks
 from dpframe.ledger.book import Ledger
 from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use_ledger
-from dpframe.ledger.entries import Charge, Stored
+from dpframe.ledger.entries import Charge
 from dpframe.ledger.reservations import Reservation
+from dpframe.ledger.results import Stored
 from dpframe.ledger.standing import Paid
 from dpframe.ledger.totals import Spending
 

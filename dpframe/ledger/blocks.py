@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from dpframe.errors import ParameterError, ParameterTypeError
 
-FARTHEST = 2**53
-"""Seconds from 1970 to either end of what a period may reach: far beyond all calendars."""
+FARTHEST = 2**47
+"""Seconds from 1970 to either end of what is kept: four million years, beyond all calendars."""
 
-NULL_FIRST, NULL_LAST = FARTHEST, FARTHEST + 1
+NULL_FIRST, NULL_LAST = -FARTHEST, 1 - FARTHEST
 """The one second that stands for NULL times: no period of times reaches it."""
 
 
@@ -61,7 +62,7 @@ class Blocks:
             return
         for name, value in (("first", self.first), ("last", self.last)):
             if not -FARTHEST < value < FARTHEST:
-                raise ParameterError(f"{name} ({value!r}) must be less than 2**53 s from 1970.")
+                raise ParameterError(f"{name} ({value!r}) must be less than 2**47 s from 1970.")
         if self.first >= self.last:
             raise ParameterError(
                 f"first ({self.first!r}) must be before last ({self.last!r}): last is the second "
@@ -81,3 +82,22 @@ class Blocks:
     def overlaps(self, other: Blocks) -> bool:
         """Whether a record may be in both: always, where they are of different axes."""
         return self.axis != other.axis or (self.first < other.last and other.first < self.last)
+
+
+def text_of(first: int, last: int) -> str:
+    """A stretch of an axis for people: its first moment, and the first one after it."""
+    if (first, last) == (NULL_FIRST, NULL_LAST):
+        return "NULL"
+    return f"{moment(first)} to before {moment(last)}"
+
+
+def moment(seconds: int) -> str:
+    """Seconds since 1970 as date and time, whatever the zone they are read in."""
+    if seconds <= NULL_LAST or seconds >= FARTHEST:
+        return "ever"
+    try:
+        time = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    except OverflowError:
+        return f"{seconds} s since 1970"
+    whole_day = (time.hour, time.minute, time.second) == (0, 0, 0)
+    return time.date().isoformat() if whole_day else time.isoformat(sep=" ")

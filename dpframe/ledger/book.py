@@ -13,18 +13,13 @@ from dpframe._known_arguments import known_arguments
 from dpframe._paths import named
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
-from dpframe.ledger import opened, store
-from dpframe.ledger.entries import (
-    Charge,
-    Stored,
-    check_history,
-    newest,
-    read_result,
-    write_result,
-)
+from dpframe.ledger import by_block, opened, store
+from dpframe.ledger.entries import Charge, check_history, newest
 from dpframe.ledger.history import releases, reserved_frame, summary
 from dpframe.ledger.opened import OpenedFile
 from dpframe.ledger.reservations import Reservation, planned, price
+from dpframe.ledger.results import Stored, differs, read_result, write_result
+from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.standing import Paid, charged, reserved, standing
 from dpframe.ledger.totals import Accountant, Spending, Totals, spending, total_units, totals
 
@@ -33,27 +28,6 @@ if TYPE_CHECKING:
 
 DRAWING = 24 * 3600.0
 """Seconds to wait for another process that is drawing a release of the same ledger by name."""
-
-
-KINDS = {
-    None: "hhh",
-    "tree": "tree_counts",
-    "prefix tree": "prefix_tree",
-    "synthetic": "synthesize",
-}
-"""What ``counts`` of a request says was asked."""
-
-
-def _differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
-    was, now = (KINDS.get(request.get("counts")) for request in (stored, asked))
-    if was != now and was is not None:
-        return f"{name!r} is a release of {was}: use another name to draw (and pay) anew."
-    keys = [k for k in {**stored, **asked} if stored.get(k) != asked.get(k)]
-    parts = [f"{k} was {stored.get(k)!r} and is now {asked.get(k)!r}" for k in keys]
-    return (
-        f"release {name!r} is stored with other arguments: {'; '.join(parts)}. Use the same ones "
-        "to replay it, or another name to draw (and pay) anew."
-    )
 
 
 @known_arguments
@@ -119,7 +93,7 @@ class Ledger(OpenedFile):
             check_history(db)
             self._made: Totals = totals(db)
             self._last = newest(db, self._made).number
-            old = store.is_old(db)
+            old = store.format_of(db) < FORMAT
         made = self._made
         if (asked is not None and asked != (made.epsilon, made.delta)) or (
             accountant not in (None, made.accountant)
@@ -141,13 +115,13 @@ class Ledger(OpenedFile):
 
     @property
     def spent(self) -> Spending:
-        """What all charges cost together."""
+        """What all charges cost together: for every record, or user within one block."""
         with self._reading() as db:
             return totals(db).spent
 
     @property
     def left(self) -> Spending:
-        """What remains, reservations paid for."""
+        """What remains for any release, reservations paid for; some blocks may have more."""
         with self._reading() as db:
             return totals(db).left
 
@@ -164,8 +138,7 @@ class Ledger(OpenedFile):
         """Raise OverBudgetError if ``charge`` could not be made now; spends nothing."""
         profile = self._law(charge)
         with self._reading() as db:
-            now = standing(db)
-        now.with_charge(charge, profile)
+            standing(db).with_charge(charge, profile)
 
     def _law(self, charge: Charge) -> Profile:
         return charge.profile() if self.accountant == "pld" else ()
@@ -241,7 +214,7 @@ class Ledger(OpenedFile):
         with self._reading() as db:
             found = read_result(db, name)
         if found is not None and request is not None and found.request != request:
-            raise ReleaseNameError(_differs(name, found.request, request))
+            raise ReleaseNameError(differs(name, found.request, request))
         return found
 
     def recall(self, name: str) -> pd.DataFrame:
@@ -282,8 +255,11 @@ class Ledger(OpenedFile):
     def summary(self) -> pd.DataFrame:
         """One row: totals, spent, left, the plain sum of epsilons, and the number of releases.
 
-        ``saved_epsilon`` is what reservations save against the plain sum; 0 with "sum".
-        ``reserved`` is the number of releases that are paid for and not drawn yet.
+        ``saved_epsilon`` is what reservations and disjoint periods save against the plain sum.
+        ``reserved`` is the number of releases that are paid for and not drawn yet. ``left`` is what
+        any release finds, ``unread`` what one finds of a period that no release with a period has
+        read. ``protects`` says what the total holds for, in the words of the receipts; where
+        several things are protected, it holds for what all of them protect.
         """
         with self._reading() as db:
             return summary(db, str(self._path))
@@ -300,6 +276,37 @@ class Ledger(OpenedFile):
         """
         with self._reading() as db:
             return releases(db, limit, before)
+
+    def blocks(self) -> pd.DataFrame:
+        """One row a block: a stretch of time that the same releases with a period read.
+
+        ``axis`` is the column and how it is read, ``first`` the first moment of the block, ``last``
+        the first one after it; both missing for NULL times. ``spent`` is what the releases with a
+        period there cost together, ``left`` what is left for another one there.
+        """
+        with self._reading() as db:
+            return by_block.blocks_frame(db)
+
+    def within(self, *, days: float) -> Spending:
+        """What all releases cost whoever has all records within so many consecutive days.
+
+        The total holds for one record, or one user within one block (:meth:`blocks`). For a user
+        who is there longer this is the worst over all windows of that length, wherever they begin:
+        the sum of all releases that read any of it, and of those without a period. So 28 days
+        touch up to five weekly periods. With several columns their worst windows add up; NULL
+        times are a window of their own. ``days=0`` is :attr:`spent`; the result may be more than
+        the totals.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, dpframe as dp
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "budget.db")
+        >>> dp.Ledger(file, epsilon=3.0, delta=1e-5).within(days=28)
+        Spending(epsilon=0.0, delta=0.0)
+        """
+        seconds = by_block.seconds_of(days)
+        with self._reading() as db:
+            return spending(by_block.within(db, seconds))
 
     def verify(self) -> None:
         """Read the whole file and compare it with its seals; LedgerError if it is damaged.

@@ -1,4 +1,4 @@
-"""What is written into a ledger: charges and results, each under a seal over what came before.
+"""What is written into a ledger's history: charges, each under a seal over what came before.
 
 Nothing written is ever changed or removed. A seal is a checksum: whoever may write the file can
 forge it, but a flipped bit, a truncated page or a row edited by hand does not go unnoticed.
@@ -14,19 +14,20 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
-
-from dpframe import digest
 from dpframe.accounting.compose import Profile
-from dpframe.errors import LedgerError
+from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
-from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, is_old, seal, units_up
+from dpframe.ledger.segments import Segments, tops_of
+from dpframe.ledger.store import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    damaged,
+    seal,
+    units_up,
+)
 from dpframe.ledger.totals import Totals, Units, totals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RECENT = 1000
 """Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
@@ -56,32 +57,14 @@ class Charge:
         return said
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A result released under a name: its receipt as JSON, its frame as Arrow IPC bytes."""
-
-    name: str
-    release_id: str
-    request: dict[str, Any]
-    receipt: str
-    frame: bytes
-
-    def to_arrow(self) -> pa.Table:
-        """The frame, with the receipt in its schema metadata."""
-        return pa.ipc.open_file(pa.BufferReader(self.frame)).read_all()
-
-    def to_frame(self) -> pd.DataFrame:
-        """The frame, with the receipt in ``attrs["dp"]``."""
-        return digest.seal(self.to_arrow().to_pandas(), json.loads(self.receipt))
-
-
 CHARGE = (
     "release_id, time, name, source, epsilon, delta, profile, receipt, spent_epsilon, spent_delta"
 )
 RESERVING = "releases, under, open"
 """Columns that the first format did not have."""
 
-RESULT = "name, release_id, request, receipt, frame"
+BLOCKS = "axis, first, last, tops, protects"
+"""Columns that the first two formats did not have."""
 
 
 class Entry(NamedTuple):
@@ -101,15 +84,33 @@ class Entry(NamedTuple):
     releases: int | None
     under: str | None  # the reservation that paid for it
     open: str | None  # releases left in every reservation, as JSON; None in the first format
+    axis: str | None  # the blocks that it reads; None for all
+    first: int | None
+    last: int | None
+    tops: str | None  # what the fullest block of every axis has spent, as JSON; None before blocks
+    protects: str | None  # all sentences of neighbours so far, as JSON; None before blocks
     seal: str
 
     @property
     def spent(self) -> Units:
         return self.spent_epsilon, self.spent_delta
 
+    @property
+    def cost(self) -> Units:
+        """What it adds to the blocks that it reads; nothing if a reservation paid."""
+        return (0, 0) if self.under is not None else (self.epsilon, self.delta)
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """The blocks that it reads; None for all."""
+        if self.axis is None or self.first is None or self.last is None:
+            return None
+        return Blocks(axis=self.axis, first=self.first, last=self.last)
+
     def sealed(self, before: str) -> str:
         """The seal over this entry and those before it."""
-        return seal(before, *(self[1:11] if self.open is None else self[1:14]))
+        columns = 11 if self.open is None else 14 if self.tops is None else 19
+        return seal(before, *self[1:columns])
 
     def follows(self, before: Entry, now: Totals) -> bool:
         """Whether the seal fits and the sums add up."""
@@ -120,19 +121,63 @@ class Entry(NamedTuple):
             return True  # composed: not to be had from two entries
         if before.open is None and now.accountant == "pld":
             return self.spent == (self.epsilon, self.delta)  # all before, restated
-        cost = (0, 0) if self.under is not None else (self.epsilon, self.delta)
-        return self.spent == (before.spent_epsilon + cost[0], before.spent_delta + cost[1])
+        rise: Units | None = self.cost
+        if self.axis is not None and self.under is None:
+            rise = self._rise(before)
+        elif self.tops != before.tops and tops_of(self.tops) != tops_of(before.tops):
+            return False
+        return rise is not None and self.spent == (
+            before.spent_epsilon + rise[0],
+            before.spent_delta + rise[1],
+        )
+
+    def _rise(self, before: Entry) -> Units | None:
+        """How much fuller the fullest block of the axis is; None if that cannot be."""
+        tops, were = tops_of(self.tops), tops_of(before.tops)
+        now = tops.pop(self.axis or "", None)
+        was = were.pop(self.axis or "", None) or (0, 0)
+        if now is None or tops != were:
+            return None
+        rise = now[0] - was[0], now[1] - was[1]
+        possible = all(
+            0 <= more <= cost <= top
+            for more, cost, top in zip(rise, self.cost, now[:2], strict=True)
+        )
+        return rise if possible else None
 
 
 def _origin(now: Totals) -> Entry:
     """What the first entry follows."""
     first = seal(now.ledger_id, now.accountant, now.epsilon, now.delta)
-    return Entry(0, "", "", None, "", 0, 0, "[]", "{}", 0, 0, None, None, "{}", first)
+    return Entry(
+        number=0,
+        release_id="",
+        time="",
+        name=None,
+        source="",
+        epsilon=0,
+        delta=0,
+        profile="[]",
+        receipt="{}",
+        spent_epsilon=0,
+        spent_delta=0,
+        releases=None,
+        under=None,
+        open="{}",
+        axis=None,
+        first=None,
+        last=None,
+        tops="{}",
+        protects="[]",
+        seal=first,
+    )
 
 
 def _columns(db: sqlite3.Connection) -> str:
-    new = "NULL, NULL, NULL" if is_old(db) else RESERVING
-    return f"number, {CHARGE}, {new}, seal"
+    known = store.format_of(db)
+    reserving = RESERVING if known >= schema.RESERVATIONS else "NULL, NULL, NULL"
+    blocks = BLOCKS if known >= schema.BLOCKS else "NULL, NULL, NULL, NULL, NULL"
+    return f"number, {CHARGE}, {reserving}, {blocks}, seal"
 
 
 def entries(
@@ -168,16 +213,18 @@ def newest(db: sqlite3.Connection, now: Totals) -> Entry:
 
 def append(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
     """Write an entry after the last one; its number and seal are set here."""
-    row = entry[1:14]
+    row = entry[1:19]
     db.execute(
-        f"INSERT INTO charges ({CHARGE}, {RESERVING}, seal) VALUES ({', '.join('?' * 14)})",
+        f"INSERT INTO charges ({CHARGE}, {RESERVING}, {BLOCKS}, seal) "
+        f"VALUES ({', '.join('?' * 19)})",
         (*row, entry.sealed(before.seal)),
     )
     db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", entry.spent)
 
 
 def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
-    """A charge that the totals pay for, as it will be written."""
+    """A charge that the totals pay for, as it will be written; its axes as in an empty ledger."""
+    blocks = charge.blocks
     return Entry(
         number=0,
         release_id=charge.release_id,
@@ -193,49 +240,27 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
         releases=None,
         under=None,
         open="{}",
+        axis=blocks.axis if blocks else None,
+        first=blocks.first if blocks else None,
+        last=blocks.last if blocks else None,
+        tops="{}",
+        protects="[]",
         seal="",
     )
 
 
-def write_result(db: sqlite3.Connection, stored: Stored) -> None:
-    """Store a charged result under its name, which must be free."""
-    row = (
-        stored.name,
-        stored.release_id,
-        json.dumps(stored.request),
-        stored.receipt,
-        stored.frame,
-    )
-    db.execute(
-        f"INSERT INTO results ({RESULT}, seal) VALUES (?, ?, ?, ?, ?, ?)", (*row, seal(*row))
-    )
+def said_of(entry: Entry) -> list[str]:
+    """What a release protects, in the words of its receipt."""
+    said = json.loads(entry.receipt).get("neighbours")
+    return [str(said)] if said else []
 
 
-def read_result(db: sqlite3.Connection, name: str) -> Stored | None:
-    """The result stored under a name, if any."""
-    row = db.execute(f"SELECT {RESULT}, seal FROM results WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        return None
-    if seal(*row[:-1]) != row[-1]:
-        raise damaged(f"the stored release {name!r} is not what was stored")
-    return Stored(
-        name=row[0],
-        release_id=row[1],
-        request=_without_ignored(json.loads(row[2])),
-        receipt=row[3],
-        frame=row[4],
-    )
-
-
-IGNORED = {"release_share": ("laplace", "gaussian", "paper")}
-"""Arguments that were taken and ignored before they were refused; stored requests hold them."""
-
-
-def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:
-    """A stored request without what had no part in its answer: whoever leaves it out replays."""
-    mechanism = request.get("mechanism")
-    unused = [name for name, ignoring in IGNORED.items() if mechanism in ignoring]
-    return {**request, **{name: None for name in unused if name in request}}
+def protected(db: sqlite3.Connection, now: Totals, last: Entry) -> list[str]:
+    """What all releases so far protect: every sentence once, in the order they came."""
+    if last.protects is not None:
+        known: list[str] = json.loads(last.protects)
+        return known
+    return list(dict.fromkeys(said for entry in entries(db, now) for said in said_of(entry)))
 
 
 def check_history(db: sqlite3.Connection, *, whole: bool = False) -> None:
@@ -250,11 +275,12 @@ def check_history(db: sqlite3.Connection, *, whole: bool = False) -> None:
     fault = db.execute(f"PRAGMA integrity_check{table}").fetchone()[0]
     if fault != "ok":
         raise damaged(fault)
+    charges: dict[str, list[tuple[int, int, Units]]] = {}
+    tops = tops_of(newest(db, now).tops)
     for part in parts:
-        for _ in entries(db, now, *part):
-            pass
-
-
-def damaged(how: str) -> LedgerError:
-    """The error for a file that is not as it was written."""
-    return LedgerError(f"the ledger is damaged, {how}: {DAMAGED}")
+        for entry in entries(db, now, *part):
+            if entry.axis is not None and entry.under is None:
+                ends = int(entry.first or 0), int(entry.last or 0)
+                charges.setdefault(entry.axis, []).append((*ends, entry.cost))
+    if len(parts) == 1 and store.format_of(db) >= schema.BLOCKS:
+        Segments(db, tops).check(charges)

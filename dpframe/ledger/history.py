@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.ledger import store
-from dpframe.ledger.entries import Entry, entries, newest
+from dpframe.ledger import schema, store
+from dpframe.ledger.blocks import text_of
+from dpframe.ledger.entries import Entry, entries, newest, protected
 from dpframe.ledger.reservations import Reservation
+from dpframe.ledger.segments import tops_of
 from dpframe.ledger.standing import reservations
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import totals
@@ -23,15 +26,20 @@ FACTS = ("mechanism", "hierarchy", "neighbours")
 
 
 def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
-    """One row: totals, spent, left, the plain sum, what reservations save, releases."""
+    """One row: totals, spent, left, the plain sum, what is saved, releases, who is protected."""
     import pandas as pd
 
     now, made = totals(db), list(reservations(db))
-    drawn, alone = ("1", "1") if store.is_old(db) else ("releases IS NULL", "under IS NULL")
-    count, plain = db.execute(
-        f"SELECT count(*), coalesce(sum(CASE WHEN {alone} THEN epsilon END), 0) "
+    last = newest(db, now)
+    first_format = store.format_of(db) < schema.RESERVATIONS
+    drawn, alone = ("1", "1") if first_format else ("releases IS NULL", "under IS NULL")
+    count, high, low = db.execute(  # in two parts: the sum of many may have more than 63 bits
+        f"SELECT count(*), coalesce(sum(CASE WHEN {alone} THEN epsilon >> 32 END), 0), "
+        f"coalesce(sum(CASE WHEN {alone} THEN epsilon & 4294967295 END), 0) "
         f"FROM charges WHERE {drawn}"
     ).fetchone()
+    plain = (high << 32) + low
+    tops = tops_of(last.tops).values()
     plain += sum(r.releases * units_up(r.release_epsilon, EPSILON_UNIT) for r in made)
     return pd.DataFrame(
         {
@@ -47,8 +55,28 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "saved_epsilon": [amount(plain - now.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
             "reserved": [sum(r.left for r in made)],
+            "unread_epsilon": [
+                amount(
+                    now.epsilon - now.spent_epsilon + min((t.epsilon for t in tops), default=0),
+                    EPSILON_UNIT,
+                )
+            ],
+            "unread_delta": [
+                amount(
+                    now.delta - now.spent_delta + min((t.delta for t in tops), default=0),
+                    DELTA_UNIT,
+                )
+            ],
+            "protects": pd.Series(["; ".join(protected(db, now, last))], dtype=text_dtype()),
         }
     )
+
+
+def text_dtype() -> Any:
+    """The dtype of texts, also where all are missing."""
+    import pandas as pd
+
+    return pd.Series([""]).dtype
 
 
 def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
@@ -71,9 +99,8 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
 
     rows = _page(db, _whole("limit", limit), _whole("before", before))
     stored = {name for (name,) in db.execute("SELECT release_id FROM results")}
-    facts = [_facts(row.receipt) for row in rows]
-    text = pd.Series([""]).dtype  # also where all is missing, or no row
-
+    facts = [_facts(row) for row in rows]
+    text = text_dtype()
     return pd.DataFrame(
         {
             "number": pd.Series([r.number for r in rows], dtype="int64"),
@@ -86,21 +113,32 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
             "delta": pd.Series([amount(r.delta, DELTA_UNIT) for r in rows], dtype="float64"),
             "stored": pd.Series([r.release_id in stored for r in rows], dtype="bool"),
             "receipt": pd.Series([r.receipt for r in rows], dtype=text),
+            "period": pd.Series([f[-1] for f in facts], dtype=text),
         }
     )
 
 
-def _facts(receipt: str) -> tuple[str | None, ...]:
-    """What is shown of a receipt; the rest of it is not kept in memory."""
-    said = json.loads(receipt)
-    return tuple(said.get(name) for name in FACTS)
+def _facts(entry: Entry) -> tuple[str | None, ...]:
+    """What is shown of a receipt, and the period; the rest of it is not kept in memory."""
+    said = json.loads(entry.receipt)
+    period, blocks = period_in(said), entry.blocks
+    if period is None and blocks is not None:
+        period = f"{blocks.axis}: {text_of(blocks.first, blocks.last)}"
+    return *(said.get(name) for name in FACTS), period
+
+
+def period_in(receipt: Mapping[str, Any]) -> str | None:
+    """The period that a receipt names: column and period."""
+    said = receipt.get("period")
+    return f"{said['column']}: {said['text'] or 'NULL'}" if said else None
 
 
 def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list[Entry]:
     """The newest releases below a number; reservations are not among them."""
     now = totals(db)
     last = newest(db, now).number if before is None else before - 1
-    found = "" if store.is_old(db) else "AND +releases IS NULL"  # by number, not by the index
+    known = store.format_of(db)  # by number, not by the index:
+    found = "" if known < schema.RESERVATIONS else "AND +releases IS NULL"
     row = db.execute(
         f"SELECT min(number) FROM (SELECT number FROM charges WHERE number <= ? {found} "
         "ORDER BY number DESC NULLS LAST LIMIT ?)",

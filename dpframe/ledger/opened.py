@@ -9,10 +9,11 @@ from pathlib import Path
 
 from dpframe.errors import LedgerError
 from dpframe.ledger import store
-from dpframe.ledger.entries import check_history, damaged, newest
-from dpframe.ledger.standing import upgrade
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
+from dpframe.ledger.entries import newest
+from dpframe.ledger.schema import FORMAT
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged
 from dpframe.ledger.totals import Accountant, Totals, totals
+from dpframe.ledger.upgrading import upgrade
 
 BUSY = 30.0
 """Seconds to wait for another process that is writing."""
@@ -60,9 +61,8 @@ class OpenedFile:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with store.writing(self._path, BUSY) as db:
             self._same(db)
-            if store.is_old(db):
-                check_history(db, whole=True)
-                upgrade(db)
+            if store.format_of(db) < FORMAT:
+                upgrade(db, self._path)
             yield db
 
     def _same(self, db: sqlite3.Connection) -> None:

@@ -5,12 +5,31 @@ from __future__ import annotations
 APPLICATION_ID = 0x64706C67
 """Marks the file as a ledger of dpframe ("dplg")."""
 
-FORMATS = (1, 2)
-"""What can be read. The first knew no reservations; it is brought to the second by a write."""
+FORMATS = (1, 2, 3)
+"""What can be read. The first knew no reservations, the second no blocks."""
 
 FORMAT = FORMATS[-1]
 
-SCHEMA = """
+RESERVATIONS, BLOCKS = 2, 3
+"""The first format that has them."""
+
+SEGMENTS = """
+CREATE TABLE segments (  -- a tree an axis, derived from the charges; see ledger/segments.py
+    axis TEXT NOT NULL,
+    level INTEGER NOT NULL,  -- 0: moments at which blocks begin or end
+    place INTEGER NOT NULL,
+    epsilon INTEGER NOT NULL,
+    delta INTEGER NOT NULL,
+    top_epsilon INTEGER NOT NULL,
+    top_delta INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    PRIMARY KEY (axis, level, place)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER segments_are_kept BEFORE DELETE ON segments
+BEGIN SELECT RAISE (ABORT, 'what a ledger has spent stays spent'); END;
+"""
+
+SCHEMA = f"""
 CREATE TABLE budget (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     ledger_id TEXT NOT NULL,
@@ -35,10 +54,15 @@ CREATE TABLE charges (
     seal TEXT NOT NULL,
     releases INTEGER CHECK (releases > 0),  -- that a reservation pays for; NULL for a release
     under TEXT,  -- the reservation that pays for this release
-    open TEXT  -- JSON: releases that each reservation still pays for, after this charge
+    open TEXT,  -- JSON: releases that each reservation still pays for, after this charge
+    axis TEXT,  -- the time that it reads, on which axis; NULL touches all
+    first INTEGER,  -- seconds since 1970, half open
+    last INTEGER,
+    tops TEXT,  -- JSON: of every axis what the fullest block has spent, and a digest of the tree
+    protects TEXT  -- JSON: all that was protected so far, in the words of the receipts
 ) STRICT;
 CREATE INDEX reserved ON charges (releases, under, epsilon);
-CREATE TABLE results (
+{SEGMENTS}CREATE TABLE results (
     name TEXT PRIMARY KEY,
     release_id TEXT NOT NULL UNIQUE REFERENCES charges (release_id),
     request TEXT NOT NULL,
@@ -73,10 +97,20 @@ WHEN EXISTS (SELECT 1 FROM budget)
 BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
 """
 
-UPGRADE = """
+UPGRADES = {
+    1: """
 ALTER TABLE charges ADD COLUMN releases INTEGER CHECK (releases > 0);
 ALTER TABLE charges ADD COLUMN under TEXT;
 ALTER TABLE charges ADD COLUMN open TEXT;
 CREATE INDEX reserved ON charges (releases, under, epsilon);
-"""
-"""From format 1 to 2; what was there keeps its seals."""
+""",
+    2: f"""
+ALTER TABLE charges ADD COLUMN axis TEXT;
+ALTER TABLE charges ADD COLUMN first INTEGER;
+ALTER TABLE charges ADD COLUMN last INTEGER;
+ALTER TABLE charges ADD COLUMN tops TEXT;
+ALTER TABLE charges ADD COLUMN protects TEXT;
+{SEGMENTS}
+""",
+}
+"""From each format to the next; what was there keeps its seals."""

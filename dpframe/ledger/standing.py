@@ -5,47 +5,60 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from dpframe.accounting.compose import Profile
-from dpframe.errors import OverBudgetError
-from dpframe.ledger import store
-from dpframe.ledger.entries import Charge, Entry, append, damaged, entries, entry_of, newest
+from dpframe.ledger import schema, store
+from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.entries import (
+    Charge,
+    Entry,
+    append,
+    entries,
+    entry_of,
+    newest,
+    protected,
+    said_of,
+)
+from dpframe.ledger.refusing import left_in, over_budget
 from dpframe.ledger.reservations import (
     Held,
     Planned,
     Reservation,
     neighbours_of,
     reserved_law,
-    restated,
 )
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
-from dpframe.ledger.totals import Spending, Totals, Units, totals
+from dpframe.ledger.segments import Segments, tops_of
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged
+from dpframe.ledger.totals import Spending, Totals, Units, spending, totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paid:
     """A charge that is on disk: what the totals leave, and the reservation that paid, if one did.
 
-    ``reserved`` says that there are reservations, for this law or another.
+    ``there`` is what is left in the blocks that the release reads, which can be more than what is
+    left for any release. ``reserved`` says that there are reservations, for this law or another.
     """
 
     left: Spending
+    there: Spending
     reservation: Held | None
     reserved: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A ledger's totals and last entry, and its reservations that have releases left."""
+    """A ledger's totals and last entry, its reservations that have releases left, what its blocks
+    have spent, and what its releases protect."""
 
     now: Totals
     last: Entry
     held: tuple[Held, ...]
+    segments: Segments = field(default_factory=lambda: Segments(None, {}))
+    protects: tuple[str, ...] = ()
 
     def reservation_for(self, charge: Charge, profile: Profile) -> Held | None:
         """The oldest reservation that pays for a release."""
@@ -57,20 +70,20 @@ class Standing:
     def with_charge(self, charge: Charge, profile: Profile) -> tuple[Entry, Held | None]:
         """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
         the totals."""
-        entry = entry_of(charge, profile, self.now.spent_units)
+        entry = self._written(entry_of(charge, profile, self.now.spent_units))
         paid = self.reservation_for(charge, profile)
         if paid is not None:
             left = self._left(paid.reservation_id, paid.left)
             return entry._replace(under=paid.reservation_id, open=left), paid
-        spent = self.plus((entry.epsilon, entry.delta))
+        spent = self.plus(entry.cost, charge.blocks)
         return entry._replace(
-            spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open
+            spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
         ), None
 
     def with_reservation(self, plan: Planned, releases: int, cost: Units) -> Entry:
         """The entry of a reservation, which costs what is paid for all of its releases."""
         spent, reservation_id = self.plus(cost), uuid.uuid4().hex
-        return self.last._replace(
+        entry = self.last._replace(
             release_id=reservation_id,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             name=None,
@@ -84,14 +97,38 @@ class Standing:
             releases=releases,
             under=None,
             open=self._left(reservation_id, releases),
+            axis=None,
+            first=None,
+            last=None,
         )
+        return self._written(entry)
 
-    def plus(self, cost: Units) -> Units:
-        """Spent with one cost more; OverBudgetError if that is too much."""
-        after = self.now.spent_epsilon + cost[0], self.now.spent_delta + cost[1]
+    def plus(self, cost: Units, blocks: Blocks | None = None) -> Units:
+        """Spent with one cost more; OverBudgetError if that is too much.
+
+        Without blocks the cost is added to all that is spent. With blocks it is added to what they
+        have spent, and the fullest block of their axis counts.
+        """
+        rise = cost
+        if blocks is not None:
+            there, top = self.segments.fullest(blocks), self.segments.top(blocks.axis)
+            rise = (
+                max(0, there[0] + cost[0] - top[0]),
+                max(0, there[1] + cost[1] - top[1]),
+            )
+        after = self.now.spent_epsilon + rise[0], self.now.spent_delta + rise[1]
         if after[0] > self.now.epsilon or after[1] > self.now.delta:
-            raise OverBudgetError(_over(self.now, cost, after))
+            raise over_budget(self.now, self.segments, cost, blocks)
         return after
+
+    def left_in(self, blocks: Blocks | None) -> Spending:
+        """What a release that reads these blocks finds."""
+        return spending(left_in(self.now, self.segments, blocks))
+
+    def _written(self, entry: Entry) -> Entry:
+        """An entry with what it protects, and axes as they are."""
+        known = dict.fromkeys((*self.protects, *said_of(entry)))
+        return entry._replace(tops=json.dumps(self.segments.tops), protects=json.dumps(list(known)))
 
     def _left(self, reservation_id: str, left: int) -> str:
         counts = {held.reservation_id: held.left for held in self.held} | {reservation_id: left}
@@ -103,7 +140,13 @@ def standing(db: sqlite3.Connection) -> Standing:
     now = totals(db)
     last = newest(db, now)
     left = json.loads(last.open or "{}")
-    return Standing(now, last, tuple(_held(db, now, *one) for one in left.items()))
+    return Standing(
+        now,
+        last,
+        tuple(_held(db, now, *one) for one in left.items()),
+        Segments(db if store.format_of(db) >= schema.BLOCKS else None, tops_of(last.tops)),
+        tuple(protected(db, now, last)),
+    )
 
 
 def _held(db: sqlite3.Connection, now: Totals, reservation_id: str, left: int) -> Held:
@@ -117,12 +160,13 @@ def _held(db: sqlite3.Connection, now: Totals, reservation_id: str, left: int) -
         reservation_id=reservation_id,
         releases=entry.releases or 0,
         left=left,
-        profile=_profile(entry.profile),
+        profile=profile_of(entry.profile),
         neighbours=json.loads(entry.receipt)["neighbours"],
     )
 
 
-def _profile(text: str) -> Profile:
+def profile_of(text: str) -> Profile:
+    """A law as an entry has it."""
     return tuple((e, d) for e, d in json.loads(text))
 
 
@@ -130,8 +174,16 @@ def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
     """Write a charge, or raise OverBudgetError."""
     here = standing(db)
     entry, held = here.with_charge(charge, profile)
+    if charge.blocks is not None and held is None:
+        entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))
     append(db, here.last, entry)
-    return Paid(left=totals(db).left, reservation=held, reserved=bool(here.held))
+    after = replace(here, now=totals(db))
+    return Paid(
+        left=after.now.left,
+        there=after.left_in(charge.blocks),
+        reservation=held,
+        reserved=bool(here.held),
+    )
 
 
 def reserved(db: sqlite3.Connection, plan: Planned, releases: int, cost: Units) -> Reservation:
@@ -144,7 +196,7 @@ def reserved(db: sqlite3.Connection, plan: Planned, releases: int, cost: Units) 
 
 def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
     """All that was reserved, oldest first."""
-    if store.is_old(db):
+    if store.format_of(db) < schema.RESERVATIONS:
         return
     here = standing(db)
     left = {held.reservation_id: held.left for held in here.held}
@@ -159,7 +211,7 @@ def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
 
 
 def _reservation(entry: Entry, left: int) -> Reservation:
-    e, d = _profile(entry.profile)[-1]
+    e, d = profile_of(entry.profile)[-1]
     return Reservation(
         reservation_id=entry.release_id,
         time=entry.time,
@@ -171,58 +223,3 @@ def _reservation(entry: Entry, left: int) -> Reservation:
         release_delta=d,
         neighbours=json.loads(entry.receipt)["neighbours"],
     )
-
-
-def upgrade(db: sqlite3.Connection) -> None:
-    """Bring a file of the first format to the present one, within the transaction of a write.
-
-    What "pld" composed becomes one entry, with all of its releases drawn; from there on, sums.
-    """
-    now = totals(db)
-    last, plain, laws, releases = newest(db, now), (0, 0), Counter[str](), 0
-    if now.accountant == "pld":
-        for entry in entries(db, now):
-            plain = plain[0] + entry.epsilon, plain[1] + entry.delta
-            laws[entry.profile] += 1
-            releases += 1
-    store.upgrade(db)
-    if releases:
-        profiles = [(_profile(law), times) for law, times in laws.items()]
-        epsilon, delta = restated(now, plain, profiles)
-        whole = last._replace(
-            release_id=uuid.uuid4().hex,
-            time=datetime.now(UTC).isoformat(timespec="seconds"),
-            name=None,
-            source=f"{releases} releases with laws fixed beforehand, composed",
-            epsilon=epsilon,
-            delta=delta,
-            profile="[]",
-            receipt="{}",
-            spent_epsilon=epsilon,
-            spent_delta=delta,
-            releases=releases,
-            under=None,
-            open="{}",
-        )
-        append(db, last, whole)
-
-
-def _over(now: Totals, cost: Units, after: Units) -> str:
-    lines = []
-    for name, asked, unit, total, spent, would in (
-        ("epsilon", cost[0], EPSILON_UNIT, now.epsilon, now.spent_epsilon, after[0]),
-        ("delta", cost[1], DELTA_UNIT, now.delta, now.spent_delta, after[1]),
-    ):
-        if would > total:
-            lines.append(
-                f"{name} requested {_plain(asked, unit)}, remaining {_plain(total - spent, unit)}, "
-                f"over by {_plain(would - total, unit)}"
-            )
-    return (
-        f"the ledger does not hold enough budget: {'; '.join(lines)}. Nothing was drawn or "
-        "charged. Ask for less, or replay an earlier release by its name."
-    )
-
-
-def _plain(units: int, unit: Decimal) -> str:
-    return f"{amount(units, unit):.6g}"

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from dpframe.errors import LedgerError
 from dpframe.ledger.forking import lock_of_parent, no_fork
-from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADE
+from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADES
 
 EPSILON_UNIT = Decimal("1e-12")
 DELTA_UNIT = Decimal("1e-18")
@@ -143,15 +143,16 @@ def _open(path: Path, timeout: float) -> sqlite3.Connection:
     return db
 
 
-def is_old(db: sqlite3.Connection) -> bool:
-    """Whether the file still has to be brought to the format that is written."""
-    return bool(_mark(db, "user_version") < FORMAT)
+def format_of(db: sqlite3.Connection) -> int:
+    """The format that a file has; less than FORMAT if it still has to be brought there."""
+    return _mark(db, "user_version")
 
 
 def upgrade(db: sqlite3.Connection) -> None:
     """Bring the tables to the format that is written, within the transaction of a write."""
-    for statement in _statements(UPGRADE):
-        db.execute(statement)
+    for known in range(format_of(db), FORMAT):
+        for statement in _statements(UPGRADES[known]):
+            db.execute(statement)
     db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
@@ -161,9 +162,11 @@ def _mark(db: sqlite3.Connection, name: str) -> int:
 
 
 def _check_marks(db: sqlite3.Connection, path: Path) -> None:
-    if _mark(db, "application_id") != APPLICATION_ID or _mark(db, "user_version") not in FORMATS:
+    known = _mark(db, "user_version")
+    if _mark(db, "application_id") != APPLICATION_ID or known not in FORMATS:
         raise LedgerError(
-            f"{str(path)!r} is no ledger of this version of dpframe: choose another path."
+            f"{str(path)!r} is no ledger of this version of dpframe: choose another path"
+            + (f", or install a later version (its format is {known})." if known > FORMAT else ".")
         )
 
 
@@ -223,6 +226,11 @@ DAMAGED = (
     "stop releasing and restore a copy that has every charge; an older copy, or a new ledger in "
     "its place, would forget what was released."
 )
+
+
+def damaged(how: str) -> LedgerError:
+    """The error for a file that is not as it was written."""
+    return LedgerError(f"the ledger is damaged, {how}: {DAMAGED}")
 
 
 def _reason(error: sqlite3.Error) -> str:

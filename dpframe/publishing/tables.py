@@ -81,9 +81,12 @@ BUDGET_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("left_epsilon", _REAL, "Epsilon left"),
     ("left_delta", _REAL, "Delta left"),
     ("plain_epsilon", _REAL, "Plain sum of the epsilons of all releases"),
-    ("saved_epsilon", _REAL, "What reservations save against the plain sum"),
+    ("saved_epsilon", _REAL, "What reservations and disjoint periods save against the plain sum"),
     ("releases", _WHOLE, "Releases charged, with and without a name, published or not"),
     ("reserved", _WHOLE, "Releases that are paid for and not drawn yet"),
+    ("unread_epsilon", _REAL, "Epsilon left for a period that no release has read"),
+    ("unread_delta", _REAL, "Delta left for a period that no release has read"),
+    ("protects", _TEXT, "What the totals hold for: who or what is protected"),
 )
 
 

@@ -15,6 +15,7 @@ import dpframe as dp
 from dpframe.accounting.compose import composed_epsilon
 from dpframe.ledger import Ledger, entries, store
 from dpframe.ledger.entries import append, entry_of, newest
+from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.totals import totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
 
@@ -177,7 +178,7 @@ def test_a_file_of_the_first_format_opens_with_all_it_holds(old: Path) -> None:
     that leaves delta; from then on releases add up."""
     assert format_of(old) == 1
     ledger = Ledger(old, epsilon=3.0, delta=1e-5)
-    assert format_of(old) == 2
+    assert format_of(old) == FORMAT
     shown = ledger.releases()
     assert shown["release_id"].tolist()[:4] == [f"release-{i}" for i in range(4)]
     assert (len(shown), shown["stored"].sum(), ledger.names()) == (5, 1, ["daily"])

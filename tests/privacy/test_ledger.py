@@ -385,9 +385,11 @@ TAMPERING = {
     "a cheaper charge": "UPDATE charges SET epsilon = 1",
     "another receipt": "UPDATE charges SET receipt = '{}'",
     "replacing a charge": "REPLACE INTO charges SELECT number, 'x', time, name, source, 1, 1, "
-    "profile, receipt, 1, 1, seal, NULL, NULL, '{}' FROM charges WHERE number = 1",
+    "profile, receipt, 1, 1, seal, NULL, NULL, '{}', NULL, NULL, NULL, '{}', '[]' "
+    "FROM charges WHERE number = 1",
     "replacing by id": "REPLACE INTO charges SELECT 99, release_id, time, name, source, 1, 1, "
-    "profile, receipt, 1, 1, seal, NULL, NULL, '{}' FROM charges WHERE number = 1",
+    "profile, receipt, 1, 1, seal, NULL, NULL, '{}', NULL, NULL, NULL, '{}', '[]' "
+    "FROM charges WHERE number = 1",
     "taking back": "UPDATE budget SET spent_epsilon = 0, spent_delta = 0",
     "a larger total": f"UPDATE budget SET epsilon = {90 * EPS}",
     "a larger delta": "UPDATE budget SET delta = delta * 2",
@@ -415,8 +417,8 @@ NOTICED = {
     "another profile": "UPDATE charges SET profile = '[[0.0, 0.0]]'",
     "another name": "UPDATE charges SET name = 'weekly'",
     "a charge that was not paid": "INSERT INTO charges SELECT 99, 'x', time, name, source, "
-    "epsilon, delta, profile, receipt, spent_epsilon, spent_delta, seal, releases, under, open "
-    "FROM charges LIMIT 1",
+    "epsilon, delta, profile, receipt, spent_epsilon, spent_delta, seal, releases, under, open, "
+    "axis, first, last, tops, protects FROM charges LIMIT 1",
     "another order": "UPDATE charges SET number = 7 WHERE number = 1",
 }
 

@@ -16,6 +16,7 @@ from dpframe.asking.release import Release
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger, Stored
+from dpframe.ledger.history import period_in
 from dpframe.sources.counting import tree_of
 from dpframe.tree import CountTree
 
@@ -32,12 +33,13 @@ NUMBERS = ("residual", "count", "lower", "upper")
 BUDGET = (
     "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
     "spent_epsilon DOUBLE, spent_delta DOUBLE, left_epsilon DOUBLE, left_delta DOUBLE, "
-    "plain_epsilon DOUBLE, saved_epsilon DOUBLE, releases BIGINT, reserved BIGINT)[]"
+    "plain_epsilon DOUBLE, saved_epsilon DOUBLE, releases BIGINT, reserved BIGINT, "
+    "unread_epsilon DOUBLE, unread_delta DOUBLE, protects VARCHAR)[]"
 )
 RELEASES = (
     "STRUCT(number BIGINT, time VARCHAR, release VARCHAR, release_id VARCHAR, source VARCHAR, "
     "mechanism VARCHAR, hierarchy VARCHAR, neighbours VARCHAR, epsilon DOUBLE, delta DOUBLE, "
-    "stored BOOLEAN, receipt VARCHAR)[]"
+    "stored BOOLEAN, receipt VARCHAR, period VARCHAR)[]"
 )
 
 
@@ -146,6 +148,7 @@ def release_rows(ledger: Ledger | None, receipts: Sequence[tuple[Receipt, str]])
             "source": source,
             "stored": False,
             "receipt": facts.to_json(),
+            "period": period_in(facts),
         }
         for number, (facts, source) in enumerate(receipts, 1)
     ]

@@ -42,6 +42,9 @@ SUMMARY = {
     "saved_epsilon": "float64",
     "releases": "int64",
     "reserved": "int64",
+    "unread_epsilon": "float64",
+    "unread_delta": "float64",
+    "protects": "str",
 }
 RELEASES = {
     "number": "int64",
@@ -56,6 +59,7 @@ RELEASES = {
     "delta": "float64",
     "stored": "bool",
     "receipt": "str",
+    "period": "str",
 }
 
 

@@ -1,0 +1,84 @@
+"""What a ledger holds by block, and what it holds of whoever is there longer."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from fractions import Fraction
+from numbers import Real
+from typing import TYPE_CHECKING
+
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.ledger.blocks import NULL_FIRST, moment
+from dpframe.ledger.entries import Entry, entries, newest
+from dpframe.ledger.history import text_dtype
+from dpframe.ledger.segments import tops_of
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
+from dpframe.ledger.sweep import Span, stretches, worst
+from dpframe.ledger.totals import Units, totals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]:
+    """The last entry, and of every axis what was charged to blocks of it."""
+    now, spans = totals(db), dict[str, list[Span]]()
+    last = newest(db, now)
+    for entry in entries(db, now):
+        if entry.axis is not None and entry.under is None:
+            ends = int(entry.first or 0), int(entry.last or 0)
+            spans.setdefault(entry.axis, []).append((*ends, entry.cost))
+    return last, spans
+
+
+def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
+    """One row a stretch of an axis that the same releases read."""
+    import pandas as pd
+
+    now, (last, spans) = totals(db), charged_spans(db)
+    tops, rows = tops_of(last.tops), []
+    for axis, charges in sorted(spans.items()):
+        for first, end, cost, number in stretches(charges):
+            free = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
+            left = free[0] + tops[axis][0] - cost[0], free[1] + tops[axis][1] - cost[1]
+            null = first == NULL_FIRST
+            ends = (None, None) if null else (moment(first), moment(end))
+            rows.append((axis, *ends, number, cost, left))
+    return pd.DataFrame(
+        {
+            "axis": pd.Series([row[0] for row in rows], dtype=text_dtype()),
+            "first": pd.Series([row[1] for row in rows], dtype=text_dtype()),
+            "last": pd.Series([row[2] for row in rows], dtype=text_dtype()),
+            "releases": pd.Series([row[3] for row in rows], dtype="int64"),
+            **{
+                f"{what}_{name}": pd.Series(
+                    [amount(row[place][which], unit) for row in rows], dtype="float64"
+                )
+                for place, what in ((4, "spent"), (5, "left"))
+                for which, (name, unit) in enumerate(
+                    (("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))
+                )
+            },
+        }
+    )
+
+
+def within(db: sqlite3.Connection, seconds: int) -> Units:
+    """The most that touches a window of so many seconds on every axis, and what touches all."""
+    last, spans = charged_spans(db)
+    tops = tops_of(last.tops)
+    epsilon, delta = last.spent
+    for axis, charges in spans.items():
+        e, d = worst(charges, seconds)
+        epsilon, delta = epsilon + e - tops[axis].epsilon, delta + d - tops[axis].delta
+    return epsilon, delta
+
+
+def seconds_of(days: object) -> int:
+    """Days of a window as whole seconds, rounded up."""
+    if isinstance(days, bool) or not isinstance(days, Real):
+        raise ParameterTypeError(f"days must be a number; got {days!r}.")
+    if not 0 <= days < 1e7:  # type: ignore[operator]  # also refuses NaN
+        raise ParameterError(f"days ({days!r}) must be 0 or more, and below 1e7.")
+    return math.ceil(Fraction(str(days)) * 86_400)

@@ -1,0 +1,100 @@
+"""Results that a ledger stores under a name, each under a seal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpframe import digest
+from dpframe.ledger.store import damaged, seal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULT = "name, release_id, request, receipt, frame"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A result released under a name: its receipt as JSON, its frame as Arrow IPC bytes."""
+
+    name: str
+    release_id: str
+    request: dict[str, Any]
+    receipt: str
+    frame: bytes
+
+    def to_arrow(self) -> pa.Table:
+        """The frame, with the receipt in its schema metadata."""
+        return pa.ipc.open_file(pa.BufferReader(self.frame)).read_all()
+
+    def to_frame(self) -> pd.DataFrame:
+        """The frame, with the receipt in ``attrs["dp"]``."""
+        return digest.seal(self.to_arrow().to_pandas(), json.loads(self.receipt))
+
+
+def write_result(db: sqlite3.Connection, stored: Stored) -> None:
+    """Store a charged result under its name, which must be free."""
+    row = (
+        stored.name,
+        stored.release_id,
+        json.dumps(stored.request),
+        stored.receipt,
+        stored.frame,
+    )
+    db.execute(
+        f"INSERT INTO results ({RESULT}, seal) VALUES (?, ?, ?, ?, ?, ?)", (*row, seal(*row))
+    )
+
+
+def read_result(db: sqlite3.Connection, name: str) -> Stored | None:
+    """The result stored under a name, if any."""
+    row = db.execute(f"SELECT {RESULT}, seal FROM results WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return None
+    if seal(*row[:-1]) != row[-1]:
+        raise damaged(f"the stored release {name!r} is not what was stored")
+    return Stored(
+        name=row[0],
+        release_id=row[1],
+        request=_without_ignored(json.loads(row[2])),
+        receipt=row[3],
+        frame=row[4],
+    )
+
+
+IGNORED = {"release_share": ("laplace", "gaussian", "paper")}
+"""Arguments that were taken and ignored before they were refused; stored requests hold them."""
+
+
+def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:
+    """A stored request without what had no part in its answer: whoever leaves it out replays."""
+    mechanism = request.get("mechanism")
+    unused = [name for name, ignoring in IGNORED.items() if mechanism in ignoring]
+    return {**request, **{name: None for name in unused if name in request}}
+
+
+KINDS = {
+    None: "hhh",
+    "tree": "tree_counts",
+    "prefix tree": "prefix_tree",
+    "synthetic": "synthesize",
+}
+"""What ``counts`` of a request says was asked."""
+
+
+def differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
+    """What differs between the stored request of a name and the one that is asked."""
+    was, now = (KINDS.get(request.get("counts")) for request in (stored, asked))
+    if was != now and was is not None:
+        return f"{name!r} is a release of {was}: use another name to draw (and pay) anew."
+    keys = [k for k in {**stored, **asked} if stored.get(k) != asked.get(k)]
+    parts = [f"{k} was {stored.get(k)!r} and is now {asked.get(k)!r}" for k in keys]
+    return (
+        f"release {name!r} is stored with other arguments: {'; '.join(parts)}. Use the same ones "
+        "to replay it, or another name to draw (and pay) anew."
+    )

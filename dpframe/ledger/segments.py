@@ -1,0 +1,238 @@
+"""What has been spent along every axis of time: a tree of sums, read and written along two paths.
+
+A charge with blocks adds its cost where they begin and takes it off where they end; what a moment
+has spent is the sum of all that begins or ends up to it. A node of the tree holds the sum of what
+is below it and the greatest of its sums up to a moment, so that the fullest block of any stretch is
+known from the nodes along its two ends, however many blocks and charges there are.
+
+A node has a digest of its children, and every entry of the history, under its seal, that of the
+root: what is read here is what was written, or LedgerError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from dpframe.ledger.blocks import FARTHEST, Blocks
+from dpframe.ledger.store import damaged
+from dpframe.ledger.totals import Units
+
+BITS = 6
+"""A node has up to 2**BITS children: few levels, and groups that take one read."""
+
+ROOT = 8
+"""Level of the root; 2**(BITS * ROOT) places hold every second. Moments are on level 0."""
+
+
+class Node(NamedTuple):
+    """Sums over the moments below, and the greatest sum up to one of them; units of the store."""
+
+    epsilon: int
+    delta: int
+    top_epsilon: int
+    top_delta: int
+    digest: str
+
+    @property
+    def top(self) -> Units:
+        return self.top_epsilon, self.top_delta
+
+
+class Top(NamedTuple):
+    """What the fullest block of an axis has spent, and the digest of its root."""
+
+    epsilon: int
+    delta: int
+    digest: str
+
+
+NOTHING = Node(0, 0, 0, 0, "")
+
+
+def tops_of(text: str | None) -> dict[str, Top]:
+    """The axes of an entry; none in the formats before there were any."""
+    return {axis: Top(*top) for axis, top in json.loads(text or "{}").items()}
+
+
+def over(children: Iterable[tuple[int, Node]]) -> Node:
+    """The node above these, which are in order."""
+    epsilon = delta = 0
+    tops, written = [], []
+    for place, node in children:
+        tops.append((epsilon + node.top_epsilon, delta + node.top_delta))
+        epsilon, delta = epsilon + node.epsilon, delta + node.delta
+        written.append((place, *node))
+    if not tops:
+        return NOTHING
+    digest = hashlib.sha256(repr(written).encode()).hexdigest()[:32]
+    return Node(epsilon, delta, max(e for e, _ in tops), max(d for _, d in tops), digest)
+
+
+def leaf(epsilon: int, delta: int) -> Node:
+    """A moment at which so much begins, or ends."""
+    return Node(epsilon, delta, epsilon, delta, "")
+
+
+def built(charges: Iterable[tuple[int, int, Units]]) -> dict[tuple[int, int], Node]:
+    """All nodes of an axis, by level and place, from what was charged: first, last and cost."""
+    moments: dict[int, Units] = {}
+    for first, last, (epsilon, delta) in charges:
+        for time, sign in ((first, 1), (last, -1)):
+            e, d = moments.get(time + FARTHEST, (0, 0))
+            moments[time + FARTHEST] = e + sign * epsilon, d + sign * delta
+    level = [(place, leaf(*moments[place])) for place in sorted(moments)]
+    nodes = {(0, place): node for place, node in level}
+    for height in range(1, ROOT + 1):
+        level = [(up, over(group)) for up, group in groupby(level, key=lambda one: one[0] >> BITS)]
+        nodes |= {(height, place): node for place, node in level}
+    return nodes
+
+
+class Segments:
+    """The trees of a ledger within one transaction; without ``db`` those of one that has none."""
+
+    def __init__(self, db: sqlite3.Connection | None, tops: dict[str, Top]) -> None:
+        self._db = db
+        self.tops = dict(tops)
+        self._groups: dict[tuple[str, int, int], dict[int, Node]] = {}
+
+    def top(self, axis: str) -> Units:
+        """What the fullest block of an axis has spent."""
+        top = self.tops.get(axis, NOTHING)
+        return top[:2] if isinstance(top, Top) else (0, 0)
+
+    def fullest(self, blocks: Blocks) -> Units:
+        """What the fullest moments of a stretch have spent: of epsilon, and of delta."""
+        sums = [sums for sums, *_ in self._within(blocks.axis, blocks.first, blocks.last)]
+        return max(e for e, _ in sums), max(d for _, d in sums)
+
+    def stretch(self, axis: str, first: int, last: int, which: int) -> tuple[int, int]:
+        """Where in a stretch most of epsilon (``which`` 0) or delta (1) is spent: from, to."""
+        sums, level, place, before = max(
+            self._within(axis, first, last), key=lambda found: found[0][which]
+        )
+        begin = first
+        while level > 0:
+            for at, child in self._children(axis, level, place).items():
+                if before[which] + child.top[which] == sums[which]:
+                    level, place = level - 1, at
+                    break
+                before = before[0] + child.epsilon, before[1] + child.delta
+        if level == 0:
+            begin = place - FARTHEST
+        found = self._rows(
+            "SELECT min(place) FROM segments WHERE axis = ? AND level = 0 AND place > ?",
+            (axis, begin + FARTHEST),
+        )
+        end = found[0][0] if found else None
+        return begin, last if end is None else min(last, end - FARTHEST)
+
+    def add(self, blocks: Blocks, cost: Units) -> str:
+        """Write a charge; the axes as its entry keeps them."""
+        axis, changed = blocks.axis, set()
+        for time in (blocks.first, blocks.last):
+            self._sum_to(axis, time)  # reads and checks the whole path
+        for time, sign in ((blocks.first, 1), (blocks.last, -1)):
+            place = time + FARTHEST
+            group = self._groups[axis, 1, place >> BITS]
+            was = group.get(place, NOTHING)
+            group[place] = leaf(was.epsilon + sign * cost[0], was.delta + sign * cost[1])
+            changed.add(place)
+        rows = []
+        for level in range(ROOT + 1):
+            for place in changed:
+                if level:
+                    group = dict(sorted(self._groups[axis, level, place].items()))
+                    self._groups[axis, level, place], node = group, over(group.items())
+                    self._groups.setdefault((axis, level + 1, place >> BITS), {})[place] = node
+                else:
+                    node = self._groups[axis, 1, place >> BITS][place]
+                rows.append((axis, level, place, *node))
+            changed = {place >> BITS for place in changed}
+        if self._db is not None:
+            self._db.executemany(WRITE, rows)
+        root = self._groups[axis, ROOT + 1, 0][0]
+        self.tops[axis] = Top(root.top_epsilon, root.top_delta, root.digest)
+        return json.dumps(self.tops)
+
+    def check(self, charges: dict[str, list[tuple[int, int, Units]]]) -> None:
+        """Compare everything with what the history says was charged; LedgerError if it differs."""
+        if charges.keys() != self.tops.keys():
+            raise damaged("its axes are not those of its history")
+        count = 0
+        for axis, of_axis in charges.items():
+            nodes = built(of_axis)
+            count += len(nodes)
+            rows = self._rows(f"SELECT level, place, {NODE} FROM segments WHERE axis = ?", (axis,))
+            if any(nodes.get(row[:2]) != row[2:] for row in rows) or (
+                self.tops[axis] != nodes[ROOT, 0][2:]
+            ):
+                raise damaged("what its blocks have spent is not what its history says")
+        if [(count,)] != self._rows("SELECT count(*) FROM segments", ()):
+            raise damaged("its blocks are not those of its history")
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
+        return [] if self._db is None else self._db.execute(query, values).fetchall()
+
+    def _children(self, axis: str, level: int, place: int) -> dict[int, Node]:
+        """The children of a node, which is the root or was read as a child before."""
+        if (axis, level, place) not in self._groups:
+            first = place << BITS
+            rows = self._rows(
+                f"SELECT place, {NODE} FROM segments WHERE axis = ? AND level = ? "
+                "AND place BETWEEN ? AND ? ORDER BY place ASC NULLS FIRST",
+                (axis, level - 1, first, first + 2**BITS - 1),
+            )
+            group = {row[0]: Node(*row[1:]) for row in rows}
+            if over(group.items()) != self._known(axis, level, place):
+                raise damaged("what its blocks have spent is not what was written")
+            self._groups[axis, level, place] = group
+        return self._groups[axis, level, place]
+
+    def _known(self, axis: str, level: int, place: int) -> Node:
+        """A node as its parent, or the last entry, has it."""
+        if level < ROOT:
+            return self._groups[axis, level + 1, place >> BITS].get(place, NOTHING)
+        return Node(0, 0, *self.tops[axis]) if axis in self.tops else NOTHING
+
+    def _sum_to(self, axis: str, time: int) -> Units:
+        """What a moment has spent."""
+        moment = time + FARTHEST
+        epsilon = delta = 0
+        for level in range(ROOT, 0, -1):
+            path = moment >> BITS * (level - 1)
+            for place, child in self._children(axis, level, moment >> BITS * level).items():
+                if place < path or (level == 1 and place == path):
+                    epsilon, delta = epsilon + child.epsilon, delta + child.delta
+        return epsilon, delta
+
+    def _within(self, axis: str, first: int, last: int) -> Iterator[tuple[Units, int, int, Units]]:
+        """Sums whose greatest is that of a stretch: at its beginning, and of the nodes within.
+
+        Each with level, place and what was spent before; level -1 for the beginning itself.
+        """
+        yield self._sum_to(axis, first), -1, first, (0, 0)
+        open_, low, high = [(ROOT, 0, (0, 0))], first + FARTHEST + 1, last + FARTHEST
+        while open_:
+            level, place, before = open_.pop()
+            for at, child in self._children(axis, level, place).items():
+                begin, end = at << BITS * (level - 1), (at + 1) << BITS * (level - 1)
+                if low <= begin and end <= high:
+                    sums = before[0] + child.top_epsilon, before[1] + child.top_delta
+                    yield sums, level - 1, at, before
+                elif begin < high and low < end:
+                    open_.append((level - 1, at, before))
+                before = before[0] + child.epsilon, before[1] + child.delta
+
+
+NODE = "epsilon, delta, top_epsilon, top_delta, digest"
+WRITE = (
+    f"INSERT INTO segments (axis, level, place, {NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta, "
+    "top_epsilon = excluded.top_epsilon, top_delta = excluded.top_delta, digest = excluded.digest"
+)

@@ -1,0 +1,104 @@
+"""Files of earlier formats: copied beside the file, then brought to the present format."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import uuid
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dpframe.errors import LedgerError
+from dpframe.ledger import store
+from dpframe.ledger.entries import append, check_history, entries, newest, protected
+from dpframe.ledger.reservations import restated
+from dpframe.ledger.schema import FORMAT, RESERVATIONS
+from dpframe.ledger.standing import profile_of
+from dpframe.ledger.totals import totals
+
+
+def upgrade(db: sqlite3.Connection, path: Path) -> None:
+    """Bring a file to the present format, within the transaction of a write.
+
+    The whole file is checked before, and copied: ``FILE-format-N`` beside it. What releases without
+    blocks have cost stays what it is, for all blocks. LedgerError if the copy cannot be written.
+    """
+    check_history(db, whole=True)
+    known = store.format_of(db)
+    try:
+        _copy(db, path, known)
+    except OSError as error:
+        raise LedgerError(
+            f"ledger {str(path)!r} has format {known} of an earlier version and must be brought to "
+            f"format {FORMAT} before it is charged, but no copy of it can be written beside it "
+            f"({error.strerror}): make room, or give the right to write the folder. Until then "
+            "it can only be read."
+        ) from error
+    if known < RESERVATIONS:
+        _from_first(db)
+    else:
+        store.upgrade(db)
+
+
+def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:
+    """The file as it is, under a name that no other state of it has."""
+    image = db.serialize()
+    copy, number = path.with_name(f"{path.name}-format-{known}"), 1
+    while copy.exists():
+        if copy.is_file() and copy.read_bytes() == image:
+            return
+        number += 1
+        copy = path.with_name(f"{path.name}-format-{known}-{number}")
+    part = copy.with_name(f"{copy.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        with part.open("xb") as file:
+            file.write(image)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(path, part)
+        os.replace(part, copy)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _from_first(db: sqlite3.Connection) -> None:
+    """A file of the first format, which knew no reservations.
+
+    What "pld" composed becomes one entry, with all of its releases drawn; from there on, sums.
+    """
+    now = totals(db)
+    last, plain, laws, releases = newest(db, now), (0, 0), Counter[str](), 0
+    if now.accountant == "pld":
+        for entry in entries(db, now):
+            plain = plain[0] + entry.epsilon, plain[1] + entry.delta
+            laws[entry.profile] += 1
+            releases += 1
+    said = protected(db, now, last)
+    store.upgrade(db)
+    if releases:
+        profiles = [(profile_of(law), times) for law, times in laws.items()]
+        epsilon, delta = restated(now, plain, profiles)
+        whole = last._replace(
+            release_id=uuid.uuid4().hex,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+            name=None,
+            source=f"{releases} releases with laws fixed beforehand, composed",
+            epsilon=epsilon,
+            delta=delta,
+            profile="[]",
+            receipt="{}",
+            spent_epsilon=epsilon,
+            spent_delta=delta,
+            releases=releases,
+            under=None,
+            open="{}",
+            axis=None,
+            first=None,
+            last=None,
+            tops="{}",
+            protects=json.dumps(said),
+        )
+        append(db, last, whole)
