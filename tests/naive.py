@@ -413,3 +413,45 @@ def user_total(sums: Mapping[Path, int], low: int, high: int) -> dict[Path, int]
         cut = toward_zero(value * limit, max(total, limit, 1))
         out[part] = toward_zero(cut * most, max(both, most))
     return out
+
+
+# -- a ledger's totals by block --------------------------------------------------------------------
+
+Reads = tuple[str, frozenset[int]] | None
+"""An axis and the moments on it that a release reads; None for all of every axis."""
+
+
+def touching(charges: Sequence[tuple[Reads, int]], axis: str, moments: Iterable[int]) -> int:
+    """What the releases cost that read one of these moments of an axis, without those of all."""
+    window = set(moments)
+    return sum(
+        cost
+        for reads, cost in charges
+        if reads is not None and reads[0] == axis and window & reads[1]
+    )
+
+
+def fullest(charges: Sequence[tuple[Reads, int]], axis: str, moments: Iterable[int]) -> int:
+    """What the dearest of these moments has cost."""
+    return max((touching(charges, axis, [moment]) for moment in moments), default=0)
+
+
+def spent_by_block(charges: Sequence[tuple[Reads, int]]) -> int:
+    """What any one record may have cost: all that reads everything, and of every axis its dearest
+    moment."""
+    moments: dict[str, set[int]] = defaultdict(set)
+    for reads, _ in charges:
+        if reads is not None:
+            moments[reads[0]] |= reads[1]
+    everywhere = sum(cost for reads, cost in charges if reads is None)
+    return everywhere + sum(fullest(charges, axis, seen) for axis, seen in moments.items())
+
+
+def fits(
+    charges: Sequence[tuple[Reads, int]], axis: str | None, moments: Iterable[int], total: int
+) -> int:
+    """The most that one more release of these moments (or of all) may cost, by trying."""
+    cost, reads = 0, None if axis is None else (axis, frozenset(moments))
+    while spent_by_block([*charges, (reads, cost + 1)]) <= total:
+        cost += 1
+    return cost

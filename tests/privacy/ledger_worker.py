@@ -28,7 +28,7 @@ from dpframe.asking.release import Release, released
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.hierarchy import columns
-from dpframe.ledger import Charge, Ledger
+from dpframe.ledger import Blocks, Charge, Ledger
 from dpframe.questions.hhh.plan import make_plan
 
 from .enumerate_outputs import tree_of
@@ -65,7 +65,8 @@ def release_then_charge(ledger: Ledger, out: Callable[[Release], None]) -> None:
     ledger.charge(charge())
 
 
-def charge(epsilon: float = EPSILON, delta: float = DELTA) -> Charge:
+def charge(epsilon: float = EPSILON, delta: float = DELTA, day: int | None = None) -> Charge:
+    """A charge for all, or for one day and the next."""
     facts = PLAN.receipt()
     return Charge(
         release_id=facts["release_id"],
@@ -75,6 +76,9 @@ def charge(epsilon: float = EPSILON, delta: float = DELTA) -> Charge:
         profile=lambda: ((epsilon, delta),),
         source="a tree",
         receipt=facts.to_json(),
+        blocks=None
+        if day is None
+        else Blocks(axis="when as written", first=86_400 * day, last=86_400 * (day + 2)),
     )
 
 
@@ -128,8 +132,11 @@ def standing(path: Path) -> dict[str, Any]:
 # -- commands --------------------------------------------------------------------------------------
 
 
-def race(path: str, processes: str, times: str) -> object:
-    """Many processes charge one ledger; what happened to each attempt, and how long it took."""
+def race(path: str, processes: str, times: str, days: str = "0") -> object:
+    """Many processes charge one ledger; what happened to each attempt, and how long it took.
+
+    With ``days`` each of their charges reads two days, of so many pairs in turn.
+    """
     file, gate = Path(path), os.pipe()
     outputs = [file.with_name(f"said-{i}") for i in range(int(processes))]
 
@@ -137,8 +144,9 @@ def race(path: str, processes: str, times: str) -> object:
         os.close(gate[1])
         os.read(gate[0], 1)  # all start when the gate closes
         ledger, lines = Ledger(file), []
-        for _ in range(int(times)):
-            cost, start = charge(), time.perf_counter()
+        for i in range(int(times)):
+            day = 2 * (i % int(days)) if int(days) else None
+            cost, start = charge(day=day), time.perf_counter()
             try:
                 ledger.charge(cost)
                 outcome = "charged"
@@ -226,6 +234,33 @@ def stop() -> int:
     return 0
 
 
+def stopped_charges(folder: str, first: str, stride: str) -> object:
+    """Charge overlapping days; killed at every ``stride``-th statement, until none is met."""
+    runs, at = [], int(first)
+    while not runs or runs[-1]["code"]:
+        path, out = Path(folder, f"budget-{at}.db"), Path(folder, f"said-{at}")
+
+        def work(at: int = at, path: Path = path, out: Path = out) -> None:
+            connect = sqlite3.connect
+            sqlite3.connect = lambda *a, **o: connect(*a, **o, factory=Stopping)  # type: ignore[assignment]
+            Stopping.left, Stopping.steps = at, False
+            ledger = Ledger(path, **TOTALS)
+            for day in range(3):
+                ledger.charge(charge(day=day))
+                say(out, str(day))
+
+        code, said_before = ended(forked(work)), len(said(out))
+        ledger = Ledger(path, **TOTALS)
+        ledger.verify()
+        made = len(ledger.releases())
+        fullest = ledger.spent.epsilon
+        ledger.charge(charge(day=1))
+        ledger.verify()
+        runs.append({"code": code, "said": said_before, "charges": made, "fullest": fullest})
+        at += int(stride)
+    return runs
+
+
 def stopped(folder: str, kind: str, first: str, stride: str, bug: str = "") -> object:
     """Release twice, once by name; killed at every ``stride``-th point in turn, until none is met.
 
@@ -296,7 +331,7 @@ def same_name(path: str, processes: str, bug: str = "") -> object:
     }
 
 
-COMMANDS = (race, careless, killed, stopped, same_name)
+COMMANDS = (race, careless, killed, stopped, stopped_charges, same_name)
 
 if __name__ == "__main__":
     command = {c.__name__: c for c in COMMANDS}[sys.argv[1]]
