@@ -26,7 +26,7 @@ BITS = 6
 """A node has up to 2**BITS children: few levels, and groups that take one read."""
 
 ROOT = 8
-"""Level of the root; 2**(BITS * ROOT) places hold every second. Moments are on level 0."""
+"""Level of the root, which the last entry has; 2**(BITS * ROOT) places hold every second."""
 
 
 class Node(NamedTuple):
@@ -144,7 +144,7 @@ class Segments:
             group[place] = leaf(was.epsilon + sign * cost[0], was.delta + sign * cost[1])
             changed.add(place)
         rows = []
-        for level in range(ROOT + 1):
+        for level in range(ROOT):
             for place in changed:
                 if level:
                     group = dict(sorted(self._groups[axis, level, place].items()))
@@ -156,7 +156,8 @@ class Segments:
             changed = {place >> BITS for place in changed}
         if self._db is not None:
             self._db.executemany(WRITE, rows)
-        root = self._groups[axis, ROOT + 1, 0][0]
+        group = dict(sorted(self._groups[axis, ROOT, 0].items()))
+        self._groups[axis, ROOT, 0], root = group, over(group.items())
         self.tops[axis] = Top(root.top_epsilon, root.top_delta, root.digest)
         return json.dumps(self.tops)
 
@@ -167,10 +168,12 @@ class Segments:
         count = 0
         for axis, of_axis in charges.items():
             nodes = built(of_axis)
+            root = nodes.pop((ROOT, 0))
             count += len(nodes)
             rows = self._rows(f"SELECT level, place, {NODE} FROM segments WHERE axis = ?", (axis,))
-            if any(nodes.get(row[:2]) != row[2:] for row in rows) or (
-                self.tops[axis] != nodes[ROOT, 0][2:]
+            written = {(level, place): node for level, place, *node in rows}
+            if written != {key: list(node) for key, node in nodes.items()} or (
+                self.tops[axis] != root[2:]
             ):
                 raise damaged("what its blocks have spent is not what its history says")
         if [(count,)] != self._rows("SELECT count(*) FROM segments", ()):

@@ -37,6 +37,10 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
             f"({error.strerror}): make room, or give the right to write the folder. Until then "
             "it can only be read."
         ) from error
+    _brought(db, known)
+
+
+def _brought(db: sqlite3.Connection, known: int) -> None:
     if known < RESERVATIONS:
         _from_first(db)
     else:

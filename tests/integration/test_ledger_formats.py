@@ -1,0 +1,171 @@
+"""Ledgers of the second format, which knew no blocks: opened, copied, and charged by block."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.ledger import Ledger, upgrading
+from dpframe.ledger.schema import FORMAT
+from tests.privacy.ledger_worker import charge
+
+HERE = Path(__file__).parent
+FRAME = pd.DataFrame({"a": ["x"] * 900, "who": range(900)})
+BUDGET: dict[str, Any] = {"epsilon": 0.4, "delta": 1e-7, "mechanism": "gaussian"}
+RECORD = "adding or removing one record"
+USER = "adding or removing one user ('who') with all their records"
+
+
+def written(folder: Path, version: int, accountant: str) -> Path:
+    """A ledger as an earlier version wrote it."""
+    path = folder / f"{accountant}.db"
+    script = HERE / f"ledgers_of_format_{version}" / f"{accountant}.sql"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(script.read_text())
+    return path
+
+
+@pytest.fixture(params=["sum", "pld"])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Three releases of (0.4, 1e-7), one of them by user; of "pld" two paid by a reservation."""
+    return written(tmp_path, 2, request.param)
+
+
+def format_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        number: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
+def test_a_file_of_the_second_format_opens_with_all_it_holds(old: Path) -> None:
+    """Law: spent, releases, reservations and results stay; the file is brought to the present
+    format under its old seals, and what was charged before counts for every block."""
+    assert format_of(old) == 2
+    ledger = Ledger(old, epsilon=3.0, delta=1e-5)
+    assert format_of(old) == FORMAT
+    spent, pld = ledger.spent, ledger.accountant == "pld"
+    assert spent == (
+        dp.Spending(epsilon=0.978459580535, delta=5.1e-6)
+        if pld
+        else dp.Spending(epsilon=1.2, delta=3e-7)
+    )
+    assert (len(ledger.releases()), ledger.names()) == (3, ["daily"])
+    assert len(dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger, release="daily")) > 0
+    assert ledger.spent == spent
+    summary = ledger.summary().iloc[0]
+    assert summary["protects"] == f"{RECORD}; {USER}"
+    assert (summary["unread_epsilon"], summary["reserved"]) == (summary["left_epsilon"], int(pld))
+    for day in range(0, 20, 2):
+        ledger.charge(charge(0.5, 1e-7, day))
+    assert ledger.spent.epsilon == pytest.approx(spent.epsilon + 0.5)
+    assert ledger.left.epsilon == pytest.approx(2.5 - spent.epsilon)
+    assert ledger.summary()["protects"][0] == f"{RECORD}; {USER}"
+    assert ledger.within(days=0) == ledger.spent
+    if pld:  # the reservation's last release still costs nothing
+        before = ledger.spent
+        dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger)
+        assert (ledger.spent, ledger.summary()["reserved"][0]) == (before, 0)
+    Ledger(old).verify()
+    assert ledger.releases()["period"].isna().tolist()[:3] == [True] * 3
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("accountant", ["sum", "pld"])
+def test_an_older_file_is_copied_before_it_is_changed(
+    tmp_path: Path, version: int, accountant: str
+) -> None:
+    """Law: the copy beside the file is a ledger of the old format with all that it held, byte for
+    byte, with the same rights; another state gets a copy of its own, the same state none."""
+    path = written(tmp_path, version, accountant)
+    path.chmod(0o640)
+    before = path.read_bytes()
+    Ledger(path)
+    copy = tmp_path / f"{path.name}-format-{version}"
+    assert (copy.read_bytes(), copy.stat().st_mode & 0o777) == (before, 0o640)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name, copy.name]
+    path.write_bytes(before)  # put back and opened anew
+    Ledger(path)
+    assert len(list(tmp_path.iterdir())) == 2
+    path.unlink()
+    written(tmp_path, version, "pld" if accountant == "sum" else "sum").rename(path)
+    another = path.read_bytes()
+    Ledger(path)
+    assert copy.read_bytes() == before
+    assert copy.with_name(f"{copy.name}-2").read_bytes() == another
+
+
+def test_a_file_that_cannot_be_copied_is_read_and_says_why_it_is_not_charged(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: where no copy can be written nothing is changed: the ledger is read, and a charge says
+    what to do."""
+    before = old.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    ledger = Ledger(old)
+    assert (len(ledger.releases()), ledger.summary()["releases"][0]) == (3, 3)
+    assert ledger.summary()["protects"][0] == f"{RECORD}; {USER}"
+    assert (len(ledger.blocks()), ledger.within(days=7)) == (0, ledger.spent)
+    ledger.check(charge(0.1, 1e-7, day=3))
+    ledger.verify()
+    with pytest.raises(dp.LedgerError, match=r"format 2.*no copy of it can be written.*No space"):
+        ledger.charge(charge(0.1, 1e-7, day=3))
+    assert old.read_bytes() == before
+    assert [p.name for p in old.parent.iterdir()] == [old.name]
+    monkeypatch.undo()
+    ledger.charge(charge(0.1, 1e-7, day=3))
+    assert format_of(old) == FORMAT
+
+
+def test_a_damaged_file_of_the_second_format_is_not_changed(old: Path) -> None:
+    """Law: an older file is checked whole before anything is written to it, or beside it."""
+    with closing(sqlite3.connect(old)) as db, db:
+        db.execute("DROP TRIGGER charges_do_not_change")
+        db.execute("UPDATE charges SET epsilon = epsilon - 1 WHERE number = 2")
+    with pytest.raises(dp.LedgerError, match="damaged"):
+        Ledger(old)
+    assert format_of(old) == 2
+    assert len(list(old.parent.iterdir())) == 1
+
+
+def test_a_file_of_a_later_format_names_it(tmp_path: Path) -> None:
+    """Law: a ledger that a later version wrote is refused with its format, not called damaged."""
+    path = tmp_path / "budget.db"
+    Ledger(path, epsilon=3.0, delta=1e-5)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    with pytest.raises(
+        dp.LedgerError, match=rf"install a later version \(its format is {FORMAT + 1}"
+    ):
+        Ledger(path)
+
+
+def test_an_upgrade_that_is_interrupted_changes_nothing(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: stopped after the copy, or after the tables were changed, the file is the old one, and
+    the next opening brings it up with the copy that is there."""
+    for name in ("_copy", "_brought"):
+        shipped = getattr(upgrading, name)
+
+        def stopping(*arguments: Any, shipped: Any = shipped) -> None:
+            shipped(*arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as broken:
+            broken.setattr(upgrading, name, stopping)
+            with pytest.raises(KeyboardInterrupt):
+                Ledger(old)
+        assert format_of(old) == 2
+    Ledger(old).verify()
+    assert sorted(p.name for p in old.parent.iterdir()) == [old.name, f"{old.name}-format-2"]
