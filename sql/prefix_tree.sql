@@ -8,7 +8,7 @@ CREATE OR REPLACE TEMP MACRO dp_prefix_tree(
     "segments" := NULL, "false_positives" := NULL, "selection" := NULL, "conditioned" := NULL,
     "encoding" := NULL, "alphabet" := NULL, "public" := NULL, "deny" := NULL,
     "participation" := NULL, "mechanism" := NULL, "accountant" := NULL, "neighbours" := NULL,
-    "confidence" := NULL, "release" := NULL, "query" := NULL, "data" := NULL
+    "confidence" := NULL, "release" := NULL, "query" := NULL, "data" := NULL, "period" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_ask(
     temp.__dpframe_here(), current_setting('search_path'), 'prefix_tree', {
@@ -18,7 +18,8 @@ FROM query(system.main.__dpframe_ask(
     'selection': "selection", 'conditioned': "conditioned", 'encoding': "encoding",
     'alphabet': "alphabet", 'public': "public", 'deny': "deny", 'participation': "participation",
     'mechanism': "mechanism", 'accountant': "accountant", 'neighbours': "neighbours",
-    'confidence': "confidence", 'release': "release", 'query': "query", 'data': "data"
+    'confidence': "confidence", 'release': "release", 'query': "query", 'data': "data",
+    'period': "period"
 }));
 
 COMMENT ON MACRO TABLE dp_prefix_tree IS 'Frequent items of users who each hold many, found without collecting them: the column, count, lower, upper, largest first. Of a table (tbl) or of a query. Draws and charges each time it runs, unless release names it; data names the state of the data. Arguments as for dp.prefix_tree in Python';
@@ -29,7 +30,7 @@ CREATE OR REPLACE TEMP MACRO dp_explain_prefix_tree(
     "segments" := NULL, "false_positives" := NULL, "selection" := NULL, "conditioned" := NULL,
     "encoding" := NULL, "alphabet" := NULL, "public" := NULL, "deny" := NULL,
     "participation" := NULL, "mechanism" := NULL, "accountant" := NULL, "neighbours" := NULL,
-    "confidence" := NULL, "query" := NULL, "error" := NULL
+    "confidence" := NULL, "query" := NULL, "error" := NULL, "period" := NULL
 ) AS TABLE
 FROM query(system.main.__dpframe_explain(
     temp.__dpframe_here(), current_setting('search_path'), 'prefix_tree', {
@@ -39,7 +40,7 @@ FROM query(system.main.__dpframe_explain(
     'selection': "selection", 'conditioned': "conditioned", 'encoding': "encoding",
     'alphabet': "alphabet", 'public': "public", 'deny': "deny", 'participation': "participation",
     'mechanism': "mechanism", 'accountant': "accountant", 'neighbours': "neighbours",
-    'confidence': "confidence", 'query': "query", 'error': "error"
+    'confidence': "confidence", 'query': "query", 'error': "error", 'period': "period"
 }));
 
 COMMENT ON MACRO TABLE dp_explain_prefix_tree IS 'What dp_prefix_tree with these arguments would do: quantity, value, meaning. Spends nothing and reads no data. error in the place of epsilon finds the smallest one whose intervals are at most so wide to each side: a number, or numbers by the name of a measure';

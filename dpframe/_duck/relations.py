@@ -45,6 +45,11 @@ class Relation(Protocol):
         """Names of DuckDB's operators that a statement would use."""
         ...
 
+    def within(self, condition: str) -> Relation:
+        """The same with the rows alone for which a condition holds, which is SQL and no error on
+        any of them."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -65,15 +70,26 @@ class OwnRelation:
         self, cursor: DuckDBPyConnection, from_sql: str, what: str, database: Own | None = None
     ) -> None:
         self._cursor, self._what, self._database = cursor, what, database
+        self._from = from_sql
+        described = self._viewed("")
+        self.columns = tuple(str(row[0]) for row in described)
+        self.types = tuple(str(row[1]) for row in described)
+
+    def _viewed(self, where: str) -> list[tuple[object, ...]]:
+        """The columns of the view, which is made anew."""
 
         def describe() -> list[tuple[object, ...]]:
             self._ready()
-            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {from_sql}")
-            return cursor.execute(f"DESCRIBE {VIEW}").fetchall()
+            self._cursor.execute(
+                f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {self._from}{where}"
+            )
+            return self._cursor.execute(f"DESCRIBE {VIEW}").fetchall()
 
-        described = _withheld(what, describe)
-        self.columns = tuple(str(row[0]) for row in described)
-        self.types = tuple(str(row[1]) for row in described)
+        return _withheld(self._what, describe)
+
+    def within(self, condition: str) -> OwnRelation:
+        self._viewed(f" WHERE {condition}")
+        return self
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         def run() -> pa.Table:
@@ -130,6 +146,9 @@ class GivenRelation:
     def operators(self, statement: str) -> set[str]:
         ask = partial(self._relation.query, VIEW)
         return _withheld(RELATION, lambda: operators(ask, statement))
+
+    def within(self, condition: str) -> GivenRelation:
+        return GivenRelation(_withheld(RELATION, lambda: self._relation.filter(condition)))
 
     def __enter__(self) -> Self:
         return self

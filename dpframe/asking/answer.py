@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe.asking.given import data_name, flag, release_name
+from dpframe.asking.about import About
+from dpframe.asking.given import flag, release_name
 from dpframe.asking.plan import Counted
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, already, asked_for, released
@@ -35,15 +36,14 @@ class Answer(Generic[A]):
 
 def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
     """The answer to a call of ``question.ask``, whose ``arguments`` are unchecked."""
-    kept = {"name": arguments["release"], "data": arguments["data"]}
     if any(arguments.get(name) is not None for name in OF_WAREHOUSE):
         ledger = chosen_ledger(arguments["ledger"])
         plan, release = finished(
             question,
             arguments,
             ledger=ledger,
-            name=release_name(kept["name"]),
-            data=data_name(kept["data"]),
+            name=release_name(arguments["release"]),
+            about=About.of(arguments),
         )
         return Answer(plan, told(release))
     answer = asked_of(
@@ -51,8 +51,8 @@ def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer
         question.plan(arguments),
         arguments["source"],
         ledger=chosen_ledger(arguments["ledger"]),
-        name=release_name(kept["name"]),
-        data=data_name(kept["data"]),
+        name=release_name(arguments["release"]),
+        about=About.of(arguments),
         progress=flag("progress", arguments["progress"]),
     )
     told(answer.release)
@@ -66,7 +66,7 @@ def asked_of(
     *,
     ledger: Ledger | None,
     name: str | None,
-    data: str | None,
+    about: About,
     progress: bool,
     place: str | None = None,
 ) -> Answer[A]:
@@ -74,12 +74,13 @@ def asked_of(
     not what kind of object it is."""
     what: Any = question.fitted(asked, source)
     place = describe(source) if place is None else place
-    request, former = asked_for(what.request, place, data), question.former(what)
-    before = None if former is None else asked_for(former, place, data)
+    request, former = asked_for(what.request, place, about), question.former(what)
+    before = None if former is None else asked_for(former, place, about)
     release = already(request, ledger, name, before)
     if release is None:
-        kept = {"source": place, "ledger": ledger, "name": name, "data": data}
-        release = _released(question, what, source, progress, kept)
+        about = about.read_in(source)
+        kept = {"source": place, "ledger": ledger, "name": name, "about": about}
+        release = _released(question, what, about.within(source), progress, kept)
     return Answer(what, release)
 
 

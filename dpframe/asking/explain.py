@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
 from dpframe._known_arguments import bound, lacks
+from dpframe.asking.about import About
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.given import data_name, flag, release_name
+from dpframe.asking.given import flag, release_name
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
@@ -16,6 +18,7 @@ from dpframe.asking.solving import solved, solved_line
 from dpframe.errors import ParameterTypeError
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.frames import without_rows
+from dpframe.sources.relations import reading_of
 
 P = ParamSpec("P")
 
@@ -91,7 +94,7 @@ def explaining(
         plan = question.declared(asked)
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
-        return Explanation(plan, found)
+        return Explanation(plan, found, _about(arguments, arguments.get(source)))
 
     explain.__name__ = explain.__qualname__ = name
     explain.__module__ = question.ask.__module__
@@ -117,6 +120,14 @@ def asked_for(
     return question.plan({**arguments, "epsilon": epsilon}), found
 
 
+def _about(arguments: dict[str, Any], source: object) -> About:
+    """What a call says of its data; of a source that is there the column of times is checked."""
+    about = About.of(arguments)
+    if about.period is None or source is None:
+        return about
+    return replace(about, reading=reading_of(source, about.period))
+
+
 def _with_error(signature: inspect.Signature) -> inspect.Signature:
     """The call, with how exact it is to be in the place of how private."""
     error = inspect.Parameter("error", inspect.Parameter.KEYWORD_ONLY, default=None)
@@ -126,7 +137,6 @@ def _with_error(signature: inspect.Signature) -> inspect.Signature:
 def _check_release(arguments: dict[str, object]) -> None:
     """What says how a release is kept, checked as it would be."""
     ledger, name = chosen_ledger(arguments.get("ledger")), release_name(arguments.get("release"))
-    data_name(arguments.get("data"))
     flag("progress", arguments.get("progress", False))
     if name is not None:
         keeper(ledger, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from dpframe.asking.about import ANY, About
 from dpframe.asking.plan import Plan
 from dpframe.asking.quantities import Quantity, shown
 from dpframe.asking.receipt import card, html_card
@@ -23,12 +24,15 @@ class Explanation(Generic[P]):
     plan: P
     solved: Quantity | None = None
     """The epsilon that was found for an error."""
+    about: About = ANY
+    """What else the call says of its data: a period of them."""
 
     @property
     def lines(self) -> list[Quantity]:
         """What is known before the data are read, and what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
-        return [*found, *self.plan.lines(), *self.plan.advice()]
+        lines = self.about.on(self.plan.lines(), self.plan.unit.user)
+        return [*found, *lines, *self.plan.advice()]
 
     def to_frame(self) -> pd.DataFrame:
         """Columns ``quantity``, ``value`` and ``meaning``, all text."""

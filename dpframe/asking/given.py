@@ -13,6 +13,7 @@ from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy, columns
+from dpframe.periods import Period, as_period
 
 EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
@@ -83,6 +84,11 @@ class Given(Mapping[str, object]):
     @property
     def confidence(self) -> float:
         return number("confidence", self["confidence"], 0.5, 0.999999)
+
+    @property
+    def period(self) -> Period | None:
+        """The records that are read, by a column of times."""
+        return as_period(self["period"])
 
     @property
     def unit(self) -> PrivacyUnit:

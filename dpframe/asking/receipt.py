@@ -78,9 +78,9 @@ class Receipt(Mapping[str, Any]):
             return self
         return Receipt({**self._facts, "frame": standing.sentence})
 
-    def about(self, data: str | None) -> Receipt:
-        """With the caller's name for the state of the data, if there is one."""
-        return self if data is None else Receipt({**self._facts, "data": data})
+    def and_also(self, facts: Mapping[str, Any]) -> Receipt:
+        """With further facts, or others in the place of what was said."""
+        return Receipt({**self._facts, **facts}) if facts else self
 
     def paid(self, ledger: Ledger, paid: Paid) -> Receipt:
         """With what the ledger holds after this release."""

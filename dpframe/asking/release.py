@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from dpframe.asking.about import ANY, About
 from dpframe.asking.plan import Counted, Draws, Plan, Spends
 from dpframe.asking.receipt import Receipt
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, SourceError
-from dpframe.ledger import Charge, Ledger, Stored
+from dpframe.ledger import Blocks, Charge, Ledger, Stored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,13 +53,13 @@ def released(
     source: str,
     ledger: Ledger | None,
     name: str | None,
-    data: str | None = None,
+    about: About = ANY,
 ) -> Release:
     """Run a plan, made without data, on what ``counted`` fetches when it is needed; or replay what
     its name already answered."""
     if name is None:
-        return _drawn(counted, plan, source, ledger, None, data)
-    request = asked_for(plan.request, source, data)
+        return _drawn(counted, plan, source, ledger, None, about)
+    request = asked_for(plan.request, source, about)
     known = already(request, ledger, name)
     if known is not None:
         return known
@@ -67,16 +68,15 @@ def released(
         known = already(request, ledger, name)
         if known is not None:
             return known
-        new = _drawn(counted, plan, source, ledger, name, data)
+        new = _drawn(counted, plan, source, ledger, name, about)
         with stays_charged(new.receipt, ledger):
             ledger.keep(_stored(new, name, request))
         return new
 
 
-def asked_for(request: Mapping[str, object], source: str, data: str | None) -> dict[str, object]:
-    """What a name answers; ``data`` only where it is given, as in what was stored before it was."""
-    about = {} if data is None else {"data": data}
-    return {**request, "source": source, **about}
+def asked_for(request: Mapping[str, object], source: str, about: About) -> dict[str, object]:
+    """What a name answers."""
+    return {**request, "source": source, **about.request}
 
 
 def already(
@@ -125,10 +125,12 @@ def _drawn(
     source: str,
     ledger: Ledger | None,
     name: str | None,
-    data: str | None,
+    about: About,
 ) -> Release:
-    facts = plan.receipt(name).about(data)  # what is spent is fixed before the data are read
-    return drawn(counted, plan, facts, source=source, ledger=ledger, name=name)
+    facts = plan.receipt(name)  # what is spent is fixed before the data are read
+    facts = facts.and_also(about.facts(facts))
+    blocks = about.blocks
+    return drawn(counted, plan, facts, source=source, ledger=ledger, name=name, blocks=blocks)
 
 
 def drawn(
@@ -139,12 +141,13 @@ def drawn(
     source: str,
     ledger: Ledger | None,
     name: str | None = None,
+    blocks: Blocks | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> Release:
     """Count, charge, perturb, tidy. ``begun`` is called when it is charged and nothing drawn."""
     import pandas  # noqa: F401  # before anything is charged; `import dpframe` does not load it
 
-    counts, facts = charged(counted, plan, facts, source, ledger, name)
+    counts, facts = charged(counted, plan, facts, source, ledger, name, blocks)
     with stays_charged(facts, ledger):
         begun()
         noisy = plan.run(counts.private)  # the only noisy step
@@ -159,6 +162,7 @@ def charged(
     source: str,
     ledger: Ledger | None,
     name: str | None = None,
+    blocks: Blocks | None = None,
 ) -> tuple[T, Receipt]:
     """True counts that are paid for, and the receipt of that; whoever draws calls this first.
 
@@ -175,6 +179,7 @@ def charged(
         source=source,
         receipt=facts.to_json(),
         name=name,
+        blocks=blocks,
     )
     ledger.check(cost)  # nothing is read for a release that cannot be paid
     private = counted()

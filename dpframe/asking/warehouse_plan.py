@@ -12,6 +12,7 @@ from typing import Any
 
 from dpframe import _duck
 from dpframe._sql import identifier, literal
+from dpframe.asking.about import About
 from dpframe.asking.given import chosen
 from dpframe.asking.plan import Counted, Rollup
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
@@ -283,7 +284,7 @@ def finished(
     *,
     ledger: Ledger | None,
     name: str | None,
-    data: str | None,
+    about: About,
 ) -> tuple[Any, Release]:
     """The plan and the release of candidates; ``arguments`` are all those of the call."""
     for missing in ("candidates", "plan"):
@@ -316,6 +317,6 @@ def finished(
         source=plan.source,
         ledger=ledger,
         name=name,
-        data=data,
+        about=about,
     )
     return inner, release

@@ -102,18 +102,7 @@ class Date(Hierarchy):
         finest = {"k1": f"CASE WHEN moment {YEARS} THEN {_cut(self.levels[-1], 'moment')} END"}
         if self.zone is not None:
             return (*self._local_steps(column, types[0]), finest)
-        if has_zone(types[0]):
-            time = in_utc(column)
-        elif types[0] in ("VARCHAR", "ENUM"):
-            text = f"CAST({column} AS VARCHAR)"
-            utc = f"make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)))"
-            time = (
-                f"CASE WHEN regexp_matches({text}, '{OFFSET}') THEN {utc} "
-                f"ELSE TRY_CAST({text} AS TIMESTAMP) END"
-            )
-        else:
-            time = f"TRY_CAST({column} AS TIMESTAMP)"
-        return ({"moment": time}, finest)
+        return ({"moment": moment_sql(column, types[0])}, finest)
 
     def _local_steps(self, column: str, kind: str) -> tuple[dict[str, str], ...]:
         """``moment``, the local time of a row."""
@@ -160,6 +149,21 @@ class Date(Hierarchy):
 
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
         return (*(shown[0][: WIDTHS[name]] for name in self.levels[: level - 1]), shown[0])
+
+
+def moment_sql(column: str, duckdb_type: str) -> str:
+    """SQL of the time in a column of a type that is read, in UTC where it has a zone or an offset;
+    NULL where no time can be read. No value makes it an error."""
+    if has_zone(duckdb_type):
+        return in_utc(column)
+    if duckdb_type not in ("VARCHAR", "ENUM"):
+        return f"TRY_CAST({column} AS TIMESTAMP)"
+    text = f"CAST({column} AS VARCHAR)"
+    utc = f"make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)))"
+    return (
+        f"CASE WHEN regexp_matches({text}, '{OFFSET}') THEN {utc} "
+        f"ELSE TRY_CAST({text} AS TIMESTAMP) END"
+    )
 
 
 def _cut(level: str, time: str) -> str:

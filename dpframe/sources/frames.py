@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +16,7 @@ from dpframe._nested import children, has_children, with_children
 from dpframe._unicode import decoded, unicode_table
 from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
+from dpframe.sources.within import Within
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
 """Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
@@ -109,6 +111,8 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
 
 def computed(source: object, wanted: Sequence[str]) -> object:
     """A lazy frame as a table, for whoever reads it more than once; other sources as they are."""
+    if isinstance(source, Within):
+        return replace(source, source=computed(source.source, [*wanted, source.column]))
     kind = type(source)
     lazy = kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
     return arrow_table(source, wanted) if lazy else source

@@ -25,6 +25,7 @@ from dpframe.sketches._state import SketchState
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
+from dpframe.sources.within import unrestricted
 
 IN_ORDER = (
     *("SEQ_SCAN", "TABLE_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),
@@ -65,6 +66,7 @@ def fed(
 
 def check_eager(source: object) -> None:
     """Raise SourceError for a frame that is still to be computed, by Polars or Spark."""
+    source = unrestricted(source)
     kind = type(source)
     if is_spark(source):
         raise SourceError(

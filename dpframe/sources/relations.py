@@ -6,8 +6,8 @@ import csv
 import gzip
 import os
 import zlib
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,14 +16,19 @@ from dpframe import _duck
 from dpframe._paths import named, shown
 from dpframe._sql import identifier
 from dpframe.errors import DpframeError, SourceError
+from dpframe.periods import Period
 from dpframe.sources.columns import require
 from dpframe.sources.files import PARQUET, open_file
-from dpframe.sources.frames import arrow_table, pandas_types
+from dpframe.sources.frames import arrow_table, pandas_types, without_rows
+from dpframe.sources.spark import SparkFrame, is_spark
+from dpframe.sources.within import Reading, Within, unrestricted
 
 
 def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duck.Relation]:
     """The source as a relation with the wanted columns, closed after use; one that is open already
     stays open."""
+    if isinstance(source, Within):
+        return _within(source, wanted)
     if isinstance(source, _duck.OwnRelation | _duck.GivenRelation):
         require(wanted, source.columns)
         return nullcontext(source)
@@ -39,6 +44,26 @@ def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duc
     named = zip(relation.columns, relation.types, strict=True)
     relation.types = tuple(own.get(name, kind) for name, kind in named)
     return relation
+
+
+@contextmanager
+def _within(source: Within, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
+    """The records of a period."""
+    with opened(source.source, list(dict.fromkeys([*wanted, source.column]))) as relation:
+        yield relation.within(source.condition(_type_of(relation, source.column)))
+
+
+def reading_of(source: object, period: Period) -> Reading:
+    """How a source's column of times is read; ColumnError where it cannot be. No row is read."""
+    if is_spark(source):
+        kind = SparkFrame(source, [period.column]).types[period.column]
+        return Reading(period=period, kind=kind)
+    with opened(without_rows(source), [period.column]) as relation:
+        return Reading(period=period, kind=_type_of(relation, period.column))
+
+
+def _type_of(relation: _duck.Relation, column: str) -> str:
+    return canonical(relation.types[relation.columns.index(column)])
 
 
 def _file(path: str, wanted: Sequence[str]) -> _duck.Relation:
@@ -70,6 +95,7 @@ def rows_of(path: str, wanted: Sequence[str]) -> pa.Table:
 
 def only_text(source: object) -> bool:
     """Whether a source holds nothing but text, as CSV files do: its types say nothing."""
+    source = unrestricted(source)
     return isinstance(source, str | Path) and not str(source).lower().endswith(PARQUET)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
-from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import (
     COARSE_TIMES,
@@ -26,14 +26,15 @@ from dpframe.hierarchy._base import (
     real_text,
 )
 from dpframe.hierarchy._types import KNOWN, named
+from dpframe.periods import Period
 from dpframe.sources.columns import require
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.weights import check_weight_type, weight_sql
+from dpframe.sources.within import Reading
 from dpframe.tree import ListedNodes
-
-PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
 
 SOURCE = "source_rows"
 """What the generated SQL calls the relation."""
@@ -53,51 +54,6 @@ ELSEWHERE = (
 COMMITTED = "It is read as other connections see it: commit changes to the table first."
 
 
-@dataclass(frozen=True, slots=True)
-class SqlSource:
-    """A relation as SQL text, and what is said of it publicly."""
-
-    relation: str
-    described: str
-
-
-def table_source(name: object) -> SqlSource:
-    """A table, view or registered frame from its name: parts separated by dots, quoted or not."""
-    if name is None:
-        raise ParameterError(
-            "tbl is missing: give the name of a table, view or registered frame, or query :=."
-        )
-    if not isinstance(name, str):
-        raise ParameterTypeError(f"tbl must be the name of a table, as text; got {name!r}.")
-    parts, at = [], 0
-    while at < len(name):
-        found = PART.match(name, at)
-        if found is None or (found[3] == "." and found.end() == len(name)):
-            break
-        parts.append(found[1].replace('""', '"') if found[1] is not None else found[2])
-        at = found.end()
-    if not parts or at < len(name) or len(parts) > 3:
-        raise ParameterError(
-            f"tbl ({name!r}) must be the name of a table: name, schema.name or "
-            'database.schema.name, parts with dots or quotes in "double quotes".'
-        )
-    quoted = ".".join(map(identifier, parts))
-    return SqlSource(quoted, f"table {quoted}")
-
-
-def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSource:
-    """A query of the caller as a relation; the line break ends a comment in it."""
-    if not isinstance(query, str):
-        raise ParameterTypeError(f"query must be the text of a SELECT; got {query!r}.")
-    text = re.sub(r"[;\s]+$", "", query.strip())
-    relation = f"({text}\n)"
-    if not (is_one_select(text) and is_one_select(f"FROM {relation}")):
-        raise ParameterError(
-            "query must be one SELECT statement that DuckDB can parse, without parameters."
-        )
-    return SqlSource(relation, f"query {text}")
-
-
 def statement(
     source: SqlSource,
     hierarchy: Hierarchy,
@@ -107,8 +63,10 @@ def statement(
     seed: int,
     columns: list[tuple[str, str]] | None,
     only: ListedNodes | None = None,
+    reading: Reading | None = None,
 ) -> str:
-    """The rollup of a source; ``columns`` are its names and types, None if nobody could say."""
+    """The rollup of a source; ``columns`` are its names and types, None if nobody could say.
+    With ``reading`` only of the rows of its period."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
     seen = {} if columns is None else _seen(hierarchy, unit, columns, ELSEWHERE)
@@ -117,7 +75,12 @@ def statement(
     read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
     typed = {c: kind for c, (_, kind) in read.items() if _is_typed(kind) and kind == seen.get(c)}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
-    given = unit
+    given, rows = unit, f"{source.relation} AS {SOURCE}"
+    if reading is not None:
+        time = f"{SOURCE}.{identifier(reading.period.column)}"
+        safe = time if reading.how == "text" else f"TRY_CAST({time} AS {reading.kind})"
+        rows += f" WHERE {reading.condition(safe)}"
+        typed[reading.period.column] = dict(columns or ())[reading.period.column]
     if unit.weight is not None:  # under a name of its own: it can be a level, too
         value = f"{SOURCE}.{identifier(unit.weight)}"
         value = value if seen else _castable(value)
@@ -131,10 +94,19 @@ def statement(
         types=tuple(read[c][1] for c in hierarchy.source_columns),
         user_type=read[unit.user][1] if unit.user is not None else None,
         seed=seed,
-        view=f"(SELECT {', '.join(chosen)} FROM {source.relation} AS {SOURCE})",
+        view=f"(SELECT {', '.join(chosen)} FROM {rows})",
         only=only,
         valid=valid_sql(source, hierarchy, given, typed),
     )
+
+
+def reading_of(period: Period, columns: list[tuple[str, str]]) -> Reading:
+    """How the column of a period is read; ColumnError where it is not there or holds no times."""
+    try:
+        require([period.column], [name for name, _ in columns])
+    except ColumnError as error:
+        raise ColumnError(f"{error} {ELSEWHERE}") from None
+    return Reading(period=period, kind=canonical(dict(columns)[period.column]))
 
 
 def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:

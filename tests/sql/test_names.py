@@ -9,7 +9,7 @@ import pytest
 
 import dpframe as dp
 from dpframe import _duck
-from dpframe.sources import sql_tables
+from dpframe.sources import sql_sources, sql_tables
 from tests.members import few
 from tests.sql.visits import HHH, LABELS, charges, hhh, labels, literal, said
 
@@ -67,7 +67,7 @@ def test_the_list_of_our_names_is_complete() -> None:
             {"user": "w", "contribution": "records", "max_contributions": 2},
         )
     ]
-    source = sql_tables.table_source("visits")
+    source = sql_sources.table_source("visits")
     for plan in plans:
         text = sql_tables.statement(source, plan.hierarchy, plan.unit, band=1, seed=1, columns=None)
         assert set(re.findall(r"(\w+) AS \(", text)) <= set(OURS)

@@ -12,7 +12,7 @@ import dpframe as dp
 from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import sql_tables
+from dpframe.sources import sql_sources, sql_tables
 from dpframe.sources.counting import tree_of
 from tests import members
 from tests.rollups import exact_counts, tree_paths
@@ -107,7 +107,7 @@ def filled(con: duckdb.DuckDBPyConnection, kind: str) -> None:
 
 def nodes(con: duckdb.DuckDBPyConnection, spec: str, seen: bool) -> dict[Any, int] | str:
     """All nodes by path with their counts, or the words of the refusal."""
-    hierarchy, source = as_hierarchy(spec), sql_tables.table_source("t")
+    hierarchy, source = as_hierarchy(spec), sql_sources.table_source("t")
     described = _duck.describe(con, source.relation, "") if seen else None
     columns = None if described is None else sql_tables.columns_of(described)
     try:

@@ -14,6 +14,7 @@ from typing import NoReturn
 from dpframe._known_arguments import meant
 from dpframe._terminal import visible
 from dpframe._version import __version__
+from dpframe.asking.about import About
 from dpframe.asking.answer import asked_of
 from dpframe.doors.cli.output import (
     NotPrintedError,
@@ -178,7 +179,7 @@ def _demo(options: argparse.Namespace) -> int:
     plan = HHH.plan({"hierarchy": DEMO_HIERARCHY, **asked})
     with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
         result = asked_of(
-            HHH, plan, flights, ledger=None, name=None, data=None, progress=False
+            HHH, plan, flights, ledger=None, name=None, about=About(), progress=False
         ).release
     if not options.quiet:
         say("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")

@@ -12,6 +12,7 @@ from dpframe._paths import named
 from dpframe.asking.question import Question
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
+from dpframe.periods import Period, period_from_option
 from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
 from dpframe.questions.hhh.plan import MECHANISMS
 from dpframe.questions.prefix_tree.asked import PREFIX_MECHANISMS
@@ -66,6 +67,7 @@ HELP = {
     "prefix_tree.mechanism": ", ".join(PREFIX_MECHANISMS),
     "neighbours": "replace or remove",
     "participation": "chance with which a device takes part in a question",
+    "period": "only records of a period, by a column of times: when=2026-W47[@zone]",
     "public": "with huffman: a file of public items, one a line",
     "release_share": "part of epsilon for the counts",
     "remainder": "no row for level 0",
@@ -196,6 +198,10 @@ def _numbers(name: str, text: str, options: argparse.Namespace) -> list[float]:
         ) from None
 
 
+def _period(name: str, text: str, options: argparse.Namespace) -> Period:
+    return period_from_option(text)
+
+
 def _segments(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
     """Names as they are, numbers with commas between as a list."""
     if not any(c.isdigit() for c in text):
@@ -260,6 +266,7 @@ TAKEN = {
     "keys": Taken(_keys),
     "synthesize.keys": Taken(_keys_of_columns, by={"action": "append"}),
     "level_weights": Taken(_numbers),
+    "period": Taken(_period),
     "public": Taken(_lines),
     "segments": Taken(_segments),
 }

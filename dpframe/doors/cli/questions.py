@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from dpframe.asking.about import About
 from dpframe.asking.answer import asked_of
 from dpframe.asking.explain import asked_for
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.given import data_name, release_name
+from dpframe.asking.given import release_name
 from dpframe.asking.question import Question
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
@@ -64,7 +65,7 @@ def explained(question: Question[Any, Any]) -> str:
 def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
     arguments = arguments_of(question, options)
     asked, found = asked_for(question, arguments, errors_of(options.error))
-    say(Explanation(question.declared(asked), found))
+    say(Explanation(question.declared(asked), found, About.of(arguments)))
     return 0
 
 
@@ -105,13 +106,14 @@ def _rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
 def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Print items, and write them as nodes of one level, as this command has always done."""
     check_files(options)
+    arguments = arguments_of(question, options)
     nodes = asked_of(
         question,
-        question.plan(arguments_of(question, options)),
+        question.plan(arguments),
         options.file,
         ledger=chosen_ledger(options.ledger),
         name=release_name(options.release),
-        data=data_name(options.data),
+        about=About.of({**arguments, "data": options.data}),
         progress=not options.quiet,
     ).release
     items = flat(nodes.frame, str(nodes.frame.columns[2]), None)

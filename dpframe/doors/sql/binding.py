@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpframe._sql import literal
+from dpframe.asking.about import About
 from dpframe.asking.explain import asked_for as asked_with_error
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import data_name, release_name
 from dpframe.asking.plan import Rollup
 from dpframe.asking.question import Question
 from dpframe.asking.release import asked_for, kept
-from dpframe.doors.sql.calls import NAMED, arguments_of, asked_by, plain, with_keys
+from dpframe.doors.sql.calls import NAMED, about_of, arguments_of, asked_by, plain, with_keys
 from dpframe.doors.sql.results import flat_sql, measured_sql, nodes_sql, rows_sql
 from dpframe.doors.sql.sessions import Session, described_by, session_of, source_of
 from dpframe.doors.sql.types import plan_sql, stored_types
@@ -26,7 +28,8 @@ from dpframe.ledger import Stored
 from dpframe.noise import random_seed, replacement
 from dpframe.questions.synthesize.checks import check_sample
 from dpframe.sources import sql_tables
-from dpframe.sources.sql_tables import SqlSource
+from dpframe.sources.sql_sources import SqlSource
+from dpframe.sources.within import Reading
 
 OURS = "system.main"
 """Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
@@ -48,7 +51,7 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     asked = asked_by(question, arguments, session)
     sampled = {"n": _rows_wanted(given["n"])} if "n" in given else {}
     source, release = source_of(given["tbl"], given["query"]), release_name(given["release"])
-    facts = {
+    facts: dict[str, Any] = {
         "question": name,
         "arguments": arguments,
         "release": release,
@@ -65,7 +68,9 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     described, plan = described_by(session, path, source), question.rolled_up(asked)
     if plan is not None:
         types = sql_tables.level_types(plan.hierarchy, described)
-        rows = _drawn(token, {**facts, "types": types}, source, plan, described)
+        reading = _reading(about_of(facts), described, explained=False)
+        facts |= {"types": types, "time": None if reading is None else reading.kind}
+        rows = _drawn(token, facts, source, plan, described, reading)
         return _result(question, asked, types, given, rows)
     if described is None:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
@@ -81,15 +86,19 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
     session, question = session_of(token), NAMED[name]
     arguments = with_keys(question, arguments_of(question, given, session, path), session)
     asked, found = asked_with_error(question, arguments, plain(given["error"]))
+    about, reading = About.of(arguments), None
     if given["tbl"] is not None or given["query"] is not None:
         source = source_of(given["tbl"], given["query"])
         described = described_by(session, path, source)
         plan = question.rolled_up(asked)
         if plan is not None:
-            _rollup(source, plan, described, seed=0)  # for its checks
+            reading = _reading(about, described, explained=True)
+            _rollup(source, plan, described, 0, reading)  # for its checks
         elif described is not None:
             question.result_types(asked, described)
-    return plan_sql(Explanation(question.declared(asked), found))
+            reading = _reading(about, described, explained=True)
+    about = replace(about, reading=reading)
+    return plan_sql(Explanation(question.declared(asked), found, about))
 
 
 def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:
@@ -123,7 +132,7 @@ def _stored(
     ledger = session.ledger_for(str(name))
     if question.about == "columns":  # whose types are asked for, too, when the source is open
         return None
-    about: Any = (facts["source"], facts["data"])
+    about: Any = (facts["source"], about_of(facts))
     request, former = asked_for(asked.request, *about), question.former(asked)
     before = None if former is None else asked_for(former, *about)
     return kept(request, ledger, str(name), before)
@@ -141,12 +150,13 @@ def _drawn(
     source: SqlSource,
     plan: Rollup,
     described: list[tuple[str, str]] | None,
+    reading: Reading | None,
 ) -> str:
     """Rows that are drawn from the rollup of a source, all its candidates as one list."""
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
     small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
     packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
-    rollup = _rollup(source, plan, described, random_seed())
+    rollup = _rollup(source, plan, described, random_seed(), reading)
     return (
         f"(SELECT unnest({OURS}.__dpframe_draw({literal(token)}, {literal(_json(facts))}, "
         f"list(struct_pack({packed})), current_setting('default_collation'))) AS r "
@@ -155,7 +165,11 @@ def _drawn(
 
 
 def _rollup(
-    source: SqlSource, plan: Rollup, described: list[tuple[str, str]] | None, seed: int
+    source: SqlSource,
+    plan: Rollup,
+    described: list[tuple[str, str]] | None,
+    seed: int,
+    reading: Reading | None,
 ) -> str:
     return sql_tables.statement(
         source,
@@ -165,7 +179,24 @@ def _rollup(
         seed=seed,
         columns=described,
         only=plan.listed,
+        reading=reading,
     )
+
+
+def _reading(
+    about: About, described: list[tuple[str, str]] | None, *, explained: bool
+) -> Reading | None:
+    """How the column of a period is read, from the columns of a source."""
+    if about.period is None:
+        return None
+    if described is None:
+        raise ParameterError(
+            "period needs the type of its column, which is looked up on a second connection, and "
+            "that does not see this source: commit the table, or ask from Python with a relation, "
+            "dp.hhh(con.table(...), ..., period=...)."
+        )
+    reading = sql_tables.reading_of(about.period, described)
+    return reading if explained else about.read_as(reading).reading
 
 
 def _json(facts: Given) -> str:

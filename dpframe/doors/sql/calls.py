@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe._sql import identifier
+from dpframe.asking.about import About
 from dpframe.asking.question import Question
 from dpframe.doors.sql.sessions import Session
 from dpframe.errors import ParameterError
@@ -18,7 +19,7 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.questions.listed import QUESTIONS
 from dpframe.sources.columns import require
 from dpframe.sources.keys import DOMAIN, listed_nodes
-from dpframe.sources.sql_tables import table_source
+from dpframe.sources.sql_sources import table_source
 
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
@@ -45,6 +46,11 @@ def arguments_of(
         session.listed[nodes.name] = nodes
         arguments["keys"] = nodes.name
     return arguments
+
+
+def about_of(facts: Mapping[str, Any]) -> About:
+    """What a call says of its data: a state, a period."""
+    return About.of({"data": facts["data"], "period": facts["arguments"].get("period")})
 
 
 def asked_by(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from dpframe import _duck
+from dpframe.asking.about import About
 from dpframe.asking.answer import Answer, asked_of
 from dpframe.asking.plan import Counted
 from dpframe.asking.release import Release, released, replayed
-from dpframe.doors.sql.calls import NAMED, asked_by
+from dpframe.doors.sql.calls import NAMED, about_of, asked_by
 from dpframe.doors.sql.sessions import Session, session_of
 from dpframe.doors.sql.types import (
     budget_rows,
@@ -26,6 +28,7 @@ from dpframe.errors import ParameterError, SourceError
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.sources.keys import listed_counts
+from dpframe.sources.within import Reading
 from dpframe.tree import CountTree
 
 Facts = Mapping[str, Any]
@@ -57,9 +60,17 @@ def _drawn(token: str, call: str, listed: pa.ListScalar) -> pa.Array:
             source=facts["source"],
             ledger=session.ledger,
             name=facts["release"],
-            data=facts["data"],
+            about=_read_as(facts),
         )
     return result_rows(_remembered(session, facts, result))
+
+
+def _read_as(facts: Facts) -> About:
+    """With how the statement reads the column of a period."""
+    about = about_of(facts)
+    if about.period is None:
+        return about
+    return replace(about, reading=Reading(period=about.period, kind=facts["time"]))
 
 
 def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted[CountTree]:
@@ -130,7 +141,7 @@ def _answer(session: Session, facts: Facts, relation: str, path: str) -> Answer[
             source,
             ledger=session.ledger,
             name=facts["release"],
-            data=facts["data"],
+            about=about_of(facts),
             progress=False,
             place=facts["source"],
         )

@@ -11,8 +11,8 @@ from dpframe import _duck
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError, SourceError
 from dpframe.ledger import Ledger
-from dpframe.sources import sql_tables
-from dpframe.sources.sql_tables import SqlSource
+from dpframe.sources import sql_sources, sql_tables
+from dpframe.sources.sql_sources import SqlSource
 from dpframe.tree import ListedNodes
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def session_of(token: str) -> Session:
 
 def source_of(tbl: object, query: object) -> SqlSource:
     if query is None:
-        return sql_tables.table_source(tbl)
+        return sql_sources.table_source(tbl)
     if tbl is not None:
         raise ParameterError("tbl and query are both given: pass one, tbl := NULL with query :=.")
-    return sql_tables.query_source(query, _duck.is_one_select)
+    return sql_sources.query_source(query, _duck.is_one_select)
 
 
 def described_by(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:

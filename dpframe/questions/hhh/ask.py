@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dpframe.hierarchy import Hierarchy
     from dpframe.ledger import Ledger
+    from dpframe.periods import Period
 
 
 @known_arguments
@@ -40,6 +41,7 @@ def hhh(
     confidence: float = 0.95,
     acknowledge: bool = False,
     counters: int | None = None,
+    period: tuple[str | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -101,6 +103,11 @@ def hhh(
     counters
         With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Before noise,
         counts are too high by at most the number of records over ``counters + 1``.
+    period
+        Only the records of a period: a column of times and its text, ``("when", "2026-W47")``, and
+        a time zone where the column has one. Years, quarters, months, ISO weeks, days, hours and
+        ranges of them; ``("when", None)`` for NULL times (docs/periods.md). Disjoint periods of
+        one column cost a ledger what the dearest of them costs.
     ledger
         A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
         Default: the one of :class:`use_ledger`, else none.

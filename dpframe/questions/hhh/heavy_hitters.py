@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpframe.ledger import Ledger
+    from dpframe.periods import Period
 
 
 FLAT_MECHANISMS = tuple(name for name in MECHANISMS if name != "paper")
@@ -42,6 +43,7 @@ def heavy_hitters(
     counters: int | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
+    period: tuple[str | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -61,7 +63,7 @@ def heavy_hitters(
         At most so many values, those with the largest noisy counts; by default all that are
         released. Choosing among released values costs nothing.
     epsilon, delta, threshold, user, contribution, max_contributions, counters, release_share, \
-confidence, ledger, release, data, progress
+confidence, period, ledger, release, data, progress
         As for :func:`hhh`.
     mechanism
         "offline" (default: exact counts before noise), "streaming" (one Misra-Gries sketch of

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpframe.ledger import Ledger
+    from dpframe.periods import Period
 
 
 @known_arguments
@@ -55,6 +56,7 @@ def prefix_tree(
     accountant: str = "aggregate",
     neighbours: str = "replace",
     confidence: float = 0.95,
+    period: tuple[str | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -121,6 +123,8 @@ def prefix_tree(
         the device still reports, as one without items.
     confidence
         Of the intervals, 0.5 to 0.999999.
+    period
+        Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
         As for :func:`hhh`.
 

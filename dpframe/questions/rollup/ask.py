@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
     from dpframe.ledger import Ledger
     from dpframe.measures import Measure
+    from dpframe.periods import Period
 
 
 @known_arguments
@@ -36,6 +37,7 @@ def rollup(
     keys: object = None,
     selection_share: float | None = None,
     confidence: float = 0.95,
+    period: tuple[str | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -79,6 +81,8 @@ def rollup(
         Part of epsilon (0.01 to 0.99) for the selection. Default a fifth, by user a third.
     confidence
         Of the intervals, 0.5 to 0.999999.
+    period
+        Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
         As for :func:`hhh`.
     candidates, plan

@@ -22,6 +22,7 @@ from dpframe.questions.synthesize.generator import Generator
 
 if TYPE_CHECKING:
     from dpframe.ledger import Ledger
+    from dpframe.periods import Period
 
 DEFAULT_SPLIT = "optimal"
 
@@ -41,6 +42,7 @@ def synthesize(
     user: str | None = None,
     max_contributions: int | None = None,
     seed: int | None = None,
+    period: tuple[str | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -81,6 +83,8 @@ def synthesize(
         ids beyond 2^53 must not be floating-point numbers.
     seed
         Of the hash functions, which are public; by default chosen at random.
+    period
+        Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
         As for :func:`hhh`. A named generator is stored and replayed, identical and free.
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dpframe.hierarchy import Hierarchy
     from dpframe.ledger import Ledger
+    from dpframe.periods import Period
 
 
 @known_arguments
@@ -41,6 +42,7 @@ def tree_counts(
     confidence: float = 0.95,
     alpha: float | None = None,
     largest: int | None = None,
+    period: tuple[str | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -94,6 +96,8 @@ def tree_counts(
     alpha, largest
         With "relative": the accepted relative error, 0.01 to 0.99, and the largest number of
         records that the data could have.
+    period
+        Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
         As for :func:`hhh`.
     candidates, plan

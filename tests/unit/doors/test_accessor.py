@@ -54,8 +54,12 @@ def test_a_method_says_what_its_function_says(name: str) -> None:
             assert re.search(rf"^([\w, ]+, )?{parameter}(, [\w, ]+)?\n    ", own, re.M), parameter
 
 
-NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": [], "measures_sql": []}
-"""Arguments of sketches, which no statement makes."""
+NO_STATEMENT = {
+    "rollup_sql": ["counters", "period"],
+    "tree_rollup_sql": ["period"],
+    "measures_sql": ["period"],
+}
+"""Arguments of sketches, which no statement makes, and of what its FROM restricts."""
 
 
 @pytest.mark.parametrize("question", [q for q in QUESTIONS if q.rollup], ids=lambda q: q.name)

@@ -20,7 +20,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import key_tables, keys, listed_join, sql_tables
+from dpframe.sources import key_tables, keys, listed_join, sql_sources, sql_tables
 from dpframe.sources.counting import exact_counts, tree_of
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from dpframe.tree import CountTree, ListedNodes
@@ -395,7 +395,7 @@ def test_keys_of_a_wrong_type_are_refused_before_the_data_are_read() -> None:
     listed = listed_nodes([("x", "one")], PAIR)
     with pytest.raises(ColumnError, match="keys has 'one' for column 'b', which has type BIGINT"):
         exact_counts(empty, PAIR, RECORDS, 1, listed=listed)
-    source = sql_tables.table_source("t")
+    source = sql_sources.table_source("t")
     seen = [("a", "VARCHAR"), ("b", "BIGINT")]
     with pytest.raises(ColumnError, match="keys has 'one' for column 'b', which has type BIGINT"):
         sql_tables.statement(source, PAIR, RECORDS, band=1, seed=1, columns=seen, only=listed)
@@ -426,7 +426,7 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
     con.register("t", frame)
     for columns in (None, sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())):
         text = sql_tables.statement(
-            sql_tables.table_source("t"),
+            sql_sources.table_source("t"),
             hierarchy,
             RECORDS,
             band=1,
@@ -510,7 +510,7 @@ def test_text_is_compared_by_its_characters() -> None:
     listed = listed_nodes(["a"], dp.columns("x"))
     assert counted(con.table("t"), dp.columns("x"), listed) == {(): 4, ("a",): 1}
     text = sql_tables.statement(
-        sql_tables.table_source("t"),
+        sql_sources.table_source("t"),
         dp.columns("x"),
         RECORDS,
         band=1,

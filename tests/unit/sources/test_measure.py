@@ -21,7 +21,7 @@ import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import counting, sql_tables
+from dpframe.sources import counting, sql_sources, sql_tables
 from dpframe.sources.counting import tree_of
 from tests import strategies as nasty
 from tests.naive import Path, leaf_paths, parts, units_of_keys, units_of_users
@@ -237,7 +237,7 @@ def by_sql(
     columns: list[tuple[str, str]] | None,
 ) -> dict[Path, int]:
     """The statement of the SQL front door, run on the connection that has the table t."""
-    source = sql_tables.table_source("t")
+    source = sql_sources.table_source("t")
     text = sql_tables.statement(source, hierarchy, unit, band=1, seed=SEED, columns=columns)
     tree = tree_of(con.sql(text).to_arrow_table())
     return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))

@@ -21,7 +21,7 @@ from dpframe import _duck
 from dpframe.budget import LARGEST_WEIGHT, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import sql_tables
+from dpframe.sources import sql_sources, sql_tables
 from dpframe.sources.counting import exact_counts, tree_of
 from tests import strategies as nasty
 from tests.members import few, in_turn
@@ -187,7 +187,7 @@ def by_sql(
     columns: list[tuple[str, str]] | None,
 ) -> dict[NodePath, int]:
     """The statement of the SQL front door, run on the connection that has the table."""
-    source = sql_tables.table_source(name)
+    source = sql_sources.table_source(name)
     text = sql_tables.statement(source, hierarchy, unit, band=1, seed=1, columns=columns)
     tree = tree_of(con.sql(text).to_arrow_table())
     return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))

@@ -1,0 +1,137 @@
+"""Which data a release is about, as the caller says: a state of them, a period of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpframe.asking.given import data_name
+from dpframe.asking.quantities import Quantity
+from dpframe.ledger import Blocks
+from dpframe.periods import Period, as_period
+from dpframe.sources.relations import reading_of
+from dpframe.sources.within import Reading, within
+
+USERS = ", where all records of that user lie within one period"
+"""Behind the sentence about neighbours, where a user is protected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a call says of its data beside where they are.
+
+    Parameters
+    ----------
+    data
+        The caller's name for the state of the data.
+    period
+        The records that are read, by a column of times.
+    reading
+        How that column is read; known when the types of the source are.
+    """
+
+    data: str | None = None
+    period: Period | None = None
+    reading: Reading | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, object]) -> About:
+        """From unchecked arguments of a call."""
+        return cls(data=data_name(arguments.get("data")), period=as_period(arguments.get("period")))
+
+    @property
+    def request(self) -> dict[str, object]:
+        """What a name answers; only what is given, as in what was stored before it could be."""
+        data: dict[str, object] = {} if self.data is None else {"data": self.data}
+        return data if self.period is None else {**data, "period": self.period.request}
+
+    def read_in(self, source: object) -> About:
+        """With how a source's column of times is read. Reads no row.
+
+        Raises ColumnError for a column that is not there or holds no times, and ParameterError for
+        a period that is not over: a release of it would be stored, and replayed for good, without
+        the records that come after it. With ``data`` the caller says of which state it is.
+        """
+        return self if self.period is None else self.read_as(reading_of(source, self.period))
+
+    def read_as(self, reading: Reading) -> About:
+        """With how the column is read, after the same check."""
+        if self.data is None:
+            reading.check_ended()
+        return replace(self, reading=reading)
+
+    def within(self, source: object) -> object:
+        """The source, restricted to the period."""
+        return source if self.reading is None else within(source, self.reading)
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """What a ledger charges: the period, on the axis of its column and how that is read."""
+        reading = self.reading
+        if reading is None:
+            return None
+        if reading.period.text is None:
+            return Blocks.of_null(reading.axis)
+        first, last = reading.seconds
+        return Blocks(axis=reading.axis, first=first, last=last)
+
+    def facts(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What a receipt says of it, beside what it ``said`` before."""
+        out: dict[str, Any] = {} if self.data is None else {"data": self.data}
+        if self.period is None:
+            return out
+        out["period"] = self._period_facts()
+        if said.get("user") is not None:
+            out |= {name: f"{said[name]}{USERS}" for name in ("guarantee", "neighbours")}
+        lines = self.on([Quantity(*line) for line in said["card"]], said.get("user"))
+        out["card"] = [[line.name, line.value, line.meaning] for line in lines]
+        return out
+
+    def _period_facts(self) -> dict[str, Any]:
+        assert self.period is not None
+        zoned = self.reading is not None and self.reading.how == "instants"
+        start, end = self.period.start, self.period.end
+        return {
+            "column": self.period.column,
+            "text": self.period.text,
+            "zone": self.period.zone or ("UTC" if zoned and start is not None else None),
+            "start": None if start is None else start.isoformat(),
+            "end": None if end is None else end.isoformat(),
+            "read": None if self.reading is None else self.reading.how,
+        }
+
+    def on(self, lines: Sequence[Quantity], user: str | None) -> list[Quantity]:
+        """The lines of a card with the period, which is part of a promise to users."""
+        if self.period is None:
+            return [*lines]
+        if user is not None:
+            lines = [
+                replace(line, value=f"{line.value}{USERS}") if line.name == "guarantee" else line
+                for line in lines
+            ]
+        return [*lines, self._line(user)]
+
+    def _line(self, user: str | None) -> Quantity:
+        assert self.period is not None
+        period, how = self.period, ""
+        value = f"{period.column} {'NULL' if period.text is None else period.text}"
+        if period.start is None:
+            meaning = "only records without a time are read"
+        else:
+            meaning = f"only records from {period.start} to before {period.end} are read"
+            if self.reading is not None:
+                how = f"; {self.reading.meaning}"
+            elif period.zone is not None:
+                how = f"; by the clock of {period.zone}"
+        whose = (
+            ""
+            if user is None
+            else "; of a user who is in d disjoint periods, releases of all of them tell up to d "
+            "times as much"
+        )
+        return Quantity("period", value, f"{meaning}{how}{whose}")
+
+
+ANY = About()
+"""No state of the data is named, and no period."""

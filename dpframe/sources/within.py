@@ -1,0 +1,185 @@
+"""A source restricted to the records of a period: how a column of times is read, and the condition.
+
+A record has one time in a reading. ``axis`` names the reading: a ledger counts two periods as
+disjoint only if they are of one axis, since a table of dates and one of times, or a text and a
+time with a zone, can hold one record under two times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Literal
+
+from dpframe._sql import identifier
+from dpframe.errors import ColumnError, SourceError
+from dpframe.hierarchy._base import has_zone
+from dpframe.hierarchy._date import moment_sql
+from dpframe.hierarchy._types import READS, TIME_ADVICE, TIMES, refused
+from dpframe.periods import Period
+from dpframe.sources.spark import is_spark
+
+As = Literal["instants", "dates", "text", "written"]
+
+WORDS: dict[As, str] = {
+    "instants": "as instants",
+    "dates": "as dates",
+    "text": "as text",
+    "written": "as written",
+}
+
+NANOSECONDS = (datetime(1677, 9, 22), datetime(2262, 4, 11))
+"""Whole days that 64 bits of nanoseconds hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A period of a column whose type, a name of DuckDB's, is known.
+
+    Raises ColumnError for a type that holds no times, and for a period that its times cannot tell:
+    a time zone where they have none, hours where they are dates.
+    """
+
+    period: Period
+    kind: str
+
+    def __post_init__(self) -> None:
+        period, reads = self.period, READS["date"]
+        if not reads.holds(self.kind):
+            otherwise = "Name a column of times."
+            raise refused(
+                "period reads", period.column, self.kind, reads.words, TIME_ADVICE, otherwise
+            )
+        if period.zone is not None and self.how != "instants":
+            raise ColumnError(
+                f"column {period.column!r} has type {self.kind.split('(')[0]}, without a time "
+                f"zone: its times are compared as they are written. Leave {period.zone!r} out of "
+                "period, or cast the column to TIMESTAMP WITH TIME ZONE."
+            )
+        bounds = () if period.text is None else period.bounds
+        if self.how == "dates" and any(bound.hour for bound in bounds):
+            raise ColumnError(
+                f"column {period.column!r} has type DATE, which has no hours: write a day or more "
+                f"in place of {period.text!r}."
+            )
+
+    @property
+    def how(self) -> As:
+        """How its times are compared."""
+        if has_zone(self.kind):
+            return "instants"
+        if self.kind == "DATE":
+            return "dates"
+        return "written" if self.kind in TIMES else "text"
+
+    @property
+    def axis(self) -> str:
+        """The column, and how it is read."""
+        return f"{self.period.column} {WORDS[self.how]}"
+
+    @property
+    def meaning(self) -> str:
+        """How it is read, for people."""
+        zone = self.period.zone or "UTC"
+        return {
+            "instants": f"its bounds are those of the clock of {zone}",
+            "dates": "dates are compared as they are written",
+            "text": "text is read as ISO 8601; times with an offset in UTC, others as they stand",
+            "written": "times are compared as they are written",
+        }[self.how]
+
+    @property
+    def seconds(self) -> tuple[int, int]:
+        """Whole seconds since 1970 on the axis, half open; not of NULL times."""
+        return self.period.seconds(instants=self.how == "instants")
+
+    def check_ended(self) -> None:
+        """Raise ParameterError for a period that is not over."""
+        self.period.check_ended(instants=self.how == "instants")
+
+    def condition(self, column: str | None = None) -> str:
+        """SQL of whether a row is of the period, never NULL; no value of the column makes it an
+        error. ``column`` is SQL of its values, by default its name."""
+        column = identifier(self.period.column) if column is None else column
+        if self.how == "text":
+            column = f"({moment_sql(column, self.kind)})"
+        if self.period.text is None:
+            return f"{column} IS NULL"
+        start, end = self.period.instants if self.how == "instants" else self.period.bounds
+        if self.kind.endswith("_NS"):
+            first, last = (bound.replace(tzinfo=start.tzinfo) for bound in NANOSECONDS)
+            start, end = max(start, first), min(end, last)
+            if start >= end:
+                return "false"
+        return (
+            f"coalesce({column} >= {self._literal(start)} AND {column} < {self._literal(end)}, "
+            "false)"
+        )
+
+    def _literal(self, bound: datetime) -> str:
+        """In the type of the column, whose values are not cast: some could not be."""
+        if self.how == "dates":
+            return f"DATE '{bound:%Y-%m-%d}'"
+        text = bound.replace(tzinfo=None).isoformat(" ")
+        kind = self.kind if self.how != "text" else "TIMESTAMP"
+        written = f"'{text}+00'" if self.how == "instants" else f"'{text}'"
+        return f"CAST({written} AS {kind})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Within:
+    """A source, of which only the records of a period are read."""
+
+    source: object
+    reading: Reading
+
+    def __repr__(self) -> str:
+        return f"Within({self.reading.axis}, {self.reading.period.text})"
+
+    @property
+    def column(self) -> str:
+        return self.reading.period.column
+
+    def condition(self, kind: str) -> str:
+        """SQL of whether a row is read; SourceError if the column has another type by now."""
+        if kind != self.reading.kind:
+            raise SourceError("the source changed while it was read: call again.")
+        return self.reading.condition()
+
+
+def within(source: object, reading: Reading) -> object:
+    """The records of a period; what Spark counts is restricted by Spark."""
+    return _in_spark(source, reading) if is_spark(source) else Within(source, reading)
+
+
+def unrestricted(source: object) -> object:
+    """The source itself, whatever is read of it."""
+    return source.source if isinstance(source, Within) else source
+
+
+def _in_spark(frame: Any, reading: Reading) -> Any:
+    """A DataFrame of the rows of a period."""
+    from pyspark.sql import functions as F
+
+    from dpframe.sources.spark import withheld
+
+    period = reading.period
+    column = F.col("`" + period.column.replace("`", "``") + "`")
+    if reading.how == "text":
+        raise ColumnError(
+            f"column {period.column!r} is text, which Spark reads as times in its own way: cast it "
+            "to a date or timestamp first."
+        )
+    if period.text is None:
+        return withheld(lambda: frame.where(column.isNull()))
+    first, last = reading.seconds
+
+    def bound(seconds: int) -> Any:
+        if reading.how == "instants":  # whatever the time zone of the session
+            return F.timestamp_seconds(F.lit(seconds))
+        wall = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+        if reading.how == "dates":
+            return F.lit(date(wall.year, wall.month, wall.day))
+        return F.expr(f"TIMESTAMP_NTZ'{wall.isoformat(' ')}'")
+
+    return withheld(lambda: frame.where((column >= bound(first)) & (column < bound(last))))
