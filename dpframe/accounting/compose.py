@@ -102,16 +102,21 @@ def loss_distribution(profile: Profile) -> Any:
 
 def upper_curve(profile: Profile, t: NDArray[np.float64]) -> NDArray[np.float64]:
     """Upper bounds on D at ``t`` = e^epsilon: the convex hull of the points on both sides of 1."""
+    curve: NDArray[np.float64] = np.interp(t, *hull(profile))  # beyond the last point D only falls
+    return np.minimum(1.0, np.minimum.accumulate(curve * (1 + 1e-12) + 1e-15))
+
+
+def hull(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lower convex hull of the points and of their mirror images below 1: t, and D there."""
     right = [(math.exp(e), d) for e, d in profile]
     left = [(1 / x, 1 - 1 / x + d / x) for x, d in reversed(right) if x > 1]
-    hull: list[tuple[float, float]] = []
+    found: list[tuple[float, float]] = []
     for point in [(0.0, 1.0), *left, *right]:
-        while len(hull) >= 2 and _above(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    x, y = np.array(hull).T
-    curve: NDArray[np.float64] = np.interp(t, x, y)  # beyond the last point D only falls
-    return np.minimum(1.0, np.minimum.accumulate(curve * (1 + 1e-12) + 1e-15))
+        while len(found) >= 2 and _above(found[-2], found[-1], point):
+            found.pop()
+        found.append(point)
+    t, delta = np.array(found).T
+    return t, delta
 
 
 def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:

@@ -40,16 +40,48 @@ def linear_delta(
     grid: int,
 ) -> tuple[float, float]:
     """Upper bounds on delta, ``(D from D', D' from D)``; tables count units of 1/grid record."""
-    weights = test.pmf
-    slip_top = _slip(weights, test.at_least()[1:], 1 / (right * grid))
-    slip_bot = _slip(weights, test.below()[:-1], 1 / (left * grid))
-    slip_top = _whole_record(slip_top, 1 / right, grid)
-    slip_bot = _whole_record(slip_bot, 1 / left, grid)
+    bot, top = _test_slips(test, right=right, left=left, grid=grid)
     slip_release = table_slip(release.pmf, scale=release_scale, grid=grid)
-    slack = (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
-    fewer = height * slip_bot + slip_release + slack
-    more = height * slip_top + slip_release + slack
+    slack = _slack(release_scale, height, grid)
+    fewer = height * bot + slip_release + slack
+    more = height * top + slip_release + slack
     return min(1.0, fewer * (1 + 1e-9)), min(1.0, more * (1 + 1e-9))
+
+
+def linear_parts(
+    test: NoiseTable,
+    release: NoiseTable,
+    *,
+    right: float,
+    left: float,
+    release_scale: float,
+    height: int,
+    grid: int,
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(epsilon, delta) of all tests, and of all releases, whatever the others answer.
+
+    Of the tests a unit pays at most (1 / right) / grid if it is selected, (height / left) / grid in
+    the other direction; of the releases (1 / release_scale) / grid, once.
+    """
+    slack = _slack(release_scale, height, grid)
+    tests = height * max(_test_slips(test, right=right, left=left, grid=grid)) + slack
+    releases = table_slip(release.pmf, scale=release_scale, grid=grid) + slack
+    return (
+        (max(1 / right, height / left), min(1.0, tests * (1 + 1e-9))),
+        (1 / release_scale, min(1.0, releases * (1 + 1e-9))),
+    )
+
+
+def _test_slips(test: NoiseTable, *, right: float, left: float, grid: int) -> tuple[float, float]:
+    """Of one level: of what is not selected, and of what is."""
+    top = _slip(test.pmf, test.at_least()[1:], 1 / (right * grid))
+    bot = _slip(test.pmf, test.below()[:-1], 1 / (left * grid))
+    return _whole_record(bot, 1 / left, grid), _whole_record(top, 1 / right, grid)
+
+
+def _slack(release_scale: float, height: int, grid: int) -> float:
+    """Above the rounding of floats."""
+    return (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
 
 
 def table_slip(pmf: NDArray[np.float64], *, scale: float, grid: int) -> float:

@@ -21,6 +21,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ def one_direction(
         p, other = (points.top_more, points.bot_more), (points.top, points.bot)
     else:
         p, other = (points.top, points.bot), (points.top_more, points.bot_more)
-    curve = ReleaseCurve(release)
+    curve = _curve_of(release)
     ln_t, step = _grid(points, height, epsilon, more_first)
     t = np.exp(ln_t)
     values = curve(t) if remainder else np.maximum(1.0 - t, 0.0)
@@ -140,6 +141,7 @@ def _at(
     return out
 
 
+@lru_cache(maxsize=8)  # the same table at every epsilon of a curve
 def step_points(test: NoiseTable, threshold: int | None) -> StepPoints:
     """Hull of all pairs (q, q') over residuals F >= 1, and the pair of a node that appears."""
     up = [0, *np.cumsum(test.weights[::-1], dtype=np.uint64)[:-1].tolist(), TOTAL]
@@ -231,6 +233,9 @@ class ReleaseCurve:
         above = len(self._kinks) - np.searchsorted(self._kinks, t, side="right")
         apart: NDArray[np.float64] = np.maximum(self._p[above] - t * self._shifted[above], 0.0)
         return apart
+
+
+_curve_of = lru_cache(maxsize=8)(ReleaseCurve)
 
 
 def _grid(

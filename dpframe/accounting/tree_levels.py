@@ -35,8 +35,10 @@ from typing import Literal
 
 import numpy as np
 
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.linear import table_slip
 from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.parts import pure
 from dpframe.accounting.path import FLOAT_SLACK
 from dpframe.accounting.search import continuous_sigma
 from dpframe.errors import BudgetError
@@ -246,11 +248,21 @@ def slips(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> f
     A level whose counts move by s_1, s_2, ... units with sum ``grid`` is (1 / b, slip)-private, and
     basic composition adds up the levels (Dwork and Roth, Theorem 3.16).
     """
+    return min(1.0, sum(_slip_of_each(noises, scales, grid)))
+
+
+def _slip_of_each(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> list[float]:
     pairs = list(zip(noises, scales, strict=True))
     once = {(id(noise), scale): (noise, scale) for noise, scale in pairs}
     slip = {k: table_slip(n.pmf, scale=b, grid=grid) for k, (n, b) in once.items()}
-    total = sum(slip[id(n), b] for n, b in pairs)
-    return min(1.0, (total + len(noises) * FLOAT_SLACK) * (1 + 1e-9))
+    return [(slip[id(n), b] + FLOAT_SLACK) * (1 + 1e-9) for n, b in pairs]
+
+
+def laplace_parts(laws: TreeLaws) -> list[Profile]:
+    """What each level of Laplace noise keeps on its own, whatever parts of a record move."""
+    tables = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
+    slip = _slip_of_each(tables, laws.scales, laws.grid) if tables else [0.0] * len(laws.scales)
+    return [pure(1 / scale, own) for scale, own in zip(laws.scales, slip, strict=True)]
 
 
 @lru_cache(maxsize=64)

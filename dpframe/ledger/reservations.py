@@ -74,11 +74,15 @@ class Held:
     neighbours: str | None
 
     def pays_for(self, profile: Profile, neighbours: str | None) -> bool:
-        """Whether a release has the reserved law: the same budget and, but for rounding, curve."""
-        return (
-            neighbours == self.neighbours
-            and profile[-1] == self.profile[-1]
-            and [e for e, _ in profile] == [e for e, _ in self.profile]
+        """Whether a release has the reserved law: the same budget and, but for rounding, curve.
+
+        Where only the budget was reserved, which every release of that budget keeps, it is enough:
+        earlier versions knew no more of some plans.
+        """
+        if neighbours != self.neighbours or profile[-1] != self.profile[-1]:
+            return False
+        return len(self.profile) == 1 or (
+            [e for e, _ in profile] == [e for e, _ in self.profile]
             and all(
                 _least(reserved) <= asked <= reserved
                 for (_, asked), (_, reserved) in zip(profile[:-1], self.profile[:-1], strict=True)

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.geometric import LONGEST_TABLE
-from dpframe.accounting.linear import linear_delta
+from dpframe.accounting.linear import linear_delta, linear_parts
+from dpframe.accounting.parts import pure
 from dpframe.accounting.path import path_delta
 from dpframe.accounting.path_laws import Laws
 from dpframe.noise import NoiseTable
@@ -48,6 +50,21 @@ def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
 def has_profile(laws: Laws) -> bool:
     """Whether ``cost`` is computed at its ``epsilon``, or is one bound for the calibrated one."""
     return laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE
+
+
+def parts(laws: Laws, *, height: int) -> tuple[Profile, Profile]:
+    """What the tests keep, and what the released numbers keep, each against questions that may
+    depend on all answers: upper bounds where ``cost`` is not computed at every epsilon."""
+    tests, releases = linear_parts(
+        laws.test,
+        laws.release,
+        right=laws.right,
+        left=laws.left,
+        release_scale=laws.release_scale,
+        height=height,
+        grid=laws.grid,
+    )
+    return pure(*tests), pure(*releases)
 
 
 def run(

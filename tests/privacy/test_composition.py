@@ -585,11 +585,10 @@ PLANS = {
     "large epsilon": {"epsilon": 8.0},
     "small epsilon": {"epsilon": 0.1, "delta": 1e-8},
 }
-SINGLE = {
-    "shares": {"user": "u"},
-    "paper": {"mechanism": "paper", "remainder": False, "acknowledge": True},
-    "long tables": {"epsilon": 1e-4, "delta": 1e-12},
-}
+PARTS = {"shares": {"user": "u"}, "long tables": {"epsilon": 1e-4, "delta": 1e-12}}
+"""Whose tests and releases are two parts: test_curves_of_parts.py."""
+
+SINGLE = {"paper": {"mechanism": "paper", "remainder": False, "acknowledge": True}}
 
 
 def explained(arguments: dict[str, Any]) -> HhhPlan:
@@ -597,10 +596,10 @@ def explained(arguments: dict[str, Any]) -> HhhPlan:
     return dp.explain(**options).plan
 
 
-@few(5, "name", [*PLANS, *SINGLE])
+@few(5, "name", [*PLANS, *PARTS, *SINGLE])
 def test_a_profile_is_a_falling_curve_that_ends_at_the_budget(name: str) -> None:
     """Law: points have growing epsilon >= 0 and delta that does not grow, up to the budget."""
-    plan = explained({**PLANS, **SINGLE}[name])
+    plan = explained({**PLANS, **PARTS, **SINGLE}[name])
     profile = plan.profile
     assert profile[-1] == (plan.budget.epsilon, plan.budget.delta)
     assert len(profile) == (1 if name in SINGLE else 41)

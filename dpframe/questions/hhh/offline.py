@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.path_laws import Laws
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
@@ -56,12 +57,14 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     @cached_property
     def profile(self) -> Profile:
         """The exact curve for records; shares, and tables that are too long for the recursion,
-        have the single point of the budget."""
-        if offline_hhh.has_profile(self.laws):
-            return whole_profile(self.budget, self.unit.moves, self._curve)
-        return super().profile
+        have that of tests and releases as two parts."""
+        return whole_profile(self.budget, self.unit.moves, self._curve)
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
+        if not offline_hhh.has_profile(self.laws):
+            whole = per_record(self.budget, self.unit.moves).epsilon
+            parts = offline_hhh.parts(self.laws, height=self.height)
+            return tuple(profiles_together([(p, 1) for p in parts], epsilons, whole))
         cost = partial(offline_hhh.cost, self.laws, height=self.height, remainder=self.remainder)
         return tuple((e, cost(epsilon=e)) for e in epsilons)
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.parts import STEP, together
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
@@ -31,6 +33,7 @@ from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_wi
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.base import Asked
+from dpframe.questions.rollup.curve import parts
 from dpframe.questions.rollup.lines import MANY, lines, measured_line
 from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
 from dpframe.steps import WHOLE_DIGITS
@@ -123,6 +126,12 @@ class RollupPlan(LevelPlan[Asked]):
         """That of the selection, and of different values."""
         own = 0.0 if self.selection is None else self.selection.delta_spent
         return own + sum(count.delta for count in self.counts.values())
+
+    @cached_property
+    def profile(self) -> Profile:
+        """That of the selection, of every measure and of every search as parts."""
+        losses = parts(self, self.budget.epsilon * STEP)
+        return whole_profile(self.budget, 1, lambda epsilons: together(losses, epsilons))
 
     @cached_property
     def errors(self) -> dict[str, float]:

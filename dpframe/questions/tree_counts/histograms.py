@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, tree_laws
+from dpframe.accounting.parts import profiles_together
+from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.budget import per_record
@@ -21,8 +24,8 @@ from dpframe.questions.tree_counts.base import SOURCE, Asked, TreePlan
 from dpframe.questions.tree_counts.lines import what_counts
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
-LONGEST_PROFILE = 5_000
-"""Entries of a table beyond which no whole privacy profile is computed, only its one point."""
+LONGEST_PROFILE = 2_000_000
+"""Entries of a table beyond which its exact privacy profile takes too much memory."""
 
 PAPERS = {
     "laplace": f"{SOURCE}, Corollary 15, with integer noise and exact composition",
@@ -61,16 +64,22 @@ class HistogramsPlan(TreePlan[TreeLaws]):
 
     @cached_property
     def profile(self) -> Profile:
-        """The exact curve of bounded noise for whole records, if tables are not too long."""
-        tables = self.tables
-        if not tables or self.laws.grid > 1 or max(map(_length, tables)) > LONGEST_PROFILE:
+        """The exact curve of bounded noise for whole records. Of Laplace noise for shares, or
+        without bounds, that of a part a level, and of tables that are too long one point."""
+        if not self._exact and self.laws.family != "laplace":
             return super().profile
-        step = per_record(self.budget, self.unit.moves).epsilon * FINE_STEP
-        return whole_profile(
-            self.budget,
-            self.unit.moves,
-            lambda epsilons: composed_profile(tables, epsilons=epsilons, step=step),
-        )
+        return whole_profile(self.budget, self.unit.moves, self._curve)
+
+    @property
+    def _exact(self) -> bool:
+        lengths = [len(table.weights) for table in self.tables]
+        return bool(lengths) and self.laws.grid == 1 and max(lengths) <= LONGEST_PROFILE
+
+    def _curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
+        record = per_record(self.budget, self.unit.moves).epsilon
+        if self._exact:
+            return composed_profile(self.tables, epsilons=epsilons, step=record * FINE_STEP)
+        return profiles_together(Counter(laplace_parts(self.laws)).items(), epsilons, record)
 
     @property
     def errors(self) -> dict[str, float]:
@@ -187,10 +196,6 @@ def _at_least(asked: Asked, laws: TreeLaws) -> None:
             f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels: "
             "raise threshold, epsilon or delta."
         )
-
-
-def _length(table: NoiseTable) -> int:
-    return len(table.weights)
 
 
 def _alike(laws: TreeLaws) -> list[tuple[str, NoiseTable | UnboundedNoise]]:
