@@ -36,7 +36,7 @@ FLOORS = [
         "dialects",
         "steps",
     },
-    {"measures"},
+    {"measures", "rounded_noise"},
     {"vectors", "measure_texts"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess"},

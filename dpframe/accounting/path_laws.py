@@ -11,7 +11,7 @@ import numpy as np
 
 from dpframe.noise import NoiseTable
 
-Shape = Literal["geometric", "gaussian-left", "gaussian"]
+Shape = Literal["geometric", "gaussian-left", "gaussian", "normal"]
 
 SELECTED_AT_THRESHOLD = 1 / 4
 """Least chance of selection at the threshold; 1/2 wherever the threshold leaves room for it."""

@@ -64,14 +64,19 @@ def continuous_sigma(epsilon: float, delta: float) -> float:
     8): where the search starts and which family is worth trying. Privacy does not rest on it."""
 
     def cost(sigma: float) -> float:
-        a, b = 1 / (2 * sigma) - epsilon * sigma, -1 / (2 * sigma) - epsilon * sigma
-        return _below(a) - math.exp(epsilon) * _below(b)
+        return normal_delta(1 / sigma, epsilon)
 
     low, high = 1e-3, 10 * math.sqrt(math.log(2 / delta)) / epsilon
     while high / low > 1.0005:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if cost(middle) <= delta else (middle, high)
     return low
+
+
+def normal_delta(mu: float, epsilon: float) -> float:
+    """Delta of a count with continuous Gaussian noise of which it moves by ``mu`` sigmas."""
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return _below(a) - math.exp(epsilon) * _below(b)
 
 
 def _below(x: float) -> float:

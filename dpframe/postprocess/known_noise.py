@@ -25,7 +25,7 @@ from dpframe.postprocess.shown_nodes import ShownNodes
 
 Whole = NDArray[np.int64]
 
-SUMMED, NOMINAL = ("offline", "paper"), ("laplace", "gaussian")
+SUMMED, NOMINAL = ("offline", "offline-gaussian", "paper"), ("laplace", "gaussian")
 """Mechanisms of heavy hitters whose counts are sums of independent draws, and those with one draw
 in a count, which was selected upon."""
 

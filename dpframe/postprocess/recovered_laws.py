@@ -10,8 +10,13 @@ from typing import Any
 
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace
+from dpframe.rounded_noise import rounded_normal
 
-MADE = {"discrete Laplace": laplace, "discrete Gaussian": gaussian}
+MADE = {
+    "discrete Laplace": laplace,
+    "discrete Gaussian": gaussian,
+    "rounded Gaussian": rounded_normal,
+}
 """Families that one scale and one bound say all of."""
 
 CLOSE = 1e-13
@@ -46,7 +51,7 @@ def _plain_scale(sd: float) -> float:
 def _table(family: str, sd: float, bound: int) -> NoiseTable:
     """The spread grows with the scale: the secant through two scales finds it, in logarithms."""
     make = MADE[family]
-    a = math.log(sd if family == "discrete Gaussian" else _plain_scale(sd))
+    a = math.log(_plain_scale(sd) if family == "discrete Laplace" else sd)
     b = a + 1e-4
     law, other = make(math.exp(a), bound), make(math.exp(b), bound)
     for _ in range(TURNS):

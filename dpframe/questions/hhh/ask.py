@@ -81,15 +81,16 @@ def hhh(
         Column of numbers, such as bytes or revenue: nodes are heavy by its sum. Whole numbers,
         decimals and floating-point ones; missing and negative ones and NaN count 0, infinity
         ``max_weight``, and text is refused but in CSV files, where what is no number counts 0. With
-        "offline" and "share" alone.
+        "offline" or "offline-gaussian" and "share" alone.
     max_weight
         With ``weight``: a row, or with ``user`` all rows of a user together, counts at most so
         much; what is above is cut off. Noise and the smallest threshold grow with it: choose it
         from what is known without the data, never from them.
     mechanism
-        "offline" (default: exact counts), "streaming" (one pass and one sketch a level, for data
-        whose nodes do not fit in memory), the baselines "laplace" and "gaussian", or "paper" (as
-        printed).
+        "offline" (default: exact counts), "offline-gaussian" (the same with Gaussian noise: more
+        for one release, less for many that are reserved together, :func:`plan_series`),
+        "streaming" (one pass and one sketch a level, for data whose nodes do not fit in memory),
+        the baselines "laplace" and "gaussian", or "paper" (as printed).
     remainder
         Release what no reported node covers as level 0, so that everything adds up. Default True,
         except for "streaming", which cannot.

@@ -15,12 +15,14 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked, asked_for
 from dpframe.questions.hhh.histograms import histogram_plan
+from dpframe.questions.hhh.normal import normal_plan
 from dpframe.questions.hhh.offline import offline_plan
 from dpframe.questions.hhh.printed import printed_plan
 from dpframe.questions.hhh.streaming import streaming_plan
 
 MECHANISMS: Mapping[str, Callable[[Asked], HhhPlan[Any, Any]]] = {
     "offline": offline_plan,
+    "offline-gaussian": normal_plan,
     "streaming": streaming_plan,
     "laplace": histogram_plan,
     "gaussian": histogram_plan,
@@ -28,18 +30,25 @@ MECHANISMS: Mapping[str, Callable[[Asked], HhhPlan[Any, Any]]] = {
 }
 
 GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "release_share": (("offline",), "divides epsilon between two draws"),
+    "release_share": (("offline", "offline-gaussian"), "divides epsilon between two draws"),
     "counters": (("streaming",), "is the size of a sketch"),
     "acknowledge": (("paper",), "lets the algorithm run as it is printed"),
-    "remainder": (("offline", "laplace", "gaussian"), "releases what no reported node covers"),
+    "remainder": (
+        ("offline", "offline-gaussian", "laplace", "gaussian"),
+        "releases what no reported node covers",
+    ),
 }
 """Arguments that only some mechanisms take, and what they do."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "offline": ("share",),
+    "offline-gaussian": ("share",),
     "streaming": ("items",),
 }
 """What mechanisms count of a user beside records: shares need a grid, items a set a user."""
+
+MEASURES = "offline", "offline-gaussian"
+"""Mechanisms that add up a weight."""
 
 
 def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
@@ -74,7 +83,7 @@ def make_plan(
 
 def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
-    if asked.unit.measured and asked.mechanism != "offline":
+    if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
             f"mechanism={asked.mechanism!r} counts records and adds up no weight "
             f"({asked.unit.weight!r}): use mechanism='offline', or leave weight and max_weight out."

@@ -1,0 +1,57 @@
+"""The offline mechanism with Gaussian noise in tests and counts, for many releases together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpframe.accounting import normal
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.errors import advising
+from dpframe.questions.hhh.checks import Asked, in_records
+from dpframe.questions.hhh.offline import OfflinePlan
+
+RELEASE_SHARE = 1 / 3
+"""Part of what is told that the released counts get; the tests share the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalPlan(OfflinePlan):
+    """As the offline mechanism. Its cost grows with the squares of what noise hides, so that a
+    series of n releases needs the square root of n times the noise of one, and not n times it."""
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
+
+    @property
+    def delta_spent(self) -> float:
+        """Of the unit of privacy, which needs no group: what it moves is in the accounting."""
+        return self.laws.delta
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The curve of Gaussian noise, whatever moves."""
+        return whole_profile(self.budget, 1, self._curve)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        height, moves = self.height, self.unit.moves
+        return tuple(
+            (e, normal.cost(self.laws, height=height, moves=moves, epsilon=e)) for e in epsilons
+        )
+
+
+def normal_plan(asked: Asked) -> NormalPlan:
+    """The least Gaussian noise within the budget; of records and users alike."""
+    share = asked.release_share
+    with advising("move release_share towards the middle", given=share is not None):
+        laws = normal.normal_laws(
+            height=asked.hierarchy.height,
+            epsilon=asked.budget.epsilon,
+            delta=asked.budget.delta,
+            release_share=share or RELEASE_SHARE,
+            grid=asked.unit.grid,
+            moves=asked.unit.moves,
+        )
+    threshold = asked.at_least(laws.smallest_threshold(0.5))
+    assert in_records(threshold, asked.unit) * laws.grid > laws.test.highest
+    return NormalPlan(asked=asked, threshold=threshold, laws=laws)
