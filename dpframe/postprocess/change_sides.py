@@ -100,6 +100,11 @@ class Side:
     def shown(self) -> list[bool]:
         return [value is not None for value in self.value]
 
+    def rounded(self, value: Any) -> Any:
+        """A difference of numbers of the frame, which are multiples of a step."""
+        decimals = None if self.drawn is None else self.drawn.units[1]
+        return value if decimals is None else round(value, decimals)
+
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
         """What is there beside what was drawn, least and most, in the numbers of the frame, but for
         that chance; None for anything."""

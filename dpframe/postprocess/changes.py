@@ -205,7 +205,8 @@ def _frame(
             out[f"{role}_{end}"] = column(values, side.whole)
     pairs = zip(sides[0].value, sides[1].value, strict=True)
     out["change"] = column(
-        [None if b is None or a is None else a - b for b, a in pairs], sides[0].whole
+        [None if b is None or a is None else sides[0].rounded(a - b) for b, a in pairs],
+        sides[0].whole,
     )
     out["change_lower"] = column(ends.lower, sides[0].whole)
     out["change_upper"] = column(ends.upper, sides[0].whole)

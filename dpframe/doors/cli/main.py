@@ -16,6 +16,7 @@ from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.asking.about import About
 from dpframe.asking.answer import asked_of
+from dpframe.doors.cli.changing import add_change_command
 from dpframe.doors.cli.output import (
     NotPrintedError,
     add_output_arguments,
@@ -124,6 +125,8 @@ def command_parser() -> argparse.ArgumentParser:
     )
     ledger.add_argument("--verify", action="store_true", help="read and check the whole file")
     ledger.set_defaults(run=_ledger)
+
+    add_change_command(commands)
 
     publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
     publish.add_argument("--ledger", required=True, help="the ledger that stores them")

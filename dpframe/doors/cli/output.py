@@ -181,6 +181,11 @@ def table_text(result: Release) -> str:
     frame, figures = result.frame, None
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
+    return shown_rows(frame, figures)
+
+
+def shown_rows(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
+    """The first rows as text, and how many follow."""
     rows = frame.head(40).to_string(index=False, na_rep="", float_format=figures)
     rest = len(frame) - 40
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
@@ -216,11 +221,14 @@ def write_report(result: Release, path: str) -> None:
 
 def document(result: Release, *, ascii_only: bool = True) -> str:
     """A result as JSON: receipt and rows."""
-    frame = result.frame
-    columns = [map(_plain, frame[name]) for name in frame.columns]
-    rows = [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
-    whole = {"receipt": result.receipt.to_dict(), "rows": rows}
+    whole = {"receipt": result.receipt.to_dict(), "rows": table_rows(result.frame)}
     return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
+
+
+def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain JSON types, by the names of columns."""
+    columns = [map(_plain, frame[name]) for name in frame.columns]
+    return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def _plain(cell: Any) -> str | bool | int | float | None:

@@ -21,6 +21,7 @@ from dpframe import _duck
 from dpframe._known_arguments import bound
 from dpframe._sql import literal
 from dpframe.doors.sql.binding import ask_sql, explain_sql
+from dpframe.doors.sql.changing import change_sql, changed
 from dpframe.doors.sql.running import (
     beside,
     budget,
@@ -59,9 +60,9 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
     ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_prefix_tree``, ``dp_heavy_hitters``,
-    ``dp_explain``, ``dp_explain_tree_counts`` and so on for each of them, ``dp_budget``,
-    ``dp_releases`` and ``dp_functions`` are temporary macros of this connection: nothing is written
-    to its database, which may be read-only. Calling it again, also with another ledger, replaces
+    ``dp_explain``, ``dp_explain_tree_counts`` and so on for each of them, ``dp_change``,
+    ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary macros of this connection:
+    nothing is written to its database, which may be read-only. Calling it again, also with another ledger, replaces
     them. A cursor is a connection of its own.
 
     Parameters
@@ -133,8 +134,13 @@ def macros() -> str:
     return "\n".join((folder() / name).read_text("utf-8") for name in MACRO_FILES)
 
 
-MACRO_FILES = (*(f"{question.name}.sql" for question in QUESTIONS), "ledger.sql", "functions.sql")
-"""The last two have no arguments, and are written by hand."""
+MACRO_FILES = (
+    *(f"{question.name}.sql" for question in QUESTIONS),
+    "ledger.sql",
+    "change.sql",
+    "functions.sql",
+)
+"""The last three are written by hand."""
 
 
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,6 +163,7 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
 FUNCTIONS = {
     "__dpframe_ask": _answered(ask_sql),
     "__dpframe_explain": _answered(explain_sql),
+    "__dpframe_change": _answered(change_sql),
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
@@ -165,6 +172,7 @@ ARROW_FUNCTIONS = {
     "__dpframe_replay": (_answered(replay), ROWS),
     "__dpframe_replay_measured": (_answered(replay_measured), TEXTS),
     "__dpframe_measured": (_answered(measured), TEXTS),
+    "__dpframe_changed": (_answered(changed), TEXTS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

@@ -61,6 +61,11 @@ def stored_types(stored: Stored, hierarchy: Hierarchy) -> tuple[str, ...]:
     return tuple(_duckdb_type(schema.field(name).type) for name in hierarchy.label_columns)
 
 
+def arrow_types(table: pa.Table) -> dict[str, str]:
+    """The types of the columns of a table, by name; others than numbers and times are text."""
+    return {field.name: _duckdb_type(field.type) for field in table.schema}
+
+
 def _duckdb_type(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         zoned = "TIMESTAMPTZ_NS" if kind.unit == "ns" else "TIMESTAMP WITH TIME ZONE"

@@ -1,0 +1,73 @@
+"""``dpframe change``: two releases of a ledger compared; free."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpframe._paths import replacing
+from dpframe.doors.changes import change
+from dpframe.doors.cli.output import check_files, for_spreadsheets, say, shown_rows, table_rows
+from dpframe.postprocess.changes import CHANGE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILES = {"output": (".parquet", ".csv", ".json")}
+
+
+def add_change_command(commands: Any) -> None:
+    """Add the command to the subcommands of a parser."""
+    does = "what changed between two releases in a ledger, with intervals; spends nothing"
+    command = commands.add_parser("change", help=does, description=does)
+    command.add_argument("before", help="name of the earlier release")
+    command.add_argument("after", help="name of the later one")
+    command.add_argument("--ledger", required=True, help="the ledger that stores both")
+    command.add_argument("--measure", help="of rollups; default: the first")
+    command.add_argument("--confidence", type=float, help="default: that of the releases")
+    command.add_argument(
+        "--each",
+        action="store_true",
+        help="intervals that hold each on its own; default: all of them together",
+    )
+    command.add_argument("-o", "--output", help="a .parquet, .csv or .json file")
+    command.add_argument(
+        "--unescaped",
+        action="store_true",
+        help="in .csv leave texts as they are that a spreadsheet would run as formulas",
+    )
+    command.set_defaults(run=_change, quiet=False)
+
+
+def _change(options: argparse.Namespace) -> int:
+    check_files(options, FILES)
+    found = change(
+        options.before,
+        options.after,
+        measure=options.measure,
+        confidence=options.confidence,
+        simultaneous=not options.each,
+        ledger=options.ledger,
+    )
+    if options.output is not None:
+        _write(found, options.output, escaped=not options.unescaped)
+    facts = found.attrs[CHANGE]
+    clear = int(found["more_than_noise"].sum())
+    said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
+    say(f"{shown_rows(found)}\n\n{said}. {facts['means']}.")
+    if options.output is not None:
+        say(f"\nwritten to {options.output}")
+    return 0
+
+
+def _write(found: pd.DataFrame, path: str, *, escaped: bool) -> None:
+    ending = path.lower().rsplit(".", 1)[-1]
+    with replacing(path, "the change") as file:
+        if ending == "parquet":
+            found.to_parquet(file, index=False)
+        elif ending == "csv":
+            (for_spreadsheets(found) if escaped else found).to_csv(file, index=False)
+        else:
+            whole = {"change": found.attrs[CHANGE], "rows": table_rows(found)}
+            file.write(json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False).encode())

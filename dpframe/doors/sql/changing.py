@@ -1,0 +1,59 @@
+"""``dp_change`` in SQL: two releases of the ledger compared; nothing is read, drawn or charged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpframe._sql import literal
+from dpframe.doors.changes import change
+from dpframe.doors.sql.calls import plain
+from dpframe.doors.sql.results import rows_sql
+from dpframe.doors.sql.sessions import session_of
+from dpframe.doors.sql.types import arrow_types, text_rows
+from dpframe.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OPTIONS = ("measure", "confidence", "simultaneous")
+
+
+def change_sql(token: str, given: Mapping[str, object]) -> str:
+    """SQL of the rows of a change; both names are looked up while the statement is bound."""
+    call = {name: plain(value) for name, value in given.items() if value is not None}
+    types = arrow_types(_table(_change(token, call)))
+    made = f"system.main.__dpframe_changed({literal(token)}, {literal(json.dumps(call))})"
+    return rows_sql(types, f"(SELECT unnest({made}) AS r)")
+
+
+def changed(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
+    """The rows, as texts."""
+    pairs = zip(tokens.to_pylist(), calls.to_pylist(), strict=True)
+    return pa.concat_arrays(
+        [text_rows(_table(_change(token, json.loads(call)))) for token, call in pairs]
+    )
+
+
+def _table(frame: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _change(token: str, call: Mapping[str, Any]) -> pd.DataFrame:
+    session = session_of(token)
+    for role in ("before", "after"):
+        if not isinstance(call.get(role), str):
+            raise ParameterError(
+                f"{role} ({call.get(role)!r}) must be the name of a release in the ledger, as in "
+                "dp_change('sales-2026-W46', 'sales-2026-W47')."
+            )
+    if session.ledger is None:
+        raise ParameterError(
+            f"dp_change({call['before']!r}, {call['after']!r}) needs a ledger, which keeps both "
+            "results: dpframe.register(con, ledger=...)."
+        )
+    options = {name: call[name] for name in OPTIONS if name in call}
+    return change(call["before"], call["after"], ledger=session.ledger, **options)
