@@ -46,6 +46,7 @@ from dpframe.questions.sketches.ask import (
 )
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.questions.synthesize.privhp import PrivHP
+from dpframe.series.series import Series
 
 __all__ = [
     "BudgetError",
@@ -67,6 +68,7 @@ __all__ = [
     "Receipt",
     "ReleaseNameError",
     "ReplayedNotice",
+    "Series",
     "SourceError",
     "Spending",
     "StreamingHHH",

@@ -45,6 +45,7 @@ FLOORS = [
     {"asking"},
     {"pages", "publishing"},
     {"questions"},
+    {"series"},
     {"doors", "evaluation"},
     {"__init__", "__main__"},
 ]

@@ -13,7 +13,7 @@ from dpframe._duck.connections import (
     run_script,
     type_name,
 )
-from dpframe._duck.databases import create_database, opened
+from dpframe._duck.databases import create_database, opened, selected
 from dpframe._duck.own import one_task
 from dpframe._duck.relations import (
     VIEW,
@@ -48,6 +48,7 @@ __all__ = [
     "register",
     "run_script",
     "scan",
+    "selected",
     "together",
     "type_name",
     "without_views",

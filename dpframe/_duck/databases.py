@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dpframe._duck.ctrl_c import heard
 from dpframe._sql import identifier, literal
+from dpframe.errors import SourceError
 
 OLDEST = "v1.0.0"
 """DuckDB that can read the files of results: programs that show them lag behind."""
@@ -50,3 +51,30 @@ def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ..
         except duckdb.Error as error:
             held = "lock on file" in str(error) or "already attached" in str(error)
             raise (BlockingIOError if held else OSError)(str(error)) from error
+
+
+@contextmanager
+def selected(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
+    """What a query selects in a database file of a caller, which is opened read-only.
+
+    SourceError if the file or the query cannot be read. DuckDB reads no rows to say so, but what
+    it says can quote a file that it looked into: its words are withheld, its kind of error is not.
+    """
+    try:
+        con = duckdb.connect(path, read_only=True)
+    except duckdb.Error as error:
+        raise SourceError(
+            f"{str(path)!r} cannot be opened as a database of DuckDB ({type(error).__name__}): "
+            "check the path, and that nobody has it open for writing."
+        ) from None
+    with con:
+        try:
+            relation = con.sql(query)
+        except duckdb.Error as error:
+            raise SourceError(
+                f"the query {query[:200]!r} cannot be read ({type(error).__name__}): try it in "
+                f"DuckDB on {str(path)!r}."
+            ) from None
+        if relation is None:
+            raise SourceError(f"the query {query[:200]!r} selects nothing: write one SELECT.")
+        yield relation

@@ -109,7 +109,10 @@ class Receipt(Mapping[str, Any]):
             }
         elif paid.reserved:
             text += "; charged on top of what is reserved, which is for another law"
-        return Receipt({**self._facts, "budget": text, "ledger": held})
+        known = {**self._facts, "budget": text, "ledger": held}
+        if paid.resumed is not None:
+            known["release_id"], known["time"] = paid.resumed
+        return Receipt(known)
 
     def with_sketch_error(self, error: Sequence[int] | None) -> Receipt:
         """With the released bound on the error of sketches, coarse to fine, if there is one."""

@@ -40,13 +40,15 @@ class Paid:
     """A charge that is on disk: what the totals leave, and the reservation that paid, if one did.
 
     ``there`` is what is left in the blocks that the release reads, which can be more than what is
-    left for any release. ``reserved`` says that there are reservations, for this law or another.
+    left for any release. ``reserved`` says that there are reservations, for this law or another;
+    ``resumed`` is id and time of a charge that was made before, for a draw that was cut off.
     """
 
     left: Spending
     there: Spending
     reservation: Held | None
     reserved: bool
+    resumed: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from dpframe.doors.cli.output import (
     write,
 )
 from dpframe.doors.cli.questions import add_question_commands
+from dpframe.doors.cli.series import add_run_command
 from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.ledger import Ledger
 from dpframe.questions.hhh.ask import HHH
@@ -133,6 +134,8 @@ def command_parser() -> argparse.ArgumentParser:
     publish.add_argument("--to", required=True, help="the results file, for example out.duckdb")
     publish.add_argument("--release", action="append", help="only this one; may be repeated")
     publish.set_defaults(run=_publish)
+
+    add_run_command(commands)
 
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")

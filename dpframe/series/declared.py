@@ -1,0 +1,183 @@
+"""What a series declares: its reports, their questions, sources and periods; checked, unread."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from dpframe._known_arguments import meant
+from dpframe.asking.given import column_name, data_name, release_name
+from dpframe.asking.question import OF_WAREHOUSE, Question
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
+from dpframe.periods import UNITS, Period, Unit, as_period, unit_of
+from dpframe.publishing.names import family, identifier_of
+from dpframe.questions.listed import QUESTIONS
+from dpframe.series.sources import KEYS, GivenSource, Source, as_source
+
+OF_REPORT = ("name", "question", "source", "period", "data")
+OF_PERIOD = ("column", "unit", "first", "zone", "grace")
+OF_GRACE = re.compile(r"(\d{1,4}) (hour|day|week)s?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Which periods a report has: of a column and a unit, from the first on, each due when it is
+    over for as long as ``grace``."""
+
+    column: str
+    unit: Unit
+    first: str
+    zone: str | None
+    grace: dt.timedelta
+
+    def period(self, text: str) -> Period:
+        found = as_period((self.column, text, self.zone))
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A question that is asked every period; ``asked`` is its plan, which has seen no data."""
+
+    name: str
+    question: Question[Any, Any]
+    asked: Any
+    source: Source
+    timing: Timing
+    data: str | None
+
+    def release(self, period: str) -> str:
+        """The name under which a ledger keeps the release of a period."""
+        return f"{self.name}-{period}"
+
+
+def reports_of(given: object, source: object, period: object, base: Path) -> tuple[Report, ...]:
+    """Reports as they are declared; what one does not say itself is that of all."""
+    if isinstance(given, Mapping | str) or not isinstance(given, Sequence):
+        raise ParameterTypeError(
+            f"reports must be a list, in a file [[report]]; got {type(given).__name__}."
+        )
+    if not given:
+        raise ParameterError("a series needs a report: in a file, [[report]] with its name.")
+    reports = tuple(_report(one, i, source, period, base) for i, one in enumerate(given))
+    seen: dict[str, str] = {}
+    for report in reports:
+        other = seen.setdefault(identifier_of(report.name), report.name)
+        if other is not report.name:
+            raise ParameterError(
+                f"two reports are called {report.name!r}"
+                + ("" if other == report.name else f" and {other!r}, which are the same in tables")
+                + ": a name stands for one series of releases. Rename one."
+            )
+    return reports
+
+
+def _report(given: object, i: int, source: object, period: object, base: Path) -> Report:
+    table = _table(given, f"report {i + 1}")
+    name = table.get("name")
+    if name is None:
+        raise ParameterError(f"report {i + 1} has no name: its releases are called NAME-PERIOD.")
+    name, where = cast(str, release_name(name)), f"report {name!r}"
+    question = _question(table.get("question"), where)
+    known = (*OF_REPORT, *(n for n in question.planning if n not in OF_WAREHOUSE))
+    check_keys(where, table, known)
+    timing = _timing({**_table(period or {}, "period"), **_table(table.get("period", {}), where)},
+                     f"period of {where}")  # fmt: skip
+    if family(f"{name}-{timing.first}") != name:
+        raise ParameterError(
+            f"the name of {where} ends like a period: publishing tells a release of it by the "
+            "numbers at its end. End the name with a letter."
+        )
+    here = table.get("source", source)
+    if here is None:
+        raise ParameterError(f"{where} has no source: give it one, or one for all reports.")
+    arguments = {key: value for key, value in table.items() if key not in OF_REPORT}
+    try:
+        asked = question.plan(arguments)
+        data = data_name(table.get("data"))
+    except DpframeError as error:
+        raise type(error)(f"{where}: {error}") from None
+    return Report(
+        name=name,
+        question=question,
+        asked=asked,
+        source=_source(here, base, where),
+        timing=timing,
+        data=data,
+    )
+
+
+def _source(given: object, base: Path, where: str) -> Source:
+    if isinstance(given, Mapping):
+        check_keys(f"source of {where}", given, KEYS)
+    found = as_source(given, base, f"source of {where}")
+    if isinstance(found, GivenSource) and isinstance(given, int | float | list | bool):
+        raise ParameterTypeError(f"source of {where} must be a file or a table; got {given!r}.")
+    return found
+
+
+def _question(given: object, where: str) -> Question[Any, Any]:
+    known = {question.name: question for question in QUESTIONS}
+    if given is None:
+        raise ParameterError(f"{where} has no question: write one of {', '.join(known)}.")
+    if not isinstance(given, str):
+        raise ParameterTypeError(f"question of {where} must be a name; got {given!r}.")
+    name = given.replace("-", "_")
+    if name not in known:
+        raise ParameterError(f"question ({given!r}) of {where} is none.{meant(name, tuple(known))}")
+    return known[name]
+
+
+def _timing(table: Mapping[str, Any], where: str) -> Timing:
+    check_keys(where, table, OF_PERIOD)
+    for key in ("column", "unit", "first"):
+        if key not in table:
+            raise ParameterError(
+                f"{where} has no {key}: for example column = 'when', unit = 'week', "
+                "first = '2026-W40'."
+            )
+    unit, zone, first = table["unit"], table.get("zone"), table["first"]
+    if unit not in UNITS:
+        raise ParameterError(f"unit ({unit!r}) of {where} must be one of {', '.join(UNITS)}.")
+    column = column_name(f"column of {where}", table["column"])
+    first = first.isoformat() if isinstance(first, dt.date) else first
+    try:
+        period = as_period((column, first, zone))
+    except DpframeError as error:
+        raise type(error)(f"{where}: {error}") from None
+    if period is None or period.text is None or unit_of(period.text) != unit:
+        raise ParameterError(f"first ({first!r}) of {where} is no {unit}.")
+    return Timing(
+        column=column, unit=unit, first=period.text, zone=period.zone, grace=_grace(table, where)
+    )
+
+
+def _grace(table: Mapping[str, Any], where: str) -> dt.timedelta:
+    given = table.get("grace", dt.timedelta())
+    if isinstance(given, dt.timedelta) and given >= dt.timedelta():
+        return given
+    found = OF_GRACE.fullmatch(given.strip()) if isinstance(given, str) else None
+    if found is None:
+        raise ParameterError(
+            f"grace ({given!r}) of {where} must be how long to wait for late records, for example "
+            "'6 hours' or '2 days'."
+        )
+    return dt.timedelta(**{f"{found[2]}s": int(found[1])})
+
+
+def _table(given: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ParameterTypeError(f"{where} must be a table of keys; got {given!r}.")
+    return given
+
+
+def check_keys(where: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    """Raise ParameterError for the first key that is not known."""
+    for key in given:
+        if key not in known:
+            raise ParameterError(f"{where} has no key {key!r}.{meant(str(key), tuple(known))}")

@@ -1,0 +1,98 @@
+"""Which periods of a report are due: by a clock, or until a period that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from dpframe.errors import ParameterError
+from dpframe.periods import as_period, last_complete, periods_of, unit_of
+from dpframe.series.declared import Report, Timing
+
+Clock = datetime
+"""The instant that it is, with a zone."""
+
+
+def now() -> Clock:
+    """The clock of this machine."""
+    return datetime.now(UTC)
+
+
+def due(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -> list[str]:
+    """Texts of all periods from the first on that are over, until ``until`` at most.
+
+    ``names`` are those that the ledger stores. ParameterError where ``until`` is not over yet, or
+    it or the clock is before a period that is drawn already.
+    """
+    timing = report.timing
+    last = asked = _over(timing, clock)
+    if until is not None:
+        end = _bounds(until)[1]
+        asked = last_complete(timing.unit, end)
+        if _bounds(asked)[1] > _bounds(last)[1]:
+            grace = f" and its grace of {timing.grace}" if timing.grace else ""
+            raise ParameterError(
+                f"until ({until!r}) is not over{grace}: the last {timing.unit} of report "
+                f"{report.name!r} that is, is {last}. Leave it out, or check the clock."
+            )
+    drawn = _last_drawn(report, names)
+    if drawn is not None and _bounds(asked)[1] < _bounds(drawn)[1]:
+        what = "the clock of this machine says that" if until is None else f"until ({until!r}):"
+        raise ParameterError(
+            f"{what} {asked} is the last {timing.unit} of report {report.name!r}, but {drawn} is "
+            "drawn already: set the clock right, or name that period or a later one."
+        )
+    if _bounds(asked)[1] < _bounds(timing.first)[1]:
+        return []
+    texts = periods_of(timing.unit, timing.first, asked)
+    return [text for text in texts if _exists(timing, text)]
+
+
+def _over(timing: Timing, clock: Clock) -> str:
+    """The last period that is over for long enough; without a zone both by the clock of this
+    machine and by UTC, which reads times with a zone."""
+    at = clock - timing.grace
+    if timing.zone is not None:
+        from zoneinfo import ZoneInfo
+
+        return last_complete(timing.unit, at.astimezone(ZoneInfo(timing.zone)))
+    shown = [at.astimezone(zone).replace(tzinfo=None) for zone in (None, UTC)]
+    return last_complete(timing.unit, min(shown))
+
+
+def _exists(timing: Timing, text: str) -> bool:
+    """Clocks leave an hour out where summer time begins."""
+    with suppress(ParameterError):
+        timing.period(text)
+        return True
+    return False
+
+
+def _last_drawn(report: Report, names: Sequence[str]) -> str | None:
+    start = report.release("")
+    texts = [name.removeprefix(start) for name in names if name.startswith(start)]
+    found = [text for text in texts if _is_of(text, report.timing.unit)]
+    return max(found, key=_bounds, default=None)
+
+
+def _is_of(text: str, unit: str) -> bool:
+    with suppress(ParameterError):
+        return unit_of(text) == unit
+    return False
+
+
+def _bounds(text: str) -> tuple[datetime, datetime]:
+    period = as_period(("until", text))
+    assert period is not None
+    return period.bounds
+
+
+def as_until(given: object) -> str | None:
+    """A period as ``until`` names it."""
+    if given is None:
+        return None
+    period = as_period(("until", given))
+    if period is None or period.text is None or unit_of(period.text) is None:
+        raise ParameterError(f"until ({given!r}) must be one period, for example '2026-W47'.")
+    return period.text

@@ -1,0 +1,135 @@
+"""What a run of a series did, or would do: for people, for cron, and as an exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpframe._terminal import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+State = Literal["drawn", "stored", "due", "gap"]
+"""Drawn now, drawn before, to be drawn if this were no rehearsal, or neither drawn nor stored."""
+
+DONE, FAILED, MISTAKEN, OVER = 0, 1, 2, 3
+"""Exit codes: all is done; something failed; the declaration is wrong, and nothing was done; all
+that is missing is budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One period of one report."""
+
+    report: str
+    period: str
+    release: str
+    state: State
+    epsilon: float
+    delta: float
+    why: str | None = None
+    over_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What ``Series.run`` did. ``code`` is its exit code, ``str()`` a summary for people.
+
+    ``spent`` and ``left`` are (epsilon, delta) of the ledger afterwards, ``cost`` what this run
+    took of it; with ``dry_run`` what it would take.
+    """
+
+    dry_run: bool
+    steps: tuple[Step, ...]
+    cost: tuple[float, float]
+    spent: tuple[float, float]
+    left: tuple[float, float]
+    published: str | None = None
+    pages: tuple[str, ...] = ()
+    failures: tuple[str, ...] = field(default=())
+
+    @property
+    def code(self) -> int:
+        """0: all is done. 1: something failed. 3: all that is missing is budget."""
+        gaps = [step for step in self.steps if step.state == "gap"]
+        if self.failures or any(not step.over_budget for step in gaps):
+            return FAILED
+        return OVER if gaps else DONE
+
+    @property
+    def gaps(self) -> tuple[Step, ...]:
+        """Periods that are neither drawn nor stored."""
+        return tuple(step for step in self.steps if step.state == "gap")
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a period of a report."""
+        import pandas as pd
+
+        names = ["report", "period", "release", "state", "epsilon", "delta", "why"]
+        return pd.DataFrame([asdict(step) for step in self.steps], columns=names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "code": self.code,
+            "dry_run": self.dry_run,
+            "cost": _pair(self.cost),
+            "spent": _pair(self.spent),
+            "left": _pair(self.left),
+            "releases": [asdict(step) for step in self.steps],
+            "published": self.published,
+            "pages": list(self.pages),
+            "failures": list(self.failures),
+        }
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(self.to_dict())
+
+    def __str__(self) -> str:
+        return "\n".join(map(visible, self._lines()))
+
+    __repr__ = __str__
+
+    def _lines(self) -> list[str]:
+        lines = []
+        by_report: dict[str, list[Step]] = {}
+        for step in self.steps:
+            by_report.setdefault(step.report, []).append(step)
+        for name, steps in by_report.items():
+            counts = {state: sum(s.state == state for s in steps) for state in WORDS}
+            said = [f"{n} {WORDS[state]}" for state, n in counts.items() if n]
+            lines.append(f"{name}: {steps[0].period} to {steps[-1].period}, {', '.join(said)}")
+        if not lines:
+            lines.append("nothing is due yet")
+        lines += [f"gap: {step.release}: {step.why}" for step in self.gaps]
+        lines += [f"failed: {why}" for why in self.failures]
+        verb = "would cost" if self.dry_run else "cost"
+        lines.append(
+            f"budget: this run {verb} {_words(self.cost)}; spent {_words(self.spent)}, "
+            f"left {_words(self.left)}"
+        )
+        if self.published is not None:
+            lines.append(f"published to {self.published}")
+        if self.pages:
+            lines.append(f"pages: {', '.join(self.pages)}")
+        return lines
+
+
+WORDS: Mapping[State, str] = {
+    "drawn": "drawn",
+    "due": "to be drawn",
+    "stored": "there already",
+    "gap": "missing",
+}
+
+
+def _pair(amounts: tuple[float, float]) -> dict[str, float]:
+    return {"epsilon": amounts[0], "delta": amounts[1]}
+
+
+def _words(amounts: tuple[float, float]) -> str:
+    return f"({amounts[0]:.6g}, {amounts[1]:.6g})"

@@ -1,0 +1,125 @@
+"""A run of a series: what is due is drawn once, whoever runs it, and however often.
+
+Nothing is kept beside the ledger. A release is there or it is not, under the name of its report and
+period, so that a run can be killed anywhere, and several can run at once: a draw under a name is
+made by one process at a time, and whoever comes second finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dpframe.asking.answer import asked_of
+from dpframe.asking.release import asked_for, charged, kept
+from dpframe.errors import DpframeError, OverBudgetError, ReleaseNameError
+from dpframe.ledger import Ledger
+from dpframe.series.declared import Report
+from dpframe.series.due import Clock, due
+from dpframe.series.outcome import State, Step
+from dpframe.series.within import within
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A report, a period of it that is over, and whether the ledger stores its release."""
+
+    report: Report
+    period: str
+    stored: bool
+
+    @property
+    def name(self) -> str:
+        return self.report.release(self.period)
+
+    def step(self, state: State, error: DpframeError | None = None) -> Step:
+        budget = self.report.question.declared(self.report.asked).budget
+        return Step(
+            report=self.report.name,
+            period=self.period,
+            release=self.name,
+            state=state,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            why=None if error is None else str(error),
+            over_budget=isinstance(error, OverBudgetError),
+        )
+
+
+def tasks_of(
+    reports: Sequence[Report], ledger: Ledger | None, until: str | None, clock: Clock
+) -> list[Task]:
+    """All periods that are due, in the order of their ends.
+
+    Raises ReleaseNameError, with nothing drawn, where the ledger stores a release of one of them
+    that answered another declaration.
+    """
+    names = [] if ledger is None else ledger.names()
+    there, out = set(names), []
+    for report in reports:
+        for period in due(report, until, clock, names):
+            name = report.release(period)
+            if ledger is not None and name in there:
+                _check_same(report, period, ledger)
+            out.append(Task(report, period, name in there))
+    return sorted(out, key=lambda task: task.report.timing.period(task.period).bounds[1])
+
+
+def _check_same(report: Report, period: str, ledger: Ledger) -> None:
+    what = report.question.fitted(report.asked, report.source.stands_for(period))
+    place, name = report.source.described(period), report.release(period)
+    request, former = asked_for(what.request, place, report.data), report.question.former(what)
+    before = None if former is None else asked_for(former, place, report.data)
+    try:
+        kept(request, ledger, name, before)
+    except ReleaseNameError as error:
+        raise ReleaseNameError(
+            f"report {report.name!r} is not what it was when {name!r} was drawn, and a series "
+            f"stays the same: give the new one another name. {error}"
+        ) from None
+
+
+def done(tasks: Sequence[Task], ledger: Ledger) -> list[Step]:
+    """Draw what is not stored; what cannot be drawn is a gap, and the others go on."""
+    return [_tried(task, _draw, ledger) for task in tasks]
+
+
+def rehearsed(tasks: Sequence[Task], copy: Ledger) -> list[Step]:
+    """Charge a copy of the ledger for what is not stored; reads no data."""
+    return [_tried(task, _charge, copy) for task in tasks]
+
+
+def _tried(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> Step:
+    if task.stored:
+        return task.step("stored")
+    try:
+        return task.step(act(task, ledger))
+    except DpframeError as error:
+        return task.step("gap", error)
+
+
+def _draw(task: Task, ledger: Ledger) -> State:
+    report = task.report
+    with (
+        report.source.opened(task.period) as source,
+        within(source, report.timing.period(task.period)) as rows,
+    ):
+        answer = asked_of(
+            report.question,
+            report.asked,
+            rows,
+            ledger=ledger,
+            name=task.name,
+            data=report.data,
+            progress=False,
+            place=report.source.described(task.period),
+        )
+    return "stored" if answer.release.receipt["replayed"] else "drawn"
+
+
+def _charge(task: Task, copy: Ledger) -> State:
+    report = task.report
+    plan = report.question.declared(report.asked)
+    facts, place = plan.receipt(task.name).about(report.data), report.source.described(task.period)
+    charged(lambda: None, plan, facts, place, copy, task.name)
+    return "due"

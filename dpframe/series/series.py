@@ -1,0 +1,239 @@
+"""``Series``: reports that are asked every period, declared in Python or in a file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from dpframe._known_arguments import known_arguments
+from dpframe._paths import named
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
+from dpframe.ledger import Ledger
+from dpframe.ledger.resuming import ResumingLedger, rehearsal
+from dpframe.ledger.store import is_unmade
+from dpframe.publishing.publish import publish
+from dpframe.series import due
+from dpframe.series.declared import check_keys, reports_of
+from dpframe.series.outcome import Outcome
+from dpframe.series.running import done, rehearsed, tasks_of
+from dpframe.series.sources import based
+
+KEYS = ("report", "source", "period", "ledger", "publish", "pages")
+"""Of a file."""
+
+OF_LEDGER = ("path", "epsilon", "delta", "accountant")
+
+
+@known_arguments
+class Series:
+    """Reports that are asked again every period: a week, a day, a month.
+
+    Parameters
+    ----------
+    reports
+        A mapping a report: ``name``, ``question`` ("hhh", "tree_counts", "rollup" and the others),
+        and the arguments of that question as its function takes them. A report may have a
+        ``source`` and a ``period`` of its own, and ``data``. Releases are called NAME-PERIOD.
+    source
+        Where the rows are: the path of a file, in which ``{period}`` stands for the period; a
+        mapping with ``database`` and ``table`` or ``sql``; or anything that a question takes.
+    period
+        ``column`` of times, ``unit`` ("year", "quarter", "month", "week", "day", "hour"), the
+        ``first`` period; ``zone``, an IANA name; and ``grace``, such as "2 days", for which a
+        period that is over still waits for late records.
+    ledger
+        A :class:`Ledger`, its path, or a mapping with ``path`` and the totals to make it with.
+    publish
+        The results file, as :func:`publish` takes it.
+    pages
+        A folder for one HTML page a report.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        What is declared is wrong: an unknown key, two reports of one name, a budget out of range.
+
+    Privacy
+    -------
+    Every release is charged to the ledger once, before its noise is drawn. What a run says, its
+    gaps and its exit code hold nothing of the data: a period without rows is a release like
+    another. Which files there are is taken to be public.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, pandas as pd, dpframe as dp
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> days = pd.date_range("2026-10-05", periods=2100, freq="10min")
+    >>> visits = pd.DataFrame({"when": days, "country": "FR"})
+    >>> series = dp.Series(
+    ...     [{"name": "visits", "question": "hhh", "hierarchy": ["country"],
+    ...       "epsilon": 0.5, "delta": 1e-7}],
+    ...     source=visits,
+    ...     period={"column": "when", "unit": "week", "first": "2026-W41"},
+    ...     ledger={"path": folder / "budget.db", "epsilon": 3.0, "delta": 1e-6})
+    >>> series.run(until="2026-W42").to_frame()[["release", "state"]].values.tolist()
+    [['visits-2026-W41', 'drawn'], ['visits-2026-W42', 'drawn']]
+    >>> series.run(until="2026-W42").code
+    0
+    """
+
+    def __init__(
+        self,
+        reports: Sequence[Mapping[str, Any]],
+        *,
+        source: object = None,
+        period: Mapping[str, Any] | None = None,
+        ledger: Ledger | str | Path | Mapping[str, Any],
+        publish: str | Path | None = None,
+        pages: str | Path | None = None,
+    ) -> None:
+        self._declare(Path(), reports, source, period, ledger, publish, pages)
+
+    def _declare(
+        self,
+        base: Path,
+        reports: object,
+        source: object,
+        period: object,
+        ledger: object,
+        publish: object,
+        pages: object,
+    ) -> None:
+        self._reports = reports_of(reports, source, period, base)
+        self._path, self._totals = _ledger(ledger, base)
+        self._publish, self._pages = (
+            None if given is None else based(_path(name, given), base)
+            for name, given in (("publish", publish), ("pages", pages))
+        )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """The series that a TOML file declares; paths in it are relative to its folder.
+
+        Parameters
+        ----------
+        path
+            A file with the keys ``ledger``, ``publish``, ``pages``, ``source``, ``period`` and a
+            table ``[[report]]`` a report.
+
+        Raises
+        ------
+        ParameterError
+            The file does not exist, is no TOML, or declares something wrong.
+        """
+        file = named(path)
+        try:
+            with file.open("rb") as stream:
+                table = tomllib.load(stream)
+        except OSError as error:
+            raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ParameterError(f"{str(path)!r} is no TOML: {error}.") from None
+        check_keys(f"{file.name}", table, KEYS)
+        for key in ("report", "ledger"):
+            if key not in table:
+                raise ParameterError(f"{file.name} has no {key}: a series needs one.")
+        series = cls.__new__(cls)
+        base = Path(os.path.abspath(file)).parent
+        series._declare(base, *(table.get(key) for key in KEYS))
+        return series
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{r.name!r} every {r.timing.unit}" for r in self._reports)
+        return f"Series({names}; ledger {str(self._path)!r})"
+
+    def run(self, until: str | None = None, *, dry_run: bool = False) -> Outcome:
+        """Draw every period that is over and not drawn yet, then publish and write the pages.
+
+        May be called as often as one likes, by several processes, and be killed anywhere.
+
+        Parameters
+        ----------
+        until
+            The last period, such as "2026-W47"; by default the last one that is over.
+        dry_run
+            Only say what would be drawn and what it would cost; reads no data, spends nothing.
+
+        Returns
+        -------
+        Outcome
+            ``str()`` of it is a summary; ``code``, ``steps``, ``gaps``, ``to_frame()``,
+            ``to_json()``. A period that cannot be drawn, for its file is missing or the budget is
+            spent, is a gap, and the others go on.
+
+        Raises
+        ------
+        ParameterError
+            ``until`` is not over yet; or it, or the clock, is before a period that is drawn.
+        ReleaseNameError
+            A release that is stored answered another declaration. Nothing is drawn.
+        LedgerError
+            The ledger cannot be used.
+        """
+        last, clock = due.as_until(until), due.now()
+        with ExitStack() as opened:
+            if not dry_run:
+                ledger: Ledger = ResumingLedger(self._path, **self._totals)
+            elif is_unmade(self._path):
+                folder = opened.enter_context(TemporaryDirectory())
+                ledger = ResumingLedger(self._unmade(folder), **self._totals)
+            else:
+                now = ResumingLedger(self._path, **self._totals)
+                ledger = opened.enter_context(rehearsal(now))
+            tasks = tasks_of(self._reports, ledger, last, clock)
+            before = ledger.spent
+            steps = (rehearsed if dry_run else done)(tasks, ledger)
+            spent, left = ledger.spent, ledger.left
+            return Outcome(
+                dry_run=dry_run,
+                steps=tuple(steps),
+                cost=(
+                    round(spent.epsilon - before.epsilon, 12),
+                    round(spent.delta - before.delta, 18),
+                ),
+                spent=(spent.epsilon, spent.delta),
+                left=(left.epsilon, left.delta),
+                **({} if dry_run else self._shown(ledger)),
+            )
+
+    def _unmade(self, folder: str) -> Path:
+        if not {"epsilon", "delta"} <= self._totals.keys():
+            return self._path  # which the ledger says is not there
+        return Path(folder, "rehearsal.db")
+
+    def _shown(self, ledger: Ledger) -> dict[str, Any]:
+        """Publish and write pages, of everything that the ledger stores by now."""
+        out: dict[str, Any] = {"failures": ()}
+        if not ledger.names():
+            return out
+        try:
+            if self._publish is not None:
+                publish(ledger, self._publish)
+                out["published"] = self._publish
+        except DpframeError as error:
+            out["failures"] += (str(error),)
+        return out
+
+
+def _path(name: str, given: object) -> str | Path:
+    if not isinstance(given, str | Path):
+        raise ParameterTypeError(f"{name} must be a path; got {given!r}.")
+    return given
+
+
+def _ledger(given: object, base: Path) -> tuple[Path, dict[str, Any]]:
+    """Its path, and the totals to make it with."""
+    if isinstance(given, Ledger):
+        return given.path, {}
+    if not isinstance(given, Mapping):
+        return named(based(_path("ledger", given), base)), {}
+    check_keys("ledger", given, OF_LEDGER)
+    if "path" not in given:
+        raise ParameterError("ledger has no path: for example path = 'budget.db'.")
+    totals = {key: value for key, value in given.items() if key != "path"}
+    return named(based(_path("path of ledger", given["path"]), base)), totals
