@@ -11,6 +11,7 @@ from dpframe._version import __version__
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.receipt import Receipt
 from dpframe.doors.changes import change
+from dpframe.doors.series.series import Series
 from dpframe.doors.sql.register import register
 from dpframe.doors.warehouse import measures_sql, rollup_sql, tree_rollup_sql
 from dpframe.doors.when_pandas import register_accessor
@@ -46,7 +47,6 @@ from dpframe.questions.sketches.ask import (
 )
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.questions.synthesize.privhp import PrivHP
-from dpframe.series.series import Series
 
 __all__ = [
     "BudgetError",

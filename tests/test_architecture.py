@@ -45,7 +45,6 @@ FLOORS = [
     {"asking"},
     {"pages", "publishing"},
     {"questions"},
-    {"series"},
     {"doors", "evaluation"},
     {"__init__", "__main__"},
 ]

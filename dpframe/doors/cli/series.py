@@ -28,7 +28,7 @@ def add_run_command(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from dpframe.series.series import Series
+    from dpframe.doors.series.series import Series
 
     outcome = Series.read(options.file).run(options.until, dry_run=options.dry_run)
     if options.json:

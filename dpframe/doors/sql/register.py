@@ -62,8 +62,8 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_prefix_tree``, ``dp_heavy_hitters``,
     ``dp_explain``, ``dp_explain_tree_counts`` and so on for each of them, ``dp_change``,
     ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary macros of this connection:
-    nothing is written to its database, which may be read-only. Calling it again, also with another ledger, replaces
-    them. A cursor is a connection of its own.
+    nothing is written to its database, which may be read-only. Calling it again, also with another
+    ledger, replaces them. A cursor is a connection of its own.
 
     Parameters
     ----------

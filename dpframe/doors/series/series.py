@@ -12,16 +12,16 @@ from typing import Any, Self
 
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import named
+from dpframe.doors.series import due
+from dpframe.doors.series.declared import check_keys, reports_of
+from dpframe.doors.series.outcome import Outcome
+from dpframe.doors.series.running import done, rehearsed, tasks_of
+from dpframe.doors.series.sources import based
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
 from dpframe.ledger.resuming import ResumingLedger, rehearsal
 from dpframe.ledger.store import is_unmade
 from dpframe.publishing.publish import publish
-from dpframe.series import due
-from dpframe.series.declared import check_keys, reports_of
-from dpframe.series.outcome import Outcome
-from dpframe.series.running import done, rehearsed, tasks_of
-from dpframe.series.sources import based
 
 KEYS = ("report", "source", "period", "ledger", "publish", "pages")
 """Of a file."""

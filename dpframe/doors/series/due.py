@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from dpframe.doors.series.declared import Report, Timing
 from dpframe.errors import ParameterError
 from dpframe.periods import as_period, last_complete, periods_of, unit_of
-from dpframe.series.declared import Report, Timing
 
 Clock = datetime
 """The instant that it is, with a zone."""

@@ -12,11 +12,11 @@ from typing import Any, cast
 from dpframe._known_arguments import meant
 from dpframe.asking.given import column_name, data_name, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
+from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.periods import UNITS, Period, Unit, as_period, unit_of
 from dpframe.publishing.names import family, identifier_of
 from dpframe.questions.listed import QUESTIONS
-from dpframe.series.sources import KEYS, GivenSource, Source, as_source
 
 OF_REPORT = ("name", "question", "source", "period", "data")
 OF_PERIOD = ("column", "unit", "first", "zone", "grace")

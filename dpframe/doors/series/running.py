@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from dpframe.asking.answer import asked_of
 from dpframe.asking.release import asked_for, charged, kept
+from dpframe.doors.series.declared import Report
+from dpframe.doors.series.due import Clock, due
+from dpframe.doors.series.outcome import State, Step
+from dpframe.doors.series.within import within
 from dpframe.errors import DpframeError, OverBudgetError, ReleaseNameError
 from dpframe.ledger import Ledger
-from dpframe.series.declared import Report
-from dpframe.series.due import Clock, due
-from dpframe.series.outcome import State, Step
-from dpframe.series.within import within
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""A door for schedulers: questions that are asked again every period, whoever asks."""

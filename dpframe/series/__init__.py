@@ -1,1 +1,0 @@
-"""Questions asked again every period, by whoever runs them, as often as they like."""
