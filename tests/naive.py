@@ -10,6 +10,7 @@ import datetime as dt
 import ipaddress
 import math
 import re
+import zoneinfo
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -148,6 +149,37 @@ def row_path(hierarchy: Hierarchy, values: Sequence[Any]) -> Path:
         return number_path(values[0], lower=h.lower, upper=h.upper, depth=h.depth_limit)
     assert isinstance(h, _columns.Columns)
     return columns_path(values)
+
+
+# -- periods -------------------------------------------------------------------------------------
+
+CLOCK = {
+    "year": "%Y",
+    "month": "%Y-%m",
+    "week": "%G-W%V",
+    "day": "%Y-%m-%d",
+    "hour": "%Y-%m-%dT%H",
+}
+
+
+def period_name(value: dt.datetime | dt.date, unit: str, zone: str | None = None) -> str:
+    """The period of a unit that holds a time: what the clock of the zone shows then, with no bound
+    computed. Times without a zone as they are written."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(zoneinfo.ZoneInfo(zone or "UTC"))
+    if unit == "quarter":
+        return f"{value.year:04d}-Q{(value.month - 1) // 3 + 1}"
+    return value.strftime(CLOCK[unit])
+
+
+def in_period(
+    value: dt.datetime | dt.date | None, unit: str, text: str | None, zone: str | None = None
+) -> bool:
+    """Whether a time is of a period, or of a range of periods of one unit."""
+    if value is None or text is None:
+        return value is text
+    first, _, last = text.partition("..")
+    return first <= period_name(value, unit, zone) <= (last or first)
 
 
 # -- all rows ------------------------------------------------------------------------------------
