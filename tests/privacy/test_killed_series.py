@@ -1,0 +1,79 @@
+"""A series pays once for every release, whenever its runs are killed, and ends as if they were not.
+
+Processes are real and are really killed (``killed_series``). Next to the check stand planted bugs
+that the same check must reject.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .test_ledger import quick  # noqa: F401  # a fixture
+
+ROOT = Path(__file__).resolve().parents[2]
+LAWS = {"again", "charged", "done", "equal", "once", "paid", "whole"}
+
+
+def worker(command: str, *arguments: object) -> Any:
+    words = ["-m", "tests.privacy.killed_series", command, *map(str, arguments)]
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=7200
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def broken(found: dict[str, Any]) -> set[str]:
+    """The laws that did not hold every time; all of them were looked at."""
+    assert found.keys() >= LAWS
+    return {law for law in LAWS if not found[law]}
+
+
+def test_killed_runs_pay_once_and_end_as_if_nobody_had_killed_them(quick: Path) -> None:  # noqa: F811
+    """Law: all that is seen is charged, no name is charged twice, and what is published at the end
+    is what an undisturbed run with the same noise publishes."""
+    found = worker("killed", quick, 9, 1)
+    assert found["codes"]["-9"] >= 9
+    assert broken(found) == set()
+
+
+@pytest.mark.evidence
+def test_1000_killed_runs_pay_once_and_end_as_if_nobody_had_killed_them(tmp_path: Path) -> None:
+    """Law: the same, 1,000 times, on the disk."""
+    found = worker("killed", tmp_path, 1000, 2)
+    assert found["codes"]["-9"] >= 1000
+    assert broken(found) == set()
+
+
+def test_a_run_killed_between_charge_and_result_pays_once(quick: Path) -> None:  # noqa: F811
+    """Law: the same, where a release is paid for, drawn, and not stored."""
+    found = worker("cut_off", quick)
+    assert found["code"] == -9
+    assert broken(found) == set()
+
+
+@pytest.mark.evidence
+def test_a_run_killed_at_any_statement_pays_once(tmp_path: Path) -> None:
+    """Law: the same, before every fifth statement of the first releases."""
+    found = worker("stopped", tmp_path, 0, 5, 400)
+    assert found["kills"] == 80
+    assert broken(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("bug", "laws"), [("forgets", {"once", "paid", "whole", "equal"}), ("free", {"charged"})]
+)
+def test_planted_bugs_are_rejected_by_the_same_kill(
+    quick: Path,  # noqa: F811
+    bug: str,
+    laws: set[str],
+) -> None:
+    """Planted: a run that forgets what was cut off pays twice; one that charges nothing shows what
+    is not paid for."""
+    assert laws <= broken(worker("cut_off", quick, bug))
