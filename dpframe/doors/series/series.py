@@ -15,7 +15,8 @@ from dpframe._paths import named
 from dpframe.doors.series import due
 from dpframe.doors.series.declared import check_keys, reports_of
 from dpframe.doors.series.outcome import Outcome
-from dpframe.doors.series.running import done, rehearsed, tasks_of
+from dpframe.doors.series.pages import written
+from dpframe.doors.series.running import Task, done, rehearsed, tasks_of
 from dpframe.doors.series.sources import based
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
@@ -198,7 +199,7 @@ class Series:
                 ),
                 spent=(spent.epsilon, spent.delta),
                 left=(left.epsilon, left.delta),
-                **({} if dry_run else self._shown(ledger)),
+                **({} if dry_run else self._shown(ledger, tasks)),
             )
 
     def _unmade(self, folder: str) -> Path:
@@ -206,18 +207,22 @@ class Series:
             return self._path  # which the ledger says is not there
         return Path(folder, "rehearsal.db")
 
-    def _shown(self, ledger: Ledger) -> dict[str, Any]:
+    def _shown(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
         """Publish and write pages, of everything that the ledger stores by now."""
-        out: dict[str, Any] = {"failures": ()}
-        if not ledger.names():
-            return out
-        try:
-            if self._publish is not None:
+        published, pages, failures = None, [], []
+        if self._publish is not None and ledger.names():
+            try:
                 publish(ledger, self._publish)
-                out["published"] = self._publish
-        except DpframeError as error:
-            out["failures"] += (str(error),)
-        return out
+                published = self._publish
+            except DpframeError as error:
+                failures.append(str(error))
+        for report in self._reports if self._pages is not None else ():
+            try:
+                periods = [task.period for task in tasks if task.report is report]
+                pages += written(report, periods, ledger, str(self._pages))
+            except DpframeError as error:
+                failures.append(str(error))
+        return {"published": published, "pages": tuple(pages), "failures": tuple(failures)}
 
 
 def _path(name: str, given: object) -> str | Path:

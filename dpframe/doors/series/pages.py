@@ -1,0 +1,48 @@
+"""The page of a report: what the ledger stores of its periods, over time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpframe._paths import named
+from dpframe.asking.receipt import Receipt
+from dpframe.doors.series.declared import Report
+from dpframe.errors import ParameterError
+from dpframe.ledger import Ledger
+from dpframe.publishing.names import identifier_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def written(report: Report, periods: Sequence[str], ledger: Ledger, folder: str) -> list[str]:
+    """Write the page of a report, if one of its periods is stored; its path.
+
+    The new page takes the place of the old one as a whole.
+    """
+    from dpframe.pages.series import PERIODS, write_series_page  # not for `import dpframe`
+
+    releases = {period: _stored(report, period, ledger) for period in periods[-PERIODS:]}
+    if not any(releases.values()):
+        return []
+    target = named(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(
+            f"pages ({folder!r}) is no folder that can be made: {error.strerror}."
+        ) from error
+    path = os.path.join(target, f"{identifier_of(report.name)}.html")
+    title = f"{report.name}, by {report.timing.unit}"
+    write_series_page(releases, path, title=title)
+    return [path]
+
+
+def _stored(report: Report, period: str, ledger: Ledger) -> tuple[pd.DataFrame, Receipt] | None:
+    found = ledger.find(report.release(period))
+    if found is None:
+        return None
+    return found.to_arrow().to_pandas(), Receipt(json.loads(found.receipt))
