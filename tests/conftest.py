@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests import members
@@ -10,3 +12,5 @@ from tests import members
 def pytest_configure(config: pytest.Config) -> None:
     asked = str(config.option.markexpr)
     members.EVIDENCE = "evidence" in asked and "not evidence" not in asked
+    # tests start many interpreters, each of which would compile the whole package anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
