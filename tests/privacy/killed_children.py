@@ -23,7 +23,7 @@ from dpframe._duck.spilling import PREFIX, SpillFolder
 from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
 
-from .ledger_worker import DELTA, EPSILON, TOTALS, charge, digest, forked, said, say
+from .ledger_worker import DELTA, EPSILON, TOTALS, charge, digest, forked, listen, said, say
 
 FRAME = pd.DataFrame({"a": ["x"] * 9000 + ["y"] * 8000})
 NAMES = 300
@@ -45,7 +45,7 @@ def draw(ledger: Ledger, out: Path, seed: int, bug: str) -> None:
         name = f"name-{chance.randrange(NAMES)}" if chance.random() < 0.7 else None
         if bug:  # planted: the charge follows the release that it pays for
             say(out, " ".join(["-", *result(None, None)]))
-            time.sleep(0.02)
+            time.sleep(0.2)  # most of its time
             ledger.charge(charge())
         else:
             say(out, " ".join([name or "-", *result(ledger, name)]))
@@ -90,12 +90,13 @@ def killed(folder: str, times: str, seed: str, bug: str = "") -> dict[str, Any]:
     children = [another(i == 0) for i in range(4)]
     dead: list[Child] = []
     while len(dead) < int(times):
-        time.sleep(chance.uniform(0.0, 0.3))
         i = chance.randrange(4)
-        if children[i].spawned is None or said(children[i].out):
-            children[i].kill()
-            dead.append(children[i])
-            children[i] = another(children[i].spawned is not None)
+        spawned = children[i].spawned is not None
+        listen(children[i].out, chance.randrange(spawned, 5))
+        time.sleep(chance.uniform(0.0, 0.1))  # about a release
+        children[i].kill()
+        dead.append(children[i])
+        children[i] = another(spawned)
     for last in children:
         last.kill()
     return found(ledger, [c.out for c in dead + children], root / "tmp")

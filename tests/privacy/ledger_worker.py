@@ -48,11 +48,13 @@ LAW = SimpleNamespace(
 """What ``charge`` charges, for a reservation."""
 
 
-def release(ledger: Ledger, name: str | None = None, seconds: float = 0.0) -> Release:
-    """One release of the tree, as shipped."""
+def release(
+    ledger: Ledger, name: str | None = None, meanwhile: Callable[[], object] = lambda: None
+) -> Release:
+    """One release of the tree, as shipped; something happens when it is counted."""
 
     def counted() -> Any:
-        time.sleep(seconds)
+        meanwhile()
         return TREE
 
     return released(counted, PLAN, source="a tree", ledger=ledger, name=name)
@@ -114,6 +116,19 @@ def say(file: Path, text: str) -> None:
 
 def said(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
+
+
+def wait_for(event: Callable[[], object]) -> None:
+    """Until something has happened, however busy the machine is."""
+    until = time.monotonic() + 300
+    while not event():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.001)
+
+
+def listen(file: Path, lines: int) -> None:
+    """Until so many lines were said."""
+    wait_for(lambda: len(said(file)) >= lines)
 
 
 def standing(path: Path) -> dict[str, Any]:
@@ -203,7 +218,8 @@ def killed(folder: str, times: str, seed: str, bug: str = "") -> object:
                     say(out, digest(release(ledger)))
 
         pid = forked(work)
-        time.sleep(chance.uniform(0.0, 0.12))
+        listen(out, chance.randrange(4))
+        time.sleep(chance.uniform(0.0, 0.02))  # about a release
         os.kill(pid, signal.SIGKILL)
         code = ended(pid)
         runs.append({"code": code, "released": len(said(out)), **standing(path)})
@@ -312,11 +328,18 @@ def same_name(path: str, processes: str, bug: str = "") -> object:
     if bug:  # planted: nobody waits for the other's draw
         Ledger.drawing = lambda self: contextlib.nullcontext()  # type: ignore[method-assign]
 
+    def meanwhile(out: Path) -> None:
+        if bug:  # all are drawing
+            out.with_name(f"{out.name}-counts").touch()
+            wait_for(lambda: len([*file.parent.glob("said-*-counts")]) == int(processes))
+        else:
+            time.sleep(0.2)  # the others ask
+
     def work(out: Path) -> None:
         os.close(gate[1])
         os.read(gate[0], 1)
         try:
-            say(out, digest(release(Ledger(file), name="daily", seconds=0.2)))
+            say(out, digest(release(Ledger(file), "daily", lambda: meanwhile(out))))
         except LedgerError as error:
             say(out, f"error {error}")
 
