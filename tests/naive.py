@@ -215,6 +215,30 @@ def shares(users: Iterable[Any], paths: Iterable[Path | None]) -> dict[Path, Fra
     return dict(weight)
 
 
+def units_of_pairs(
+    users: Iterable[Any],
+    keys: Iterable[Path],
+    *,
+    grid: int,
+    offset: Callable[[Any], int],
+) -> dict[Path, int]:
+    """Units at or below every node: of every user ``grid``, cumulated over their keys in ascending
+    order and cut with one offset of the user, a whole number of at least 0."""
+    rows: dict[Any, Counter[Path]] = defaultdict(Counter)
+    for user, key in zip(users, keys, strict=True):
+        rows[user][key] += 1
+    units: Counter[Path] = Counter({(): 0})
+    for user, own in rows.items():
+        total, before = own.total(), 0
+        moved = offset(user) % total
+        for key in sorted(own):
+            upto = before + own[key]
+            n = (grid * upto + moved) // total - (grid * before + moved) // total
+            units.update({key[:depth]: n for depth in range(len(key) + 1)})
+            before = upto
+    return dict(units)
+
+
 # -- measures ------
 
 

@@ -23,8 +23,9 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.added import Added
 from dpframe.sources.listed_join import listed_join
-from dpframe.sources.measure import WHOLE, measure_sql, units_sql
+from dpframe.sources.measure import measure_sql, units_sql
 from dpframe.sources.portable_sql import portable_sql
+from dpframe.sources.user_shares import measured_shares, row_shares, same
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
 
@@ -210,11 +211,13 @@ def _user_leaves(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
 ) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
-    keys = ", ".join(_names(hierarchy))
-    bounded = _shares(keys, unit, seed) if unit.grid > 1 else sample(keys, unit, seed)
+    names, grid = _names(hierarchy), unit.grid
+    if grid > 1 and not unit.measured:
+        return _shares_of_rows(hierarchy, types, grid=grid, seed=seed)
+    keys = ", ".join(names)
     return [
         *user_pairs(hierarchy, types, measured=unit.measured),
-        *bounded,
+        *(measured_shares(names, grid=grid, seed=seed) if grid > 1 else sample(keys, unit, seed)),
         f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
     ]
 
@@ -240,25 +243,20 @@ def user_pairs(
 COUNTED = ("count(*)", "", "BIGINT")
 
 
-def _shares(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
-    """``grid`` units of each user over their rows: cumulated and rounded with one random offset.
-
-    Every user gets exactly ``grid`` units, a key its exact share in expectation; the offset of
-    a user depends on that user and the seed only. It is one for all rows of the user: ids that are
-    equal can have different hashes (numbers in a VARIANT, text without case in a STRUCT).
-    A user whose measures add up to less than the whole gets so many units less.
-    """
-    grid, order = unit.grid, ascending(*keys.split(", "))
-    kind, total = "BIGINT", "sum(m) OVER (PARTITION BY u)"
-    if unit.measured:
-        kind, total = "HUGEINT", f"greatest({total}, {WHOLE})"
-    return [
-        f"running AS (SELECT {keys}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
-        f"ROWS UNBOUNDED PRECEDING)::{kind} AS upto, {total}::{kind} AS total, "
-        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
-        f"bounded AS (SELECT {keys}, ({grid} * upto + (h % total)::{kind}) // total "
-        f"- ({grid} * (upto - m) + (h % total)::{kind}) // total AS n FROM running)",
-    ]
+def _shares_of_rows(
+    hierarchy: Hierarchy, types: tuple[str, ...], *, grid: int, seed: int
+) -> list[str]:
+    names = _names(hierarchy)
+    read, own, kept = "source", names, "u"
+    if hierarchy.reads_text:  # each text is parsed once
+        read, own, kept = "texts", ("c0",), "c0"
+    parts = [f"keyed AS ({keyed(hierarchy, types, read, kept)})"]
+    rows = f"keyed JOIN numbered ON {same(names, 'keyed', 'numbered')}"
+    if hierarchy.reads_text:
+        parts = ["texts AS (SELECT DISTINCT c0 FROM source)", *parts]
+        places = f"(SELECT c0, leaf FROM {rows}) AS places"
+        rows = f"source JOIN {places} ON {same(own, 'source', 'places')}"
+    return parts + row_shares(names, grid=grid, seed=seed, keyed="keyed", placed=rows)
 
 
 def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("registered")
 
 OURS = [
     *("source", "keyed", "pairs", "leaves", "candidates", "texts", "running", "rows", "bounded"),
+    *("numbered", "ranked", "places"),
     *("level_1", "level_2", "level_3", "source_rows", "dpframe_source", "r", "t", "k1", "query"),
     "dpframe_valid",
 ]

@@ -20,8 +20,10 @@ from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from tests import strategies as nasty
 from tests.members import few
-from tests.naive import leaf_paths, rollup, shares
+from tests.naive import leaf_paths, rollup, shares, units_of_pairs
 from tests.rollups import exact_counts, exact_tree
+
+PAIR = dp.columns("a", "b")
 
 
 def frame_of(values: Sequence[Any]) -> pd.DataFrame:
@@ -186,6 +188,32 @@ def test_every_user_weighs_one(rows: list[tuple[Any, Any]], invalid: Any, seed: 
     for path, weight in exact.items():
         leaves = {leaf for leaf in paths if leaf is not None and leaf[: len(path)] == path}
         assert abs(found.get(path, 0) - unit.grid * weight) <= len(users) * max(1, len(leaves))
+
+
+@nasty.examples(
+    8,
+    200,
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 2)), max_size=60),
+    st.integers(0, 2**62),
+)
+def test_units_are_those_of_users_and_their_keys(
+    rows: list[tuple[int, int, int]], seed: int
+) -> None:
+    """Row by row a user gets what their keys get by the number of rows that each has, to the unit:
+    keys of numbers, of texts, and such that are read from texts."""
+
+    def hashed(user: int) -> int:
+        return int(duckdb.sql(f"SELECT hash({user}::BIGINT, {seed}::UBIGINT)").fetchall()[0][0])
+
+    unit = PrivacyUnit(user="u")
+    numbers = pd.DataFrame(rows, columns=["u", "a", "b"], dtype="int64")
+    texts = numbers.astype({"a": str, "b": str})
+    labels = texts.assign(b=texts["a"] + "/" + texts["b"])
+    for frame, hierarchy in ((numbers, PAIR), (texts, PAIR), (labels, dp.path("b"))):
+        keys = list(frame[["a", "b"]].itertuples(index=False, name=None))
+        twin = units_of_pairs(frame["u"], keys, grid=unit.grid, offset=hashed)
+        shown = {tuple(map(str, path)): n for path, n in twin.items() if n or not path}
+        assert exact_counts(frame, hierarchy, unit, seed) == shown
 
 
 def test_shares_are_unbiased() -> None:

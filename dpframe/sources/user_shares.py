@@ -1,0 +1,65 @@
+"""Shares of a user's weight, by their rows or by what these weigh, in units of whole numbers.
+
+By rows: of a user with ``total`` rows, in the order of their keys, row i gets the units between
+``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows get
+``grid``, and a key the sum of its rows: the same number as from one row a user and key with its
+number of rows, since what is between cancels out. Groups of a user and key, of which most have one
+row, would take longer than all the rest, and so would sorting texts instead of their numbers.
+
+CTEs, over rows ``r`` with the user u and the key of the row:
+
+numbered  every finest key and its number, leaf, in ascending order of the keys
+ranked    of every row its leaf, its place i among the rows of its user, and their total
+bounded   units of every leaf
+leaves    units of every finest key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpframe._sql import ascending
+from dpframe.sources.measure import WHOLE
+
+
+def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed: str) -> list[str]:
+    """The CTEs; ``keyed`` is what has all ``keys``, and ``placed`` a FROM clause of ``u`` and
+    ``leaf`` that may name ``numbered``.
+
+    The offset of a user depends on that user and the seed only. It is one for all rows of the user:
+    ids that are equal can have different hashes (numbers in a VARIANT, text without case in a
+    STRUCT).
+    """
+    names = ", ".join(keys)
+    offset = "(h % total::UBIGINT)::BIGINT"
+    return [
+        f"numbered AS MATERIALIZED (SELECT {names}, row_number() OVER (ORDER BY "
+        f"{ascending(*keys)}) AS leaf FROM (SELECT DISTINCT {names} FROM {keyed}))",
+        f"ranked AS (SELECT leaf, row_number() OVER (PARTITION BY u ORDER BY "
+        f"{ascending('leaf')}) AS i, count(*) OVER (PARTITION BY u) AS total, "
+        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM {placed})",
+        f"bounded AS (SELECT leaf, sum(({grid} * i + {offset}) // total "
+        f"- ({grid} * (i - 1) + {offset}) // total)::BIGINT AS n FROM ranked GROUP BY leaf)",
+        f"leaves AS (SELECT {names}, n FROM bounded JOIN numbered USING (leaf))",
+    ]
+
+
+def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
+    """The CTEs ``running`` and ``bounded`` over ``pairs``, in which m is what a user and key weigh.
+
+    A user whose measures add up to less than the whole gets so many units less.
+    """
+    names, order, offset = ", ".join(keys), ascending(*keys), "(h % total)::HUGEINT"
+    return [
+        f"running AS (SELECT {names}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
+        f"ROWS UNBOUNDED PRECEDING)::HUGEINT AS upto, "
+        f"greatest(sum(m) OVER (PARTITION BY u), {WHOLE})::HUGEINT AS total, "
+        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
+        f"bounded AS (SELECT {names}, ({grid} * upto + {offset}) // total "
+        f"- ({grid} * (upto - m) + {offset}) // total AS n FROM running)",
+    ]
+
+
+def same(keys: Sequence[str], one: str, other: str) -> str:
+    """The condition that joins two relations on all columns of a key."""
+    return " AND ".join(f"{one}.{key} IS NOT DISTINCT FROM {other}.{key}" for key in keys)
