@@ -64,6 +64,17 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
             self, *args: Any, error: float | Mapping[str, float], **arguments: Any
         ) -> Explanation[Any]: ...
 
+    class ExplainsFrame(Protocol[P]):
+        """The same as a method of a frame, which is the source."""
+
+        @overload
+        def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
+
+        @overload
+        def __call__(
+            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+        ) -> Explanation[Any]: ...
+
 
 def explaining(
     name: str,

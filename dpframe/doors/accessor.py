@@ -5,18 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import weakref
-from collections.abc import Callable, Mapping
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Literal,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    cast,
-    overload,
-)
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import pandas as pd
 
@@ -33,28 +23,13 @@ from dpframe.questions.tree_counts import ask as tree_ask
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpframe.asking.explain import Explains
-    from dpframe.asking.explanation import Explanation
+    from dpframe.asking.explain import Explains, ExplainsFrame
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 ENTRY = re.compile(r"^(\w+(?:, \w+)*)\n(?: .*\n)+", re.MULTILINE)
 """Arguments in a docstring, and what is said of them."""
-
-
-if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone
-
-    class ExplainsFrame(Protocol[P]):
-        """A method that explains a question about the frame."""
-
-        @overload
-        def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
-
-        @overload
-        def __call__(
-            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
-        ) -> Explanation[Any]: ...
 
 
 def of_frame(

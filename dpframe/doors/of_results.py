@@ -133,8 +133,8 @@ class OfResults:
         """A result with ``lower`` and ``upper`` for another confidence, or holding all together.
 
         For a whole frame that dpframe returned, by ``hhh`` with exact counts or a baseline, by
-        ``tree_counts`` with listed keys, or by ``rollup`` but for its means: receipts of these tell
-        the law of every number. Free.
+        ``tree_counts`` with listed keys, or by ``rollup``: of these the law of every number is
+        known. Free.
 
         Parameters
         ----------
@@ -152,13 +152,14 @@ class OfResults:
         pandas.DataFrame
             The same rows with other ends, and a receipt that says which. Where counts were made to
             add up, or are shares of users, the numbers that were drawn are not shown: intervals are
-            then at least as wide as those that a release of that confidence would have had.
+            then at least as wide as those that a release of that confidence would have had; so are
+            those of means at a bound, or with an interval up to both.
 
         Raises
         ------
         ParameterError
-            The frame is not all of a release, or its receipt does not tell the law of its noise, as
-            of means: release with another ``confidence=`` then.
+            The frame is not all of a release, or its receipt does not tell the law of its noise:
+            release with another ``confidence=`` then.
 
         Examples
         --------

@@ -85,13 +85,18 @@ def each_confidence(receipt: Mapping[str, Any]) -> float:
     return float(receipt["confidence"] if together is None else together["each"])
 
 
-def known_noise(nodes: ShownNodes) -> KnownNoise:
-    """The noise of a release; ParameterError where frame and receipt do not say enough."""
+def check_whole(nodes: ShownNodes) -> None:
+    """ParameterError where rows are missing."""
     if not nodes.whole:
         raise ParameterError(
             "intervals of other confidence need all rows of the release: ask the frame that "
             "dpframe returned, and then choose rows."
         )
+
+
+def known_noise(nodes: ShownNodes) -> KnownNoise:
+    """The noise of a release; ParameterError where frame and receipt do not say enough."""
+    check_whole(nodes)
     mechanism, facts = nodes.receipt["mechanism"], nodes.receipt["noise"]
     if nodes.nodes.get("count") is not None and nodes.nodes["count"].dtype.kind == "f":
         raise ParameterError(

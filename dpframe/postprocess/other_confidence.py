@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
+from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
 from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes
 
@@ -28,7 +29,7 @@ class NewEnds:
 
     frame: pd.DataFrame
     columns: list[MeasureColumns]
-    noises: Sequence[KnownNoise | ColumnNoise]
+    noises: Sequence[KnownNoise | ColumnNoise | MeanNoise]
     left_out: list[str]
 
 
@@ -70,7 +71,15 @@ def _of_counts(nodes: ShownNodes, measures: object) -> NewEnds:
 
 def _of_rollup(nodes: ShownNodes, measures: object) -> NewEnds:
     chosen = _chosen(nodes, measures)
-    noises = [noise for name in chosen for noise in rollup_noise(nodes, name)]
+    noises = [
+        noise
+        for name in chosen
+        for noise in (
+            (mean_noise(nodes, name),)
+            if nodes.measures[name].kind == "mean"
+            else rollup_noise(nodes, name)
+        )
+    ]
     columns = [noise.columns for noise in noises]
     kept = {name for own in columns for name in (own.value, own.lower, own.upper)}
     kept |= {"level", "prefix", *nodes.hierarchy.label_columns}

@@ -45,11 +45,12 @@ def ratio_interval(
     """
     low, high = within
     a = denominator**2 - factor**2 * denominator_variance
-    c = numerator**2 - factor**2 * numerator_variance
+    of_ends = numerator_variance * denominator**2 + denominator_variance * numerator**2
+    of_ends -= factor**2 * numerator_variance * denominator_variance
     product = numerator * denominator
     bounded = (a > 0) & (denominator > 0)
     safe = np.where(bounded, a, 1.0)
-    root = np.sqrt(np.maximum(product**2 - a * c, 0.0))
+    root = factor * np.sqrt(np.maximum(of_ends, 0.0))  # as a discriminant it would cancel
     lower, upper = (product - root) / safe, (product + root) / safe
     fits = bounded & (lower <= high) & (upper >= low)
     return np.where(fits, np.maximum(lower, low), low), np.where(

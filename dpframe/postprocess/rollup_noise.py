@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.intervals import half_width
-from dpframe.postprocess.known_noise import FINEST, NEW_RELEASE, each_confidence
+from dpframe.postprocess.known_noise import FINEST, NEW_RELEASE, check_whole, each_confidence
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.tree_squares import checked_forest, variances
@@ -92,24 +92,15 @@ class ColumnNoise:
 
 
 def rollup_noise(nodes: ShownNodes, name: str) -> tuple[ColumnNoise, ...]:
-    """The noise in the columns of one measure of a whole rollup; ParameterError where frame and
-    receipt do not say enough."""
+    """The noise in the columns of one measure of a whole rollup that is no mean; ParameterError
+    where frame and receipt do not say enough."""
     facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
-    if columns.kind == "mean":
-        raise ParameterError(
-            f"measure ({name!r}) is a mean, and the number of values that it is a mean of is not "
-            f"shown: {NEW_RELEASE}, or choose others with measures=[...]."
-        )
     if "noise" not in facts:
         raise ParameterError(
             f"the receipt of this release does not tell the noise of measure {name!r}, as those of "
             f"older versions do not: {NEW_RELEASE}."
         )
-    if not nodes.whole:
-        raise ParameterError(
-            "intervals of other confidence need all rows of the release: ask the frame that "
-            "dpframe returned, and then choose rows."
-        )
+    check_whole(nodes)
     if nodes.alike.any():
         raise ParameterError(
             "two rows of this release read alike, so that nobody can say which rows are below "

@@ -1,0 +1,129 @@
+"""Intervals of means that are computed after a rollup are those that it would have had."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import dpframe as dp
+from dpframe.digest import seal
+from dpframe.questions.rollup.ask import rollup
+from dpframe.testing import seeded_noise
+from tests.unit.postprocess.test_rollup_noise import BY, KEYS, SALES
+
+MEASURES = {
+    "each": "mean(paid, 0, 50)",
+    "far": "mean(paid, 1000, 1200.5)",
+    "wide": "mean(paid, -1000000, 10)",
+    "found": "mean(paid, auto, auto)",
+    "n": "count",
+}
+MEANS = [name for name in MEASURES if name != "n"]
+CASES: dict[str, dict[str, Any]] = {
+    "selected": {"delta": 1e-6, "measures": MEASURES, "epsilon": 40.0},
+    "listed": {"keys": KEYS[:15], "measures": MEASURES, "epsilon": 6.0},
+    "users": {"delta": 1e-4, "user": "who", "measures": MEASURES, "epsilon": 40.0},
+    "noisy": {"keys": KEYS[:15], "measures": MEASURES, "epsilon": 0.2},
+}
+
+
+def released(confidence: float, seed: int, case: str) -> pd.DataFrame:
+    with seeded_noise(seed):
+        return rollup(SALES, **{"by": BY, **CASES[case], "confidence": confidence})
+
+
+def told(frame: pd.DataFrame, name: str) -> Any:
+    """Rows with a mean inside of its bounds and an end that is no bound."""
+    facts = frame.dp.receipt["measures"][name]
+    inner = frame[[name, f"{name}_lower", f"{name}_upper"]]
+    strictly = (inner > facts["lower"]) & (inner < facts["upper"])
+    return strictly[name] & strictly.iloc[:, 1:].any(axis=1)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_the_interval_that_the_rollup_would_have_had(case: str) -> None:
+    """Law: where an end tells the noise, the interval of a rollup with the same noise at another
+    confidence, to the rounding of float64; elsewhere one that has it inside, if it says anything.
+    Never one narrower, whichever confidence the frame passed through."""
+    some = 0
+    for seed in (1, 2):
+        frame = released(0.95, seed, case)
+        for confidence in (0.5, 0.8, 0.999999):
+            wanted = released(confidence, seed, case)
+            other = frame.dp.intervals(confidence, measures=MEANS)
+            for shown in (other, frame.dp.intervals(0.97, measures=MEANS).dp.intervals(confidence)):
+                for name in MEANS:
+                    low, high = shown[f"{name}_lower"], shown[f"{name}_upper"]
+                    nothing = wanted[name].isna()
+                    doubt = 1e-11 * max(map(abs, low))
+                    assert ((low <= wanted[f"{name}_lower"] + doubt) | nothing).all()
+                    assert ((wanted[f"{name}_upper"] - doubt <= high) | nothing).all()
+                    assert ((low <= shown[name]) & (shown[name] <= high) | shown[name].isna()).all()
+            for name in MEANS:
+                sure = told(frame, name)
+                some += int(sure.sum())
+                for end in ("lower", "upper"):
+                    here, there = (one[f"{name}_{end}"][sure] for one in (other, wanted))
+                    doubt = 1e-11 * max(map(abs, wanted[f"{name}_lower"]))
+                    assert np.allclose(here, there, rtol=1e-11, atol=doubt)
+            assert other.dp.receipt["confidence"] == confidence
+        pd.testing.assert_frame_equal(frame.dp.intervals(), frame)
+    assert some > (20 if case != "noisy" else 0)
+
+
+def test_the_number_of_a_mean_is_not_needed_but_its_law_is() -> None:
+    """Law: half widths in proportion to the factor, as if the quotient were linear, are too narrow
+    somewhere: the interval of a quotient is not symmetric."""
+    frame, wanted = released(0.8, 1, "listed"), released(0.999, 1, "listed")
+    ratio = 5.0  # above that of any two factors here
+    up = frame["each"] + ratio * (frame["each_upper"] - frame["each"])
+    assert (up.clip(upper=50) < wanted["each_upper"] - 1e-6).any()
+
+
+def test_means_of_a_rollup_hold_together_as_often_as_they_say() -> None:
+    """Law: all intervals of all means hold at once with the confidence (level 1e-6); each with that
+    confidence for itself, they do not."""
+    table = pd.DataFrame({"a": np.repeat(list("uvwxyz"), 50), "x": np.tile([1.0, 4.0], 150)})
+    measures = {f"m{i}": "mean(x, 0, 10)" for i in range(4)}
+    asked: dict[str, Any] = {"by": ["a"], "epsilon": 16.0, "keys": list("uvwxyz")}
+    together, planted, runs, g = 0, 0, 50, 0.8
+    for seed in range(runs):
+        with seeded_noise(seed):
+            frame = rollup(table, measures=measures, confidence=0.95, **asked)
+        real = ~frame["prefix"].str.contains("<").to_numpy()
+        for shown, right in (
+            (frame.dp.intervals(g, simultaneous=True), True),
+            (frame.dp.intervals(g), False),
+        ):
+            held = all(
+                shown[f"{m}_lower"][real].le(2.5).all() and shown[f"{m}_upper"][real].ge(2.5).all()
+                for m in measures
+            )
+            together, planted = together + (held and right), planted + (held and not right)
+    fewest = int(binom.ppf(1e-6, runs, g))
+    assert planted < fewest <= together
+
+
+def test_intervals_that_are_not_of_a_mean_are_refused() -> None:
+    """Law: shown ends that no noise gives to a quotient between these bounds make no new ones; and
+    means need no noise in the receipt, but all rows."""
+    frame = released(0.95, 1, "listed")
+    facts: dict[str, Any] = frame.dp.receipt.to_dict()
+    only = frame.dp.intervals(0.9, measures=MEANS)
+    bare = copy.deepcopy(facts)
+    for said in bare["measures"].values():
+        del said["noise"]
+    again = seal(frame.copy(), bare).dp.intervals(0.9, measures=MEANS)
+    pd.testing.assert_frame_equal(again, only)
+    for bounds in ({"upper": 60.0}, {"lower": -1.0}, {"upper": 40.0}):
+        wrong = copy.deepcopy(facts)
+        wrong["measures"]["each"] |= bounds
+        with pytest.raises(dp.ParameterError, match="of 'each' are not those of a mean"):
+            seal(frame.copy(), wrong).dp.intervals(0.9)
+    with pytest.raises(dp.ParameterError, match="all rows"):
+        frame.head(3).dp.intervals(0.9, measures="each")
