@@ -37,6 +37,7 @@ SPECIAL = {
     "hierarchy/_types.py": "advice to whoever has numbers",
     "sources/frames.py": "what a mistaken source is told",
     "ledger/book.py": "what reserve() takes",
+    "ledger/results.py": "what a stored request asked",
     "ledger/reservations.py": "what reserve() takes",
 }
 """Files that name a question beside those two, and what for."""
