@@ -51,6 +51,9 @@ class Top(NamedTuple):
     digest: str
 
 
+LEAST = -(2**63)
+"""Below every sum."""
+
 NOTHING = Node(0, 0, 0, 0, "")
 
 
@@ -62,15 +65,18 @@ def tops_of(text: str | None) -> dict[str, Top]:
 def over(children: Iterable[tuple[int, Node]]) -> Node:
     """The node above these, which are in order."""
     epsilon = delta = 0
-    tops, written = [], []
-    for place, node in children:
-        tops.append((epsilon + node.top_epsilon, delta + node.top_delta))
-        epsilon, delta = epsilon + node.epsilon, delta + node.delta
-        written.append((place, *node))
-    if not tops:
+    top_epsilon = top_delta = LEAST
+    written = []
+    for place, (e, d, most_e, most_d, digest) in children:
+        top_epsilon = max(top_epsilon, epsilon + most_e)
+        top_delta = max(top_delta, delta + most_d)
+        epsilon += e
+        delta += d
+        written.append((place, e, d, most_e, most_d, digest))
+    if not written:
         return NOTHING
     digest = hashlib.sha256(repr(written).encode()).hexdigest()[:32]
-    return Node(epsilon, delta, max(e for e, _ in tops), max(d for _, d in tops), digest)
+    return Node(epsilon, delta, top_epsilon, top_delta, digest)
 
 
 def leaf(epsilon: int, delta: int) -> Node:

@@ -1,5 +1,5 @@
-"""What a charge costs: one process alone, 8 processes that charge one ledger 200 times each, and
-ledgers of up to 100,000 releases.
+"""What a charge costs: one process alone, 8 processes that charge one ledger 200 times each,
+ledgers of up to 100,000 releases, and one of 10,000 releases with periods.
 
 Run with ``python -m tests.benchmarks.ledger [--folder F] [--processes 8] [--times 200]``. Every
 charge waits for the disk, so beside it stands what a bare SQLite transaction of the same size takes
@@ -14,11 +14,13 @@ import statistics
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpframe.ledger import Ledger
+from dpframe.ledger import Blocks, Ledger
 from dpframe.ledger.entries import append, entry_of, newest
+from dpframe.ledger.standing import standing
 from dpframe.ledger.totals import totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge, race
 
@@ -105,13 +107,72 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
     print(f"{accountant}, {releases} releases: {', '.join(took)}")
 
 
+def spans(kind: str, number: int) -> list[tuple[int, int]]:
+    """First and last day of every release: one day each, or long ranges that overlap."""
+    if kind == "disjoint days":
+        return [(day, day + 1) for day in range(number)]
+    return [(i // 2, 2 * number - i) for i in range(number)]
+
+
+def by_block(folder: Path, kind: str, releases: int, times: int = 200) -> None:
+    """A ledger of so many releases with periods: what the next ones take, beside a bare row."""
+    ledger = Ledger(folder / f"{kind}.db", **TOTALS)
+    ours: list[float] = []
+    with ledger._writing() as db:
+        for first, last in spans(kind, releases):
+            cost = replace(charge(), blocks=blocks_of(first, last))
+            here = standing(db)
+            entry, _ = here.with_charge(cost, ())
+            append(db, here.last, entry._replace(tops=here.segments.add(cost.blocks, entry.cost)))
+    floor, cpu = [], []
+    for first, last in spans(kind, releases)[:: releases // times]:
+        cost = replace(charge(), blocks=blocks_of(first, last))
+        start, used = time.perf_counter(), time.process_time()
+        ledger.charge(cost)
+        middle = time.perf_counter()
+        cpu.append(1e3 * (time.process_time() - used))
+        bare(folder / "bare.db", cost.receipt)
+        ours.append(1e3 * (middle - start))
+        floor.append(1e3 * (time.perf_counter() - middle))
+    uses: dict[str, Any] = {
+        "summary": ledger.summary,
+        "check": lambda: ledger.check(cost),
+        "open": lambda: Ledger(ledger.path),
+        "blocks": ledger.blocks,
+        "within 28 days": lambda: ledger.within(days=28),
+        "verify": ledger.verify,
+    }
+    took = []
+    for name, use in uses.items():
+        start = time.perf_counter()
+        use()
+        took.append(f"{name} {1e3 * (time.perf_counter() - start):.0f} ms")
+    print(
+        f"{releases} releases, {kind}: {len(ledger.blocks())} blocks; a charge "
+        f"{statistics.median(ours):.2f} ms (median of {len(ours)}, 95 % "
+        f"{sorted(ours)[int(0.95 * len(ours))]:.2f}, of processor time "
+        f"{statistics.median(cpu):.2f}); bare SQLite {statistics.median(floor):.2f} ms; "
+        + ", ".join(took)
+    )
+
+
+def blocks_of(first: int, last: int) -> Blocks:
+    return Blocks(axis="when as written", first=86_400 * first, last=86_400 * last)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="on the disk to measure; default: temporary")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--times", type=int, default=200)
+    parser.add_argument("--blocks", action="store_true", help="only releases with periods")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        bare(Path(folder, "bare.db"), "")
+        for kind in ("disjoint days", "overlapping ranges"):
+            by_block(Path(folder), kind, 10_000)
+        if options.blocks:
+            return
         for accountant in ("sum", "pld"):
             alone(Path(folder), accountant, 200)
         together(Path(folder), options.processes, options.times)
