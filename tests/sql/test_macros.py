@@ -268,8 +268,8 @@ def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
     known = {row[0]: row[1] for row in rows}
     for question in QUESTIONS:
         explain = EXPLAINS.get(question.name, f"dp_explain_{question.name}")
-        asked = known[f"dp_{question.name}"]
-        assert [p for p in asked if p not in ("release", "n", "data")] == known[explain]
+        asked = [p for p in known[f"dp_{question.name}"] if p not in ("release", "n", "data")]
+        assert asked == [p for p in known[explain] if p != "error"]
 
 
 def test_explaining_charges_and_reads_nothing(

@@ -1,0 +1,465 @@
+"""``period=`` at every question and every door: the records of a period, and what they cost."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from dpframe.asking.release import receipt_of
+from dpframe.errors import ColumnError, ParameterError, ReleaseNameError
+from dpframe.testing import seeded_noise
+from tests.doors import in_this_process
+from tests.naive import in_period
+
+BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5}
+WEEK = "2023-W45"
+PERIOD = ("when", WEEK)
+NEXT = ("when", "2023-W46")
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Five weeks of records, which are over, and some without a time."""
+    generator = np.random.default_rng(19)
+    n = 6_000
+    minutes = generator.integers(0, 35 * 24 * 60, n)
+    frame = pd.DataFrame(
+        {
+            "who": [f"user {i}" for i in generator.integers(0, 900, n)],
+            "place": [f"{'ab'[i % 2]}/{i % 5}" for i in generator.zipf(1.6, n) % 20],
+            "item": [("apple", "pear", "plum")[i] for i in generator.integers(0, 3, n)],
+            "amount": generator.integers(0, 50, n).astype("float64"),
+            "when": pd.Series(
+                pd.Timestamp("2023-10-16") + pd.to_timedelta(minutes, unit="min")
+            ).astype("datetime64[us]"),
+        }
+    )
+    frame.loc[::97, "when"] = pd.NaT
+    return frame
+
+
+def by_hand(frame: pd.DataFrame, unit: str = "week", text: str | None = WEEK) -> pd.DataFrame:
+    """The records of a period, one by one."""
+    times = [None if pd.isna(t) else t.to_pydatetime() for t in frame["when"]]
+    return frame[[in_period(t, unit, text) for t in times]].reset_index(drop=True)
+
+
+def of_rows(generator: dp.Generator) -> pd.DataFrame:
+    return generator.sample(50, seed=3)
+
+
+CALLS: dict[str, Any] = {
+    "hhh": lambda source, **more: dp.hhh(source, "path:place", **BUDGET, **more),
+    "hhh by user": lambda source, **more: dp.hhh(
+        source, "path:place", user="who", **BUDGET, **more
+    ),
+    "hhh by records of a user": lambda source, **more: dp.hhh(
+        source,
+        "path:place",
+        user="who",
+        contribution="records",
+        max_contributions=3,
+        **BUDGET,
+        **more,
+    ),
+    "hhh of an amount": lambda source, **more: dp.hhh(
+        source, "path:place", weight="amount", max_weight=50, **BUDGET, **more
+    ),
+    "hhh in a stream": lambda source, **more: dp.hhh(
+        source, "path:place", mechanism="streaming", counters=64, **BUDGET, **more
+    ),
+    "hhh of users in a stream": lambda source, **more: dp.hhh(
+        source,
+        "path:place",
+        mechanism="streaming",
+        counters=64,
+        user="who",
+        contribution="items",
+        max_contributions=3,
+        **BUDGET,
+        **more,
+    ),
+    "heavy_hitters": lambda source, **more: dp.heavy_hitters(source, "place", **BUDGET, **more),
+    "rollup": lambda source, **more: dp.rollup(
+        source, "path:place", ["count", "sum(amount, 0, 50)"], **BUDGET, **more
+    ),
+    "rollup by user": lambda source, **more: dp.rollup(
+        source,
+        "path:place",
+        ["count", "mean(amount, 0, 50)", "distinct(item, 2)"],
+        user="who",
+        **BUDGET,
+        **more,
+    ),
+    "tree_counts": lambda source, **more: dp.tree_counts(
+        source, ["item"], keys=["apple", "pear"], epsilon=1.0, **more
+    ),
+    "synthesize": lambda source, **more: of_rows(
+        dp.synthesize(source, {"amount": (0, 50)}, epsilon=4.0, seed=5, **more)
+    ),
+    "prefix_tree": lambda source, **more: dp.prefix_tree(
+        source, "item", user="who", epsilon=8.0, delta=1e-5, **more
+    ),
+}
+
+
+@pytest.mark.parametrize("question", CALLS)
+def test_a_question_of_a_period_is_the_question_of_its_records(
+    question: str, frame: pd.DataFrame
+) -> None:
+    """Law: with the same noise it is the same frame as that of records picked by hand."""
+    ask = CALLS[question]
+    picked = by_hand(frame)
+    assert 500 < len(picked) < 2_500
+    with seeded_noise(23):
+        found = ask(frame, period=PERIOD)
+    with seeded_noise(23):
+        wanted = ask(picked)
+    pd.testing.assert_frame_equal(found, wanted)
+    with seeded_noise(23):
+        other = ask(frame, period=NEXT)
+    assert not other.equals(wanted)
+
+
+def test_records_without_a_time_are_a_period_of_their_own(frame: pd.DataFrame) -> None:
+    with seeded_noise(1):
+        found = CALLS["hhh"](frame, period=("when", None))
+    with seeded_noise(1):
+        wanted = CALLS["hhh"](by_hand(frame, "day", None))
+    pd.testing.assert_frame_equal(found, wanted)
+
+
+@pytest.mark.parametrize("question", ["hhh", "hhh in a stream", "rollup by user"])
+def test_sources_of_every_kind(question: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: whatever holds the rows, with the same noise it is the same frame."""
+    frame.to_parquet(tmp_path / "t.parquet")
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS FROM '{tmp_path / 't.parquet'}'")
+    table = pa.Table.from_pandas(frame)
+    lazy = {} if "stream" in question else {"lazy": pl.DataFrame(table).lazy()}
+    sources = {
+        "parquet": tmp_path / "t.parquet",
+        "relation": con.table("t"),
+        "arrow": table,
+        "polars": pl.DataFrame(table),
+        **lazy,
+    }
+    with seeded_noise(29):
+        wanted = CALLS[question](frame, period=PERIOD)
+    for name, source in sources.items():
+        with seeded_noise(29):
+            found = CALLS[question](source, period=PERIOD)
+        pd.testing.assert_frame_equal(found, wanted, obj=name)
+
+
+def test_front_doors_answer_alike(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: function, accessor, SQL and command line read the same records."""
+    frame.to_parquet(tmp_path / "t.parquet")
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS FROM '{tmp_path / 't.parquet'}'")
+    wanted = []
+    for ask in (
+        lambda: dp.hhh(frame, "path:place", **BUDGET, period=PERIOD),
+        lambda: frame.dp.hhh("path:place", **BUDGET, period=["when", WEEK]),
+    ):
+        with seeded_noise(31):
+            wanted.append(ask())
+    pd.testing.assert_frame_equal(*wanted)
+    with seeded_noise(31):
+        dp.register(con)
+        found = con.execute(
+            "FROM dp_hhh('t', 'path:place', epsilon := 4.0, delta := 1e-5, period := ['when', $1])",
+            [WEEK],
+        ).df()
+    assert found.to_dict("list") == wanted[0].to_dict("list")
+    out = tmp_path / "out.parquet"
+    arguments = ["hhh", "t.parquet", "path:place", "--epsilon", "4", "--delta", "1e-5"]
+    with seeded_noise(31):
+        done = in_this_process(*arguments, "--period", f"when={WEEK}", "-o", str(out), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = pd.read_parquet(out)
+    assert written.to_dict("list") == wanted[0].to_dict("list")
+
+
+@pytest.mark.parametrize(
+    ("ask", "about"),
+    [
+        ("dp_rollup", "['place'], ['count', 'sum(amount, 0, 50)']"),
+        ("dp_tree_counts", "'columns:item', keys := ['apple', 'pear']"),
+        ("dp_heavy_hitters", "'place'"),
+        ("dp_hhh", "'path:place', mechanism := 'streaming', counters := 64"),
+        ("dp_prefix_tree", "'item', \"user\" := 'who'"),
+    ],
+)
+def test_every_macro_reads_the_records_of_a_period(
+    ask: str, about: str, frame: pd.DataFrame
+) -> None:
+    """Law: with the same noise as of a table of those records."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    picked = by_hand(frame)  # noqa: F841  # which DuckDB reads
+    con.execute("CREATE TABLE picked AS FROM picked")
+    delta = "" if ask == "dp_tree_counts" else ", delta := 1e-5"
+
+    def asked(table: str, more: str) -> list[tuple[Any, ...]]:
+        with seeded_noise(37):
+            dp.register(con)
+            call = f"FROM {ask}('{table}', {about}, epsilon := 4.0{delta}{more})"
+            return con.execute(call).fetchall()
+
+    found = asked("t", f", period := ['when', '{WEEK}']")
+    assert found
+    assert found == asked("picked", "")
+
+
+def test_rows_drawn_in_sql_are_of_the_period(frame: pd.DataFrame) -> None:
+    early = frame["when"] < pd.Timestamp("2023-11-01")
+    shifted = frame.assign(amount=np.where(early, 1.0, 40.0))  # noqa: F841
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM shifted")
+    dp.register(con)
+    rows = con.execute(
+        "FROM dp_synthesize('t', {'amount': [0, 50]}, n := 200, epsilon := 8.0, "
+        "period := ['when', '2023-11'])"
+    ).fetchall()
+    assert sum(amount > 25 for (amount,) in rows) > 180
+
+
+def test_the_receipt_says_what_was_read(frame: pd.DataFrame) -> None:
+    receipt = CALLS["hhh by user"](frame, period=PERIOD).dp.receipt
+    assert receipt["period"] == {
+        "column": "when",
+        "text": WEEK,
+        "zone": None,
+        "start": "2023-11-06T00:00:00",
+        "end": "2023-11-13T00:00:00",
+        "read": "written",
+    }
+    assert receipt["neighbours"].endswith("where all records of that user lie within one period")
+    assert receipt["guarantee"].endswith("where all records of that user lie within one period")
+    card = str(receipt)
+    assert "2023-11-06 00:00:00 to before 2023-11-13 00:00:00" in card
+    assert "within one period" in card
+    assert "d disjoint periods" in card
+
+
+def test_the_receipt_of_records_promises_for_a_record(frame: pd.DataFrame) -> None:
+    receipt = CALLS["hhh"](frame, period=PERIOD).dp.receipt
+    assert receipt["neighbours"] == "adding or removing one record"
+    assert "period" not in CALLS["hhh"](frame).dp.receipt
+
+
+def test_the_receipt_says_which_zone_was_meant(frame: pd.DataFrame) -> None:
+    """Of instants the zone is UTC where none was given, and the card says so."""
+    zoned = frame.assign(when=frame["when"].dt.tz_localize("UTC"))
+    utc = CALLS["hhh"](zoned, period=PERIOD).dp.receipt
+    assert utc["period"]["zone"] == "UTC"
+    assert "the clock of UTC" in str(utc)
+    berlin = CALLS["hhh"](zoned, period=(*PERIOD, "Europe/Berlin")).dp.receipt
+    assert berlin["period"]["zone"] == "Europe/Berlin"
+    assert "the clock of Europe/Berlin" in str(berlin)
+    text = frame.assign(when=frame["when"].astype("str"))
+    assert "text is read as ISO 8601" in str(CALLS["hhh"](text, period=PERIOD).dp.receipt)
+
+
+# -- ledgers ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> dp.Ledger:
+    return dp.Ledger(tmp_path / "ledger.db", epsilon=10.0, delta=1e-3)
+
+
+def _spent(ledger: dp.Ledger) -> float:
+    return float(ledger.summary()["spent_epsilon"][0])
+
+
+def test_disjoint_periods_cost_what_the_dearest_costs(
+    frame: pd.DataFrame, ledger: dp.Ledger
+) -> None:
+    for week in range(42, 47):
+        CALLS["hhh"](frame, period=("when", f"2023-W{week}"), ledger=ledger)
+    assert _spent(ledger) == 4.0
+    CALLS["hhh"](frame, period=("when", None), ledger=ledger)
+    assert _spent(ledger) == 4.0
+    CALLS["hhh"](frame, period=("when", "2023-11"), ledger=ledger)
+    assert _spent(ledger) == 8.0
+
+
+def test_other_columns_and_readings_add_up(frame: pd.DataFrame, ledger: dp.Ledger) -> None:
+    """Law: what is not known to be disjoint is not counted so."""
+    CALLS["hhh"](frame, period=PERIOD, ledger=ledger)
+    text = frame.assign(when=frame["when"].astype("str"))
+    CALLS["hhh"](text, period=NEXT, ledger=ledger)
+    assert _spent(ledger) == 8.0
+
+
+def test_sql_charges_the_same_blocks(frame: pd.DataFrame, tmp_path: Path) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=10.0, delta=1e-3)
+    dp.register(con, ledger=ledger)
+    for mechanism in ("'offline'", "'streaming', counters := 64"):
+        for week in (44, 45, 46):
+            con.execute(
+                "FROM dp_hhh('t', 'path:place', epsilon := 2.0, delta := 1e-6, "
+                f"mechanism := {mechanism}, period := ['when', '2023-W{week}'])"
+            ).fetchall()
+    assert _spent(ledger) == 4.0
+    CALLS["hhh"](con.table("t"), period=("when", "2023-W43"), ledger=ledger)
+    assert _spent(ledger) == 4.0
+
+
+def test_a_name_answers_for_its_period(frame: pd.DataFrame, ledger: dp.Ledger) -> None:
+    """Law: replayed with the same period alone; nothing is stored of a call without one."""
+    ask = CALLS["hhh"]
+    first = ask(frame, period=PERIOD, ledger=ledger, release="places")
+    with pytest.warns(dp.ReplayedNotice):
+        again = ask(frame, period=("when", WEEK.lower()), ledger=ledger, release="places")
+    pd.testing.assert_frame_equal(first, again, check_flags=False)
+    for other in (NEXT, ("when", WEEK, "UTC"), ("who", WEEK), None):
+        with pytest.raises(ReleaseNameError):
+            ask(frame, period=other, ledger=ledger, release="places")
+    ask(frame, ledger=ledger, release="all")
+    stored = {name: ledger.find(name) for name in ("places", "all")}
+    requests = {name: kept.request for name, kept in stored.items() if kept is not None}
+    assert requests["places"]["period"] == ["when", WEEK, None]
+    assert "period" not in requests["all"]
+
+
+def test_sql_replays_what_python_stored(frame: pd.DataFrame, ledger: dp.Ledger) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    dp.register(con, ledger=ledger)
+    call = (
+        "FROM dp_hhh('t', 'path:place', epsilon := 4.0, delta := 1e-5, release := 'w', "
+        f"period := ['when', '{WEEK}'])"
+    )
+    assert con.execute(call).fetchall() == con.execute(call).fetchall()
+    assert _spent(ledger) == 4.0
+    with pytest.raises(duckdb.Error, match="period"):
+        con.execute(call.replace("W45", "W46"))
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def _this_year() -> str:
+    return str(dt.datetime.now().year)
+
+
+@pytest.mark.parametrize("text", ["9000", "2023-W45..9000", "this year"])
+def test_a_period_that_is_not_over_needs_a_name_for_the_data(
+    text: str, frame: pd.DataFrame, ledger: dp.Ledger
+) -> None:
+    """Law: nothing is charged; explaining it is allowed, and with data= so is releasing it."""
+    text = _this_year() if text == "this year" else text
+    ask = CALLS["hhh"]
+    with pytest.raises(ParameterError, match=r"is not over.*data="):
+        ask(frame, period=("when", text), ledger=ledger)
+    assert _spent(ledger) == 0
+    assert "period" in str(dp.explain(frame, "path:place", period=("when", text), **BUDGET))
+    result = ask(frame, period=("when", text), ledger=ledger, data="today")
+    assert result.dp.receipt["data"] == "today"
+    assert result.dp.receipt["period"]["text"] == text
+    assert _spent(ledger) == 4.0
+
+
+BAD = {
+    "no period": ("when", "last week"),
+    "an end before the beginning": ("when", "2023-W46..2023-W45"),
+    "no such week": ("when", "2025-W53"),
+    "no such zone": ("when", WEEK, "Mars/Olympus"),
+    "no such column": ("wen", WEEK),
+    "no times": ("amount", WEEK),
+    "no zone": ("when", WEEK, "Europe/Berlin"),
+}
+
+
+@pytest.mark.parametrize("period", BAD.values(), ids=BAD)
+def test_bad_periods_are_refused_before_anything_is_charged(
+    period: tuple[str, ...], frame: pd.DataFrame, ledger: dp.Ledger, tmp_path: Path
+) -> None:
+    """Law: in the same words from Python, SQL and the command line, and by explaining."""
+    said = []
+    for ask in (CALLS["hhh"], CALLS["rollup"], CALLS["prefix_tree"], CALLS["synthesize"]):
+        with pytest.raises(ParameterError) as refused:
+            ask(frame, period=period, ledger=ledger)
+        said.append(str(refused.value))
+    with pytest.raises(ParameterError) as refused:
+        dp.explain(frame, "path:place", period=period, **BUDGET)
+    said.append(str(refused.value))
+    assert len({text.split("Columns:")[0] for text in said}) == 1
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS FROM frame")
+    dp.register(con, ledger=ledger)
+    for macro in ("dp_hhh", "dp_explain"):
+        call = f"FROM {macro}('t', 'path:place', epsilon := 4.0, delta := 1e-5, period := $1)"
+        with pytest.raises(duckdb.Error, match=r"\w+Error: (period|column|the time zone)"):
+            con.execute(call, [list(period)])
+    frame.to_parquet(tmp_path / "t.parquet")
+    done = in_this_process(
+        *("hhh", "t.parquet", "path:place", "--epsilon", "4", "--delta", "1e-5"),
+        *("--period", f"{period[0]}={'@'.join(period[1:])}"),
+        cwd=tmp_path,
+    )
+    assert done.returncode != 0
+    assert said[0][:40] in done.stderr
+    assert _spent(ledger) == 0
+
+
+def test_sql_says_how_to_ask_of_what_only_this_connection_sees(frame: pd.DataFrame) -> None:
+    con = duckdb.connect()
+    con.register("mine", frame)
+    dp.register(con)
+    with pytest.raises(duckdb.Error, match=r"dp\.hhh"):
+        con.execute(
+            "FROM dp_hhh('mine', 'path:place', epsilon := 4.0, delta := 1e-5, "
+            f"period := ['when', '{WEEK}'])"
+        )
+
+
+def test_a_type_that_others_do_not_see_is_refused_in_sql(tmp_path: Path) -> None:
+    """In a transaction of its own a column can have another type than other connections see."""
+    con = duckdb.connect(str(tmp_path / "t.db"))
+    con.execute("CREATE TABLE t AS SELECT 'a' AS place, TIMESTAMP '2023-11-07' AS \"when\"")
+    dp.register(con)
+    con.execute("BEGIN")
+    con.execute('ALTER TABLE t ALTER "when" TYPE VARCHAR')
+    with pytest.raises(duckdb.Error, match="commit changes"):
+        con.execute(
+            "FROM dp_hhh('t', ['place'], epsilon := 4.0, delta := 1e-5, "
+            f"period := ['when', '{WEEK}'])"
+        ).fetchall()
+
+
+def test_the_command_line_explains_a_period(tmp_path: Path) -> None:
+    done = in_this_process(
+        *("explain", "path:place", "--epsilon", "4", "--delta", "1e-5"),
+        *("--period", "when=2023-W45@Europe/Berlin"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0
+    assert "by the clock of Europe/Berlin" in done.stdout
+
+
+def test_files_of_results_hold_the_period(frame: pd.DataFrame, tmp_path: Path) -> None:
+    result = CALLS["hhh"](frame, period=PERIOD)
+    table = pa.Table.from_pandas(result)
+    assert json.loads(json.dumps(result.attrs["dp"]))["period"]["text"] == WEEK
+    assert receipt_of(table.schema.metadata) is None  # pandas keeps attrs elsewhere
+
+
+def test_columns_are_checked_by_explaining(frame: pd.DataFrame) -> None:
+    with pytest.raises(ColumnError, match="Seconds since 1970"):
+        frame.dp.explain("path:place", period=("amount", WEEK), **BUDGET)
