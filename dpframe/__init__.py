@@ -11,6 +11,7 @@ from dpframe._version import __version__
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.receipt import Receipt
 from dpframe.doors.changes import change
+from dpframe.doors.planned_series import plan_series
 from dpframe.doors.series.series import Series
 from dpframe.doors.sql.register import register
 from dpframe.doors.warehouse import measures_sql, rollup_sql, tree_rollup_sql
@@ -89,6 +90,7 @@ __all__ = [
     "merge_sketches",
     "number",
     "path",
+    "plan_series",
     "publish",
     "register",
     "rollup_sql",

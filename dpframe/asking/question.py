@@ -73,6 +73,9 @@ class Question(Generic[A, P]):
         What such a statement knows of its result before that: from the columns of a source, as
         pairs of name and type, the types of levels, or of rows by name. Raises ColumnError for a
         column that is not there or cannot be read.
+    laws
+        Arguments that choose a law, each of which may have the least error in a series of releases:
+        the usual one first.
     instead
         Where only some of the mechanisms need a second connection, which, and what needs none.
     """
@@ -89,6 +92,7 @@ class Question(Generic[A, P]):
     rollup: str | None = None
     rolled_up: Callable[[A], Rollup | None] = _as_it_is
     result_types: Callable[[A, list[tuple[str, str]]], Any] = _level_types
+    laws: Sequence[Mapping[str, object]] = ({},)
     instead: tuple[str, str] | None = None
 
     @property

@@ -15,8 +15,8 @@ from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import by_block, opened, store
 from dpframe.ledger.entries import Charge, check_history, newest
+from dpframe.ledger.forecast import Forecasting
 from dpframe.ledger.history import releases, reserved_frame, summary
-from dpframe.ledger.opened import OpenedFile
 from dpframe.ledger.reservations import Reservation, planned, price
 from dpframe.ledger.results import Stored, differs, read_result, write_result
 from dpframe.ledger.schema import FORMAT
@@ -31,7 +31,7 @@ DRAWING = 24 * 3600.0
 
 
 @known_arguments
-class Ledger(OpenedFile):
+class Ledger(Forecasting):
     """A privacy budget in a file, shared by every process that opens it.
 
     Parameters

@@ -179,6 +179,7 @@ HHH = Question(
     count=count,
     rollup="rollup_sql",
     rolled_up=rolled_up,
+    laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
     instead=SKETCHES,
 )
 

@@ -66,8 +66,9 @@ def heavy_hitters(
 confidence, period, ledger, release, data, progress
         As for :func:`hhh`.
     mechanism
-        "offline" (default: exact counts before noise), "streaming" (one Misra-Gries sketch of
-        ``counters`` counters, in one pass), or the baselines "laplace" and "gaussian".
+        "offline" (default: exact counts before noise), "offline-gaussian" (for many releases that
+        are reserved together), "streaming" (one Misra-Gries sketch of ``counters`` counters, in one
+        pass), or the baselines "laplace" and "gaussian".
 
     Returns
     -------
@@ -118,6 +119,7 @@ HEAVY_HITTERS = Question(
     fitted=fitted,
     count=count,
     rolled_up=rolled_up,
+    laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
     instead=SKETCHES,
 )
 

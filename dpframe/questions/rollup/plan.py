@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -55,8 +56,9 @@ LEAST = 1e-6
 SEARCH = Fraction(1, 4)
 """Part of a measure's epsilon for each bound that is searched."""
 
-UNSHOWN = 0.02
-"""``release_share`` of a selection whose counts are not released: as good as nothing."""
+UNSHOWN = 0.02, 0.1, 0.3
+"""``release_share`` of a selection whose counts are not released: as good as nothing, or the first
+whose table, which is never drawn from, is not too long."""
 
 LARGEST_SCALE = 2**54
 """Scale of noise on parts alone: a draw beyond 64 bits, which would be an error, has a chance below
@@ -289,20 +291,25 @@ def _selection(asked: Asked, epsilon: Fraction, delta: float) -> OfflinePlan:
         own = math.nextafter(own, 0.0)
     try:
         with advising("raise selection_share", given=asked.selection_share is not None):
-            return offline_plan(
-                Selecting(
-                    hierarchy=asked.hierarchy,
-                    unit=asked.selecting,
-                    budget=Budget(epsilon=own, delta=delta),
-                    threshold=asked.threshold,
-                    remainder=False,
-                    release_share=UNSHOWN,
-                    confidence=asked.confidence,
-                )
-            )
+            for share in UNSHOWN[:-1]:
+                with suppress(BudgetError):
+                    return offline_plan(_selecting(asked, own, delta, share))
+            return offline_plan(_selecting(asked, own, delta, UNSHOWN[-1]))
     except ThresholdError as error:
         whole, part = f"epsilon={asked.budget.epsilon:g}", f"epsilon={own:g},"
         told = str(error).replace(part, f"{whole}, of which {own:.3g} selects,")
         raise ThresholdError(
             told.replace("raise threshold, epsilon", "raise threshold, selection_share, epsilon")
         ) from None
+
+
+def _selecting(asked: Asked, epsilon: float, delta: float, share: float) -> Selecting:
+    return Selecting(
+        hierarchy=asked.hierarchy,
+        unit=asked.selecting,
+        budget=Budget(epsilon=epsilon, delta=delta),
+        threshold=asked.threshold,
+        remainder=False,
+        release_share=share,
+        confidence=asked.confidence,
+    )

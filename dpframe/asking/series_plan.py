@@ -1,0 +1,281 @@
+"""What a series of releases should ask for, so that all of them stay within one total."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.quantities import shown
+from dpframe.errors import BudgetError, ThresholdError
+from dpframe.ledger.reservations import price
+from dpframe.ledger.totals import Spending, spending
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpframe.ledger import Ledger
+    from dpframe.ledger.reservations import Reservation
+
+DELTA_PART = 0.25
+"""Part of the total delta that the deltas of single releases add up to, where they are composed;
+the rest buys a smaller epsilon of all together."""
+
+CLOSE = 0.99
+"""Part of the total epsilon that a series found must use."""
+
+TURNS = 24
+
+NAMES = {
+    "sum": "equal parts of the total, added up",
+    "pld": "the same law, reserved: composed by privacy loss distributions",
+    "chosen": "the law with the least error, reserved",
+    "disjoint": "each may cost the total: only for periods that share no record",
+}
+"""The ways, and what they mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to divide a total over releases: the plan of each, and what all cost together.
+
+    ``plan`` and ``together`` are None where there is none, and ``why`` says why not.
+    """
+
+    name: str
+    arguments: Mapping[str, object]
+    plan: Any = None
+    together: Spending | None = None
+    why: str = ""
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Half widths of the intervals of what one node has of its own, by measure."""
+        return {} if self.plan is None else self.plan.errors
+
+    @property
+    def shown_from(self) -> float | None:
+        """From which count a node is certain to be shown, or from which it is; None: all are."""
+        return None if self.plan is None else _shown_from(self.plan)
+
+    @property
+    def badness(self) -> float:
+        """What ways are ranked by: the geometric mean of half widths and of where nodes are shown
+        from. Both shrink alike with the noise, and neither alone says how good a release is."""
+        numbers = [*self.errors.values()]
+        if self.shown_from is not None:
+            numbers.append(float(self.shown_from))
+        if not numbers:
+            return math.inf
+        return math.exp(sum(map(math.log, map(float, numbers))) / len(numbers))
+
+    def row(self) -> dict[str, object]:
+        """For people."""
+        plan, errors = self.plan, list(self.errors.values())
+        return {
+            "way": self.name,
+            "mechanism": None if plan is None else plan.mechanism,
+            "epsilon": None if plan is None else plan.budget.epsilon,
+            "delta": None if plan is None else plan.budget.delta,
+            "threshold": None if plan is None else getattr(plan, "threshold", None),
+            "half_width": max(errors) if errors else None,
+            "shown_from": self.shown_from,
+            "epsilon_together": None if self.together is None else self.together.epsilon,
+            "delta_together": None if self.together is None else self.together.delta,
+            "meaning": self.why or NAMES[self.name],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SeriesPlan:
+    """Ways to make so many releases within a total, and the one to take.
+
+    Prints as a table. ``arguments`` go to the question, for every release of the series;
+    ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row a way: its ``mechanism``,
+    ``epsilon``, ``delta`` and ``threshold`` of one release, the ``half_width`` of the interval of
+    what one node has of its own (of several measures the widest), the count from which a node is
+    certain to be shown, and the epsilon and delta of all together.
+    """
+
+    question: str
+    releases: int
+    total: Spending
+    ways: tuple[Way, ...]
+    chosen: Way
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """What every release of the series is asked with."""
+        return dict(self.chosen.arguments)
+
+    @property
+    def plan(self) -> Any:
+        """Of one release."""
+        return self.chosen.plan
+
+    def reserve(self, ledger: Ledger) -> Reservation | None:
+        """Pay for all releases of the series now; None where nothing has to be reserved: equal
+        parts, and disjoint periods, are charged one by one."""
+        if self.chosen.name in ("sum", "disjoint"):
+            return None
+        return ledger.reserve(self.plan, releases=self.releases, delta=self.total.delta)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a way."""
+        import pandas as pd
+
+        return pd.DataFrame([way.row() for way in self.ways])
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.releases} releases of {self.question} within "
+            f"({shown(self.total.epsilon)}, {shown(self.total.delta)}) (nothing spent)"
+        )
+        names = ("way", "mechanism", "epsilon", "delta", "half width", "shown from", "all together")
+        lines = [names, *(_cells(way, way is self.chosen) for way in self.ways)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
+        text = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        asked = ", ".join(
+            f"{name}={self.arguments[name]!r}"
+            for name in ("mechanism", "epsilon", "delta")
+            if name in self.arguments
+        )
+        told = [f"  {way.name}: {way.why or NAMES[way.name]}" for way in self.ways]
+        return "\n".join([head, *(f"  {line}" for line in text), *told, f"  take: {asked}"])
+
+    __repr__ = __str__
+
+
+def _cells(way: Way, chosen: bool) -> tuple[str, ...]:
+    row = way.row()
+
+    def number(name: str, digits: str = ".4g") -> str:
+        return "-" if row[name] is None else format(row[name], digits)
+
+    together = "-"
+    if way.together is not None:
+        together = f"({way.together.epsilon:.4g}, {way.together.delta:.3g})"
+    return (
+        f"{way.name}{' *' if chosen else ''}",
+        str(row["mechanism"] or "-"),
+        number("epsilon"),
+        number("delta", ".3g"),
+        number("half_width"),
+        number("shown_from"),
+        together,
+    )
+
+
+def _shown_from(plan: Any) -> float | None:
+    """Of the selection, where a plan has one of its own."""
+    own = getattr(plan, "selection", None) or plan
+    for name in ("certainly_reported", "least_shown"):
+        if (found := getattr(own, name, None)) is not None:
+            return float(found)
+    return None
+
+
+Planned = Callable[[Mapping[str, object]], Any]
+"""The plan of a call's arguments; raises where there is none."""
+
+
+def series_ways(
+    planned: Planned,
+    arguments: Mapping[str, object],
+    laws: Sequence[Mapping[str, object]],
+    *,
+    releases: int,
+    total: Spending,
+) -> tuple[Way, ...]:
+    """All ways, in the order of `NAMES`. ``laws`` are the arguments that choose a law, the usual
+    one first."""
+    usual = {**arguments, **laws[0]}
+    part = _down(total.epsilon / releases), _down(total.delta / releases)
+    summed = _single("sum", planned, usual, part, None)
+    composed = [_composed(planned, {**arguments, **law}, releases, total) for law in laws]
+    disjoint = [
+        _single("disjoint", planned, {**arguments, **law}, (total.epsilon, total.delta), total)
+        for law in laws
+    ]
+    if summed.plan is not None:
+        budget = summed.plan.budget
+        both = Spending(epsilon=releases * budget.epsilon, delta=releases * budget.delta)
+        summed = replace(summed, together=both)
+    best = min([summed, *composed], key=_rank)
+    return (
+        summed,
+        composed[0],
+        replace(best, name="chosen"),
+        min(disjoint, key=_rank),
+    )
+
+
+def _rank(way: Way) -> float:
+    return math.inf if way.plan is None else way.badness
+
+
+def _single(
+    name: str,
+    planned: Planned,
+    arguments: Mapping[str, object],
+    budget: tuple[float, float],
+    together: Spending | None,
+) -> Way:
+    """Every release with the same budget."""
+    epsilon, delta = budget
+    asked = {**arguments, "epsilon": epsilon, "delta": delta}
+    try:
+        return Way(name=name, arguments=asked, plan=planned(asked), together=together)
+    except (BudgetError, ThresholdError) as error:
+        return Way(name=name, arguments=asked, why=str(error))
+
+
+def _composed(
+    planned: Planned, arguments: Mapping[str, object], releases: int, total: Spending
+) -> Way:
+    """The largest epsilon of a release at which a reservation of all costs at most the total."""
+    delta = _down(DELTA_PART * total.delta / releases)
+    low, high = total.epsilon / releases, 2 * total.epsilon
+    guess = _down(total.epsilon / math.sqrt(releases))
+    found = Way(name="pld", arguments=arguments, why="no epsilon keeps the total")
+    for _ in range(TURNS):
+        way, used = _reserved(planned, arguments, (guess, delta), releases, total)
+        if used > 1:
+            high = guess
+        else:  # too little, or so little that no noise is known that would do
+            low = guess
+        if (way.plan is None and found.plan is None) or (used <= 1 and way.plan is not None):
+            found = way
+        if CLOSE <= used <= 1 or high / low < 2 - CLOSE:
+            break
+        following = _down(guess / used**0.9) if used else 0.0
+        guess = following if low < following < high else _down(math.sqrt(low * high))
+    return found
+    return found
+
+
+def _reserved(
+    planned: Planned,
+    arguments: Mapping[str, object],
+    budget: tuple[float, float],
+    releases: int,
+    total: Spending,
+) -> tuple[Way, float]:
+    """A reservation of releases with this budget, and the part of the total epsilon it costs; 0
+    where there is no plan."""
+    way = _single("pld", planned, arguments, budget, None)
+    if way.plan is None:
+        return way, 0.0
+    together = spending(price(way.plan, releases, total.delta)[1])
+    return replace(way, together=together), together.epsilon / total.epsilon
+
+
+def _down(number: float) -> float:
+    """Four digits, not above."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
+    found = float(f"{math.floor(number / unit * (1 + 1e-12)) * unit:.4g}")
+    return found if found <= number else float(f"{found - unit:.4g}")

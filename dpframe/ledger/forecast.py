@@ -1,0 +1,175 @@
+"""How many more releases of one law a ledger holds, and when its budget runs out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from dpframe._known_arguments import known_arguments
+from dpframe.accounting.compose import Profile
+from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.ledger.opened import OpenedFile
+from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price
+from dpframe.ledger.standing import standing
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
+from dpframe.ledger.totals import Totals, Units
+
+DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
+DAYS |= {"year": 365.25}
+"""Lengths of what ``every`` can name, in days, on average."""
+
+FARTHEST = timedelta(days=365_250)
+"""Dates further away are not told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Forecast:
+    """How many more releases fit, and the day of the first that does not.
+
+    ``reserved`` are paid for already, ``added_up`` fit the rest one by one, ``reserving`` if they
+    are reserved now; None where the ledger composes nothing. ``out`` and ``out_reserving`` are
+    dates, None without ``every`` or beyond a thousand years.
+    """
+
+    epsilon: float
+    delta: float
+    reserved: int
+    added_up: int
+    reserving: int | None
+    out: date | None = None
+    out_reserving: date | None = None
+
+    def __str__(self) -> str:
+        paid = f"{self.reserved} are paid for, and " if self.reserved else ""
+        lines = [
+            f"{paid}{_many(self.added_up)} of ({self.epsilon:g}, {self.delta:g}) more fit one by "
+            f"one{_until(self.out)}"
+        ]
+        if self.reserving is not None:
+            lines.append(
+                f"{_many(self.reserving)} more fit if they are reserved now"
+                f"{_until(self.out_reserving)}"
+            )
+        return "; ".join(lines) + "."
+
+    __repr__ = __str__
+
+
+@known_arguments
+class Forecasting(OpenedFile):
+    """What a ledger says of releases to come."""
+
+    def forecast(self, plan: object, *, every: object = None) -> Forecast:
+        """How many more releases of a law fit, and when the budget runs out; spends nothing.
+
+        Parameters
+        ----------
+        plan
+            What ``dp.explain`` and its kind return for one of the releases, or a series of
+            :func:`plan_series`.
+        every
+            How often: "hour", "day", "week", "month", "quarter", "year" or a timedelta, the next
+            release being today. Then there are dates, too.
+
+        Returns
+        -------
+        Forecast
+            Prints as a sentence; ``reserved``, ``added_up``, ``reserving``, ``out`` and
+            ``out_reserving``.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, dpframe as dp
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "budget.db")
+        >>> ledger = dp.Ledger(file, epsilon=3.0, delta=1e-5)
+        >>> ledger.forecast(dp.explain(["origin"], epsilon=0.2, delta=1e-8, user="id"))
+        15 of (0.2, 1e-08) more fit one by one.
+        """
+        law = planned(plan)
+        profile = law.profile if self._made.accountant == "pld" else ()
+        with self._reading() as db:
+            here = standing(db)
+        return forecast(here.now, here.held, law, profile, every)
+
+
+def _many(number: int) -> str:
+    return f"{number} or more" if number >= MOST else str(number)
+
+
+def _until(day: date | None) -> str:
+    return "" if day is None else f" (out on {day.isoformat()})"
+
+
+def forecast(
+    now: Totals, held: tuple[Held, ...], plan: Planned, profile: Profile, every: object
+) -> Forecast:
+    """How many more of ``plan`` the totals leave room for."""
+    left = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
+    told = neighbours_of(plan)
+    reserved = sum(one.left for one in held if one.pays_for(profile, told))
+    added = _added_up(plan, left)
+    reserving = max(added, _reserving(plan, left)) if now.accountant == "pld" else None
+    step = _step(every)
+    return Forecast(
+        epsilon=plan.budget.epsilon,
+        delta=plan.budget.delta,
+        reserved=reserved,
+        added_up=added,
+        reserving=reserving,
+        out=_day(reserved + added, step),
+        out_reserving=None if reserving is None else _day(reserved + reserving, step),
+    )
+
+
+def _added_up(plan: Planned, left: Units) -> int:
+    """A charge costs at least one unit of each."""
+    epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
+    delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
+    return min(MOST, left[0] // epsilon, left[1] // delta)
+
+
+def _reserving(plan: Planned, left: Units) -> int:
+    """The largest reservation that the rest pays for, at all of its delta."""
+    delta = amount(left[1], DELTA_UNIT)
+    low = 0
+    high = min(MOST, left[1] // max(1, units_up(plan.budget.delta, DELTA_UNIT)))
+    reach = 1
+    while low < high:
+        middle = min(high, reach) if reach else (low + high + 1) // 2
+        if _costs(plan, middle, delta, left):
+            low, reach = middle, 2 * reach
+        else:
+            high, reach = middle - 1, 0
+    return low
+
+
+def _costs(plan: Planned, releases: int, delta: float, left: Units) -> bool:
+    """Whether so many cost no more than ``left``."""
+    try:
+        cost = price(plan, releases, delta)[1]
+    except BudgetError:  # delta as a float is below the units that are left
+        return False
+    return cost[0] <= left[0] and cost[1] <= left[1]
+
+
+def _step(every: object) -> timedelta | None:
+    if every is None:
+        return None
+    if isinstance(every, timedelta):
+        if every <= timedelta(0):
+            raise ParameterError(f"every ({every!r}) must be a positive length of time.")
+        return every
+    if not isinstance(every, str):
+        raise ParameterTypeError(
+            f"every must be one of {', '.join(DAYS)}, or a timedelta; got {every!r}."
+        )
+    if every not in DAYS:
+        raise ParameterError(f"every ({every!r}) must be one of {', '.join(DAYS)}.")
+    return timedelta(days=DAYS[every])
+
+
+def _day(releases: int, step: timedelta | None) -> date | None:
+    """Of the first release that does not fit, if the next one is today."""
+    if step is None or releases > FARTHEST / step:
+        return None
+    return (datetime.now() + releases * step).date()

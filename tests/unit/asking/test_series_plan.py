@@ -1,0 +1,159 @@
+"""``dp.plan_series``: every way keeps the total, and its numbers are those of ``dp.explain``."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.series_plan import SeriesPlan
+from dpframe.errors import (
+    BudgetError,
+    OverBudgetError,
+    ParameterError,
+    ParameterTypeError,
+)
+
+TOTAL = (3.0, 1e-6)
+H = list("abcd")
+
+
+@cache
+def series(
+    question: str, releases: int = 52, disjoint: bool = False, **arguments: Any
+) -> SeriesPlan:
+    asked = {**arguments, "measures": ["count"]} if question == "rollup" else arguments
+    return dp.plan_series(releases, question, H, total=TOTAL, disjoint=disjoint, **asked)
+
+
+CASES = [
+    ("hhh", {"user": "u"}),
+    ("hhh", {}),
+    ("hhh", {"weight": "w", "max_weight": 20.0}),
+    ("tree_counts", {"user": "u"}),
+    ("rollup", {}),
+]
+
+
+@pytest.mark.parametrize(("question", "unit"), CASES)
+def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, Any]) -> None:
+    """Law: what all releases cost together is at most the total, of the last digits too; what is
+    composed uses 98 % of it."""
+    plan = series(question, **unit)
+    assert [way.name for way in plan.ways] == ["sum", "pld", "chosen", "disjoint"]
+    for way in plan.ways:
+        assert way.together.epsilon <= TOTAL[0]
+        assert way.together.delta <= TOTAL[1]
+        assert way.together.epsilon >= 0.98 * TOTAL[0]
+    summed, pld, chosen, disjoint = plan.ways
+    assert 52 * summed.plan.budget.epsilon <= TOTAL[0]
+    assert disjoint.plan.budget.epsilon == TOTAL[0]
+    assert chosen.badness <= min(summed.badness, pld.badness)
+    assert disjoint.badness < chosen.badness
+
+
+def test_a_ledger_of_the_total_holds_the_series_and_nothing_more(tmp_path: Path) -> None:
+    """Law: the reservation fits a ledger of the very total, pays for the releases as they are
+    asked with ``arguments``, and what follows is refused."""
+    plan = series("hhh", releases=3, user="u")
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6, accountant="pld")
+    reserved = plan.reserve(ledger)
+    assert reserved is not None
+    assert (reserved.left, reserved.epsilon) == (3, plan.chosen.together.epsilon)
+    rows = pd.DataFrame({name: ["x"] * 60 for name in H} | {"u": range(60)})
+    spent = ledger.spent
+    for _ in range(3):
+        rows.dp.hhh(ledger=ledger, **plan.arguments)
+    assert ledger.spent == spent
+    with pytest.raises(OverBudgetError):
+        rows.dp.hhh(ledger=ledger, **plan.arguments)
+
+
+def test_a_year_by_household_has_a_third_of_the_error_of_equal_parts() -> None:
+    """Law: of 52 releases by user, the planner's intervals, and what is certain to be shown, are at
+    most a third of what the sum leaves; disjoint weeks have the error of one release of the total.
+    """
+    plan = series("hhh", user="u")
+    summed, _, chosen, disjoint = plan.ways
+    assert chosen.plan.mechanism == "offline-gaussian"
+    assert chosen.errors["count"] <= summed.errors["count"] / 3
+    assert chosen.shown_from <= summed.shown_from / 3
+    alone = dp.explain(H, user="u", epsilon=3.0, delta=1e-6).plan
+    assert disjoint.errors == alone.errors
+    assert disjoint.shown_from == alone.certainly_reported
+
+
+def test_numbers_are_those_of_explain() -> None:
+    """Law: a row says what ``dp.explain`` says for its arguments."""
+    plan = series("hhh", user="u")
+    frame = plan.to_frame().set_index("way")
+    for way in plan.ways:
+        told = dp.explain(**way.arguments).plan
+        row = frame.loc[way.name]
+        assert row["half_width"] == told.errors["count"]
+        assert row["shown_from"] == told.certainly_reported
+        assert row["threshold"] == told.threshold
+        assert (row["mechanism"], row["epsilon"]) == (told.mechanism, told.budget.epsilon)
+
+
+def test_one_release_has_the_whole_total() -> None:
+    """Law: a series of one is that release, by whatever way is best."""
+    plan = series("hhh", releases=1)
+    assert plan.ways[0].plan.budget.epsilon == TOTAL[0]
+    assert plan.chosen.badness <= plan.ways[0].badness
+
+
+def test_disjoint_periods_are_charged_one_by_one(tmp_path: Path) -> None:
+    """Law: what is taken then is the whole total each, and nothing has to be reserved."""
+    plan = series("hhh", disjoint=True, user="u")
+    assert plan.arguments["epsilon"] == TOTAL[0]
+    assert plan.reserve(dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6)) is None
+
+
+def test_a_named_mechanism_is_the_only_one() -> None:
+    """Law: who names a mechanism gets no other."""
+    plan = series("hhh", mechanism="offline")
+    assert {way.plan.mechanism for way in plan.ways} == {"offline"}
+
+
+def test_it_prints_as_a_table_of_ways() -> None:
+    """Law: a line a way, what it means, and the arguments to take."""
+    text = repr(series("hhh", user="u"))
+    for word in ("52 releases of hhh within (3, 1e-06)", "chosen *", "disjoint", "half width"):
+        assert word in text
+    assert "take: mechanism='offline-gaussian', epsilon=" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
+    (0, ("hhh", H), {}, ParameterError, "releases (0)"),
+    (52, ("hh", H), {}, ParameterError, "Did you mean 'hhh'?"),
+    (52, ("synthesize", H), {}, ParameterError, "question ('synthesize') must be one of"),
+    (52, (7, H), {}, ParameterTypeError, "question must be one of"),
+    (52, ("hhh", H), {"total": 3.0}, ParameterTypeError, "total must be a pair"),
+    (52, ("hhh", H), {"total": (0.0, 1e-6)}, BudgetError, "epsilon of total (0.0)"),
+    (52, ("hhh", H), {"epsilon": 1.0}, ParameterError, "epsilon (1.0) must be left out"),
+    (52, ("hhh", H), {"usr": "u"}, ParameterTypeError, "'usr'"),
+    (52, ("hhh", H), {"ledger": "x.db"}, ParameterTypeError, "ledger"),
+    (52, ("hhh", H), {"mechanism": "nonsense"}, ParameterError, "mechanism ('nonsense')"),
+    (52, ("hhh", H), {"disjoint": 1}, ParameterTypeError, "disjoint"),
+    (52, ("hhh", H), {"threshold": 1}, BudgetError, "no way is known to make 52 releases"),
+]
+
+
+@pytest.mark.parametrize(("releases", "about", "arguments", "error", "words"), WRONG)
+def test_wrong_calls_say_what_to_write(
+    releases: Any,
+    about: tuple[Any, ...],
+    arguments: dict[str, Any],
+    error: type[Exception],
+    words: str,
+) -> None:
+    """Law: name, value, rule, in our words."""
+    with pytest.raises(error) as told:
+        dp.plan_series(releases, *about, **{"total": TOTAL, **arguments})
+    assert words in str(told.value)

@@ -1,0 +1,105 @@
+"""``ledger.forecast``: as many as it says fit, and not one more."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.errors import OverBudgetError, ParameterError, ParameterTypeError
+
+ROWS = pd.DataFrame({"a": ["x"] * 90})
+
+
+def ledger_at(folder: Path, accountant: str, total: tuple[float, float]) -> dp.Ledger:
+    return dp.Ledger(
+        folder / "b.db",
+        epsilon=total[0],
+        delta=total[1],
+        accountant=accountant,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "total"), [(0.3, 1e-7, (1.0, 1e-5)), (0.1, 1e-6, (9.0, 4e-6))]
+)
+def test_so_many_fit_one_by_one_and_no_more(
+    tmp_path: Path, epsilon: float, delta: float, total: tuple[float, float]
+) -> None:
+    """Law: charging as often as is told works, once more is refused; after each one is told less.
+
+    By epsilon or by delta, whichever runs out first.
+    """
+    ledger = ledger_at(tmp_path, "sum", total)
+    plan = dp.explain(["a"], epsilon=epsilon, delta=delta)
+    told = ledger.forecast(plan)
+    assert told.added_up in (3, 4)
+    assert (told.reserved, told.reserving, told.out) == (0, None, None)
+    for left in range(told.added_up, 0, -1):
+        assert ledger.forecast(plan).added_up == left
+        ROWS.dp.hhh(["a"], epsilon=epsilon, delta=delta, ledger=ledger)
+    with pytest.raises(OverBudgetError):
+        ROWS.dp.hhh(["a"], epsilon=epsilon, delta=delta, ledger=ledger)
+    assert ledger.forecast(plan).added_up == 0
+
+
+def test_so_many_can_be_reserved_and_no_more(tmp_path: Path) -> None:
+    """Law: a reservation of as many as is told fits what is left, one of one more does not; then
+    they are told as paid for, and those of another law are not."""
+    ledger = ledger_at(tmp_path, "pld", (1.0, 1e-6))
+    plan = dp.explain(["a"], epsilon=0.1, delta=2e-9, user="u", mechanism="offline-gaussian")
+    ROWS.dp.hhh(["a"], epsilon=0.2, delta=1e-8, ledger=ledger)
+    told = ledger.forecast(plan)
+    assert told.reserving is not None
+    assert told.reserving > told.added_up == 8
+    left = ledger.left
+    with pytest.raises(OverBudgetError):
+        ledger.reserve(plan, releases=told.reserving + 1, delta=left.delta)
+    ledger.reserve(plan, releases=told.reserving, delta=left.delta)
+    after = ledger.forecast(plan)
+    assert (after.reserved, after.added_up) == (told.reserving, 0)
+    other = dp.explain(["a"], epsilon=0.11, delta=2e-9, user="u", mechanism="offline-gaussian")
+    assert ledger.forecast(other).reserved == 0
+
+
+@pytest.mark.parametrize(("every", "days"), [("week", 7), ("day", 1), (timedelta(days=3), 3)])
+def test_the_day_it_runs_out_is_that_of_the_first_release_that_does_not_fit(
+    tmp_path: Path, every: Any, days: int
+) -> None:
+    """Law: with the next release today, so many steps from now."""
+    ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
+    told = ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)
+    assert told.added_up == 4
+    assert told.out in {date.today() + timedelta(days=4 * days + late) for late in (-1, 0)}
+    assert repr(told) == f"4 of (0.25, 1e-07) more fit one by one (out on {told.out})."
+
+
+def test_a_budget_that_outlives_everybody_has_no_day(tmp_path: Path) -> None:
+    """Law: beyond a thousand years no date is told."""
+    ledger = ledger_at(tmp_path, "sum", (9999.0, 0.9))
+    told = ledger.forecast(dp.explain(["a"], epsilon=0.01, delta=1e-9), every="year")
+    assert (told.added_up, told.out) == (100_000, None)
+    assert "100000 or more" in repr(told)
+
+
+@pytest.mark.parametrize(
+    ("every", "error"),
+    [("fortnight", ParameterError), (7, ParameterTypeError), (timedelta(0), ParameterError)],
+)
+def test_lengths_that_are_none_are_refused(
+    tmp_path: Path, every: Any, error: type[Exception]
+) -> None:
+    """Law: name, value, rule."""
+    ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
+    with pytest.raises(error, match="every"):
+        ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)
+
+
+def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
+    """Law: the message says what a plan comes from."""
+    with pytest.raises(ParameterTypeError, match="explain"):
+        ledger_at(tmp_path, "sum", (1.0, 1e-5)).forecast(0.3)
