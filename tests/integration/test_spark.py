@@ -554,7 +554,7 @@ def test_executors_and_a_driver_that_are_killed(
     if they die again and again, nothing is charged or released. A charge without a release is all
     that is left of a driver that dies after it."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        out, _ = driver.communicate(timeout=300)
+        out, _ = driver.communicate(timeout=900)
     said = dict(map(json.loads, out.splitlines()))
     assert driver.returncode == -signal.SIGKILL, said
     assert said["connect"]
