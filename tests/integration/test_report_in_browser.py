@@ -696,8 +696,7 @@ def _until(done: Callable[[], bool]) -> None:
     assert done()
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
-@pytest.mark.parametrize("drawn", [True, False])
+@in_turn(("width", [390, 768, 1280]), ("drawn", [True, False]))
 def test_rollups_show_every_measure(page: Page, width: int, drawn: bool) -> None:
     """Law: each measure with its interval, sorted by any; nothing is drawn to scale that is no part
     of a whole, and a name still opens what is below it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -19,6 +20,7 @@ from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.questions.rollup import count as counting
 from dpframe.questions.rollup.ask import explain_rollup, rollup
 from dpframe.questions.rollup.plan import LARGEST_SCALE, RollupPlan
+from tests.members import in_turn
 
 from .rollup_outputs import Row, plan_of, table_of
 
@@ -49,9 +51,10 @@ def plans(height: int, user: str | None, **given: Any) -> list[RollupPlan]:
     return out
 
 
-@pytest.mark.parametrize("height", [1, 5])
-@pytest.mark.parametrize("user", [None, "u"])
-@pytest.mark.parametrize("epsilon", [0.05, 1 / 3, 1.0, EPSILON[1]])
+@in_turn(
+    (("user", "epsilon"), list(product([None, "u"], [0.05, 1 / 3, 1.0, EPSILON[1]]))),
+    ("height", [1, 5]),
+)
 def test_what_is_spent_is_at_most_the_budget(epsilon: float, user: str | None, height: int) -> None:
     """Law: all epsilons add up to at most epsilon, exactly, and all deltas to at most delta; scales
     cost no more than their part, whatever levels are measured."""
