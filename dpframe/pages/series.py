@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -17,6 +17,7 @@ from dpframe.asking.measured import shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
+from dpframe.pages.changes import changes_of, changes_table, known
 from dpframe.pages.line_drawings import HATCH, NARROW, SMALL, WIDE, Point, lines
 from dpframe.pages.parts import asset, budget_words, document, figure, plain_words, spent
 from dpframe.pages.rollups import decimals
@@ -24,9 +25,6 @@ from dpframe.postprocess.flat import as_nodes
 
 NODES = 12
 """Nodes that have a drawing, the largest ones."""
-
-CHANGES = 15
-"""Rows of the table of changes."""
 
 PERIODS = 120
 """The last so many are drawn."""
@@ -37,28 +35,12 @@ Node = tuple[int, str]
 ROOT = (0, "*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a node had in two periods, and the ends of an interval for the difference."""
-
-    label: str
-    before: Point
-    after: Point
-    lower: float | None
-    upper: float | None
-
-    @property
-    def difference(self) -> float:
-        return self.after.value - self.before.value
-
-    @property
-    def is_more_than_noise(self) -> bool:
-        return (self.lower is not None and self.lower > 0) or (
-            self.upper is not None and self.upper < 0
-        )
-
-
-def series_page(releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None], *, title: str) -> str:
+def series_page(
+    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
+    changes: pd.DataFrame | str,
+    *,
+    title: str,
+) -> str:
     """The page as text.
 
     Parameters
@@ -66,6 +48,8 @@ def series_page(releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None], *, 
     releases
         Frame and receipt of every period in order, of one declaration; None of a period that was
         not drawn.
+    changes
+        What ``dp.change`` says of the last two that were drawn, or why it says nothing.
     title
         Heading.
 
@@ -95,13 +79,17 @@ def series_page(releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None], *, 
     told = _Told(digits=digits, confidence=_percent(receipt["confidence"]))
     gaps = frozenset(shown.keys() - drawn.keys())
     over = _Over(periods=tuple(shown), found=found, gaps=gaps, told=told)
-    changes = _changes(found)
+    last = tuple(found)[-2:]
+    if isinstance(changes, str):
+        table = f"<p>{html.escape(changes)}</p>"
+    else:
+        table = changes_table(changes, (last[0], last[-1]), number=told.number, signed=told.signed)
     sections = Template(asset("series.html")).substitute(
         what=html.escape(what),
         confidence=told.confidence,
         gap_key='<span class="key gap">not drawn</span>' if gaps else "",
         total=_total(over),
-        changes=_table(changes, list(found), told, receipt),
+        changes=table,
         nodes="".join(_figure(node, over) for node in _largest(found)) or "<p>None reported.</p>",
     )
     return document(
@@ -118,12 +106,16 @@ def series_page(releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None], *, 
 
 
 def write_series_page(
-    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None], path: str | Path, *, title: str
+    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
+    changes: pd.DataFrame | str,
+    path: str | Path,
+    *,
+    title: str,
 ) -> None:
     """Write :func:`series_page` to a file, as a whole or not at all."""
     path = local(path)
     check_target("path", path)
-    text = series_page(releases, title=title)
+    text = series_page(releases, changes, title=title)
     with replacing(path, "the page") as file:
         file.write(text.encode(errors="replace"))
 
@@ -150,14 +142,10 @@ def _points(
     rows = zip(*(nodes[name].tolist() for name in ("level", "prefix", *columns)), strict=True)
     out = {}
     for level, prefix, value, lower, upper in rows:
-        if (known := _known(value)) is not None:
-            point = Point(value=known, lower=_known(lower), upper=_known(upper))
+        if (number := known(value)) is not None:
+            point = Point(value=number, lower=known(lower), upper=known(upper))
             out[int(level), str(prefix)] = point
     return out
-
-
-def _known(number: Any) -> float | None:
-    return None if pd.isna(number) or not math.isfinite(number) else number
 
 
 def _largest(found: Mapping[str, dict[Node, Point]]) -> list[Node]:
@@ -168,25 +156,6 @@ def _largest(found: Mapping[str, dict[Node, Point]]) -> list[Node]:
             size[node] = max(size.get(node, -math.inf), point.value)
     nodes = sorted((node for node in size if node[0] > 0), key=lambda node: (-size[node], node))
     return nodes[:NODES]
-
-
-def _changes(found: Mapping[str, dict[Node, Point]]) -> list[Change]:
-    """Of nodes that the last two drawn periods both report, what is more than noise first."""
-    if len(found) < 2:
-        return []
-    before, after = list(found.values())[-2:]
-    out = [
-        Change(
-            label=node[1],
-            before=old,
-            after=new,
-            lower=None if new.lower is None or old.upper is None else new.lower - old.upper,
-            upper=None if new.upper is None or old.lower is None else new.upper - old.lower,
-        )
-        for node, new in after.items()
-        if (old := before.get(node)) is not None
-    ]
-    return sorted(out, key=lambda c: (not c.is_more_than_noise, -abs(c.difference), c.label))
 
 
 # -- words ---------------------------------------------------------------------------------------
@@ -257,45 +226,8 @@ def _figure(node: Node, over: _Over) -> str:
     )
 
 
-def _table(changes: Sequence[Change], periods: Sequence[str], told: _Told, receipt: Receipt) -> str:
-    if not changes:
-        return "<p>Two periods that report a node in common are needed.</p>"
-    before, after = (html.escape(period) for period in periods[-2:])
-    rows = "".join(_row(change, told) for change in changes[:CHANGES])
-    sure = _percent(max(0.0, 2 * receipt["confidence"] - 1))
-    return (
-        "<div class='scrolling'><table class='changes' aria-labelledby='changes-title'><thead><tr>"
-        f"<th scope='col'>Node</th><th scope='col' class='number optional'>{before}</th>"
-        f"<th scope='col' class='number optional'>{after}</th>"
-        "<th scope='col' class='number'>Change</th><th scope='col' class='number optional'>Ratio"
-        f"</th></tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p class='note below'>From {before} to {after}. An interval of a change is made of both "
-        f"intervals and holds with at least {sure}, one node at a time: of many nodes some lie "
-        "outside of theirs. Changes that noise alone may explain stand below the others, in grey. "
-        "Nodes that only one of the two periods reports are left out: what is not reported is not "
-        "zero.</p>"
-    )
-
-
-def _row(change: Change, told: _Told) -> str:
-    kind = "" if change.is_more_than_noise else " class='within'"
-    ratio = change.after.value / change.before.value if change.before.value > 0 else None
-    interval = told.between(change.lower, change.upper, sign=True)
-    return (
-        f"<tr{kind}><th scope='row' dir='auto'>{html.escape(_called(change.label))}</th>"
-        f"<td class='number optional'>{told.number(change.before.value)}</td>"
-        f"<td class='number optional'>{told.number(change.after.value)}</td>"
-        f"<td class='number'>{told.signed(change.difference)}<small>{interval}</small></td>"
-        f"<td class='number optional'>{'' if ratio is None else f'× {ratio:.2f}'}</td></tr>"
-    )
-
-
-def _called(label: str) -> str:
-    return "Total" if label == ROOT[1] else label
-
-
 def _figures(
-    over: _Over, changes: Sequence[Change], what: str, receipt: Receipt
+    over: _Over, changes: pd.DataFrame | str, what: str, receipt: Receipt
 ) -> list[tuple[str, str, str]]:
     last = list(over.found)[-1]
     rows = []
@@ -303,10 +235,11 @@ def _figures(
     if total is not None:
         between = f"{over.told.between(total.lower, total.upper)}, {over.told.confidence}"
         rows.append((f"{what.capitalize()}, {last}", over.told.number(total.value), between))
-    whole = next((change for change in changes if change.label == ROOT[1]), None)
-    if whole is not None:
+    known_changes = [] if isinstance(changes, str) else changes_of(changes)
+    whole = next((change for change in known_changes if change.level == 0), None)
+    if whole is not None and whole.change is not None:
         remark = over.told.between(whole.lower, whole.upper, sign=True)
-        rows.append(("Change", over.told.signed(whole.difference), remark))
+        rows.append(("Change", over.told.signed(whole.change), remark))
     missing = f"{len(over.gaps):,} not drawn" if over.gaps else "none is missing"
     rows.append(("Periods", f"{len(over.found):,}", missing))
     return [*rows, spent(receipt)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dpframe._known_arguments import meant
+from dpframe.asking.about import About
 from dpframe.asking.given import column_name, data_name, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
@@ -54,6 +55,10 @@ class Report:
     def release(self, period: str) -> str:
         """The name under which a ledger keeps the release of a period."""
         return f"{self.name}-{period}"
+
+    def about(self, period: str) -> About:
+        """Which of the records are asked about."""
+        return About(data=self.data, period=self.timing.period(period))
 
 
 def reports_of(given: object, source: object, period: object, base: Path) -> tuple[Report, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._paths import named
 from dpframe.asking.receipt import Receipt
+from dpframe.doors.changes import change
 from dpframe.doors.series.declared import Report
 from dpframe.errors import ParameterError
 from dpframe.ledger import Ledger
@@ -37,8 +38,19 @@ def written(report: Report, periods: Sequence[str], ledger: Ledger, folder: str)
         ) from error
     path = os.path.join(target, f"{identifier_of(report.name)}.html")
     title = f"{report.name}, by {report.timing.unit}"
-    write_series_page(releases, path, title=title)
+    write_series_page(releases, _changes(report, releases, ledger), path, title=title)
     return [path]
+
+
+def _changes(report: Report, releases: Mapping[str, object], ledger: Ledger) -> pd.DataFrame | str:
+    """Between the last two that are stored, or why there is nothing to say."""
+    last = [report.release(period) for period, made in releases.items() if made is not None][-2:]
+    if len(last) < 2:
+        return "Two periods are needed, and one is drawn so far."
+    try:
+        return change(*last, ledger=ledger)
+    except ParameterError as error:
+        return f"Not compared: {error}"
 
 
 def _stored(report: Report, period: str, ledger: Ledger) -> tuple[pd.DataFrame, Receipt] | None:

@@ -15,7 +15,6 @@ from dpframe.asking.release import asked_for, charged, kept
 from dpframe.doors.series.declared import Report
 from dpframe.doors.series.due import Clock, due
 from dpframe.doors.series.outcome import State, Step
-from dpframe.doors.series.within import within
 from dpframe.errors import DpframeError, OverBudgetError, ReleaseNameError
 from dpframe.ledger import Ledger
 
@@ -68,8 +67,9 @@ def tasks_of(
 def _check_same(report: Report, period: str, ledger: Ledger) -> None:
     what = report.question.fitted(report.asked, report.source.stands_for(period))
     place, name = report.source.described(period), report.release(period)
-    request, former = asked_for(what.request, place, report.data), report.question.former(what)
-    before = None if former is None else asked_for(former, place, report.data)
+    about = report.about(period)
+    request, former = asked_for(what.request, place, about), report.question.former(what)
+    before = None if former is None else asked_for(former, place, about)
     try:
         kept(request, ledger, name, before)
     except ReleaseNameError as error:
@@ -85,7 +85,7 @@ def done(tasks: Sequence[Task], ledger: Ledger) -> list[Step]:
 
 
 def rehearsed(tasks: Sequence[Task], copy: Ledger) -> list[Step]:
-    """Charge a copy of the ledger for what is not stored; reads no data."""
+    """Charge a copy of the ledger for what is not stored; reads types, and no row."""
     return [_tried(task, _charge, copy) for task in tasks]
 
 
@@ -100,17 +100,14 @@ def _tried(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> 
 
 def _draw(task: Task, ledger: Ledger) -> State:
     report = task.report
-    with (
-        report.source.opened(task.period) as source,
-        within(source, report.timing.period(task.period)) as rows,
-    ):
+    with report.source.opened(task.period) as source:
         answer = asked_of(
             report.question,
             report.asked,
-            rows,
+            source,
             ledger=ledger,
             name=task.name,
-            data=report.data,
+            about=report.about(task.period),
             progress=False,
             place=report.source.described(task.period),
         )
@@ -120,6 +117,9 @@ def _draw(task: Task, ledger: Ledger) -> State:
 def _charge(task: Task, copy: Ledger) -> State:
     report = task.report
     plan = report.question.declared(report.asked)
-    facts, place = plan.receipt(task.name).about(report.data), report.source.described(task.period)
-    charged(lambda: None, plan, facts, place, copy, task.name)
+    with report.source.opened(task.period) as source:
+        about = report.about(task.period).read_in(source)  # types, and no row
+    facts, place = plan.receipt(task.name), report.source.described(task.period)
+    facts = facts.and_also(about.facts(facts))
+    charged(lambda: None, plan, facts, place, copy, task.name, about.blocks)
     return "due"

@@ -1,0 +1,122 @@
+"""The largest changes between two releases, as rows of a page."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpframe.pages.line_drawings import Point
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHANGES = 15
+"""Rows of the table."""
+
+Write = Callable[[float], str]
+"""A number as the page writes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a node had in two periods; a number that was not reported is None, its ends are bounds.
+
+    ``lower`` and ``upper`` hold the change, those of ``ratio`` the ratio.
+    """
+
+    label: str
+    level: int
+    before: Point | None
+    after: Point | None
+    change: float | None
+    lower: float | None
+    upper: float | None
+    ratio: float | None
+    is_more_than_noise: bool
+
+    @property
+    def at_least(self) -> float:
+        """How large the change surely is."""
+        if not self.is_more_than_noise:
+            return 0.0
+        return min(abs(end) for end in (self.lower, self.upper) if end is not None)
+
+
+def changes_of(found: pd.DataFrame) -> list[Change]:
+    """Rows of ``dp.change``, what surely changed most first."""
+    out = [
+        Change(
+            label=str(row["prefix"]),
+            level=int(row["level"]),
+            before=_point(row, "before"),
+            after=_point(row, "after"),
+            change=known(row["change"]),
+            lower=known(row["change_lower"]),
+            upper=known(row["change_upper"]),
+            ratio=known(row["ratio"]),
+            is_more_than_noise=bool(row["more_than_noise"]),
+        )
+        for row in found.to_dict("records")
+    ]
+    return sorted(out, key=lambda c: (-c.at_least, -abs(c.change or 0.0), c.level, c.label))
+
+
+def _point(row: Mapping[Any, Any], side: str) -> Point | None:
+    value = known(row[side])
+    if value is None:
+        return None
+    ends = (known(row[f"{side}_{end}"]) for end in ("lower", "upper"))
+    return Point(value=value, lower=next(ends), upper=next(ends))
+
+
+def known(number: Any) -> float | None:
+    """None for what is missing or has no end."""
+    import pandas as pd
+
+    return None if pd.isna(number) or not math.isfinite(number) else number
+
+
+def changes_table(
+    found: pd.DataFrame, periods: tuple[str, str], *, number: Write, signed: Write
+) -> str:
+    """The table of the largest changes, and what its intervals mean."""
+    rows = "".join(_row(change, number, signed) for change in changes_of(found)[:CHANGES])
+    before, after = (html.escape(period) for period in periods)
+    said = found.attrs["dp_change"]
+    sure = f"{100 * said['confidence']:.6g} %"
+    return (
+        "<div class='scrolling'><table class='changes' aria-labelledby='changes-title'><thead><tr>"
+        f"<th scope='col'>Node</th><th scope='col' class='number optional'>{before}</th>"
+        f"<th scope='col' class='number optional'>{after}</th>"
+        "<th scope='col' class='number'>Change</th><th scope='col' class='number optional'>Ratio"
+        f"</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p class='note below'>From {before} to {after}, of {len(found):,} nodes. The intervals "
+        f"of all changes hold together with confidence {sure}. Changes that noise alone may "
+        "explain stand below the others, in grey. Where a period does not report a node, its "
+        "interval is made of bounds from threshold and noise: what is not reported is not zero."
+        "</p>"
+    )
+
+
+def _row(change: Change, number: Write, signed: Write) -> str:
+    kind = "" if change.is_more_than_noise else " class='within'"
+    ends = " to ".join("…" if end is None else signed(end) for end in (change.lower, change.upper))
+    sides = "".join(
+        f"<td class='number optional'>{'not reported' if p is None else number(p.value)}</td>"
+        for p in (change.before, change.after)
+    )
+    moved = "" if change.change is None else signed(change.change)
+    ratio = "" if change.ratio is None else f"× {change.ratio:.2f}"
+    return (
+        f"<tr{kind}><th scope='row' dir='auto'>{html.escape(called(change.label))}</th>{sides}"
+        f"<td class='number'>{moved}<small>{ends}</small></td>"
+        f"<td class='number optional'>{ratio}</td></tr>"
+    )
+
+
+def called(label: str) -> str:
+    """How a node is called for people."""
+    return "Total" if label == "*" else label
