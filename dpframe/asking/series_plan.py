@@ -255,7 +255,6 @@ def _composed(
         following = _down(guess / used**0.9) if used else 0.0
         guess = following if low < following < high else _down(math.sqrt(low * high))
     return found
-    return found
 
 
 def _reserved(
