@@ -20,6 +20,9 @@ from dpframe.errors import ParameterError, ParameterTypeError
 Unit = Literal["year", "quarter", "month", "week", "day", "hour"]
 Bounds = tuple[datetime, datetime]
 
+USERS = ", where all records of that user lie within one period"
+"""Behind the sentence about neighbours, where a release of a period protects a user."""
+
 UNITS: tuple[Unit, ...] = ("year", "quarter", "month", "week", "day", "hour")
 
 YEARS = (1000, 9998)

@@ -9,12 +9,9 @@ from typing import Any
 from dpframe.asking.given import data_name
 from dpframe.asking.quantities import Quantity
 from dpframe.ledger import Blocks
-from dpframe.periods import Period, as_period
+from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.relations import reading_of
 from dpframe.sources.within import Reading, within
-
-USERS = ", where all records of that user lie within one period"
-"""Behind the sentence about neighbours, where a user is protected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -305,6 +305,11 @@ def finished(
     for given, value in arguments.items():
         if given in (*OF_RELEASE, *OF_WAREHOUSE):
             continue
+        if given == "period" and value is not None:
+            raise ParameterError(
+                "period does not go with candidates=, which are counted already: make the plan of "
+                "a query in parentheses as table, or pass the rows themselves."
+            )
         if value is not question.parameters[given].default:
             raise ParameterError(
                 f"{given} must be left out beside candidates= and plan=: the plan says it. Make "

@@ -19,6 +19,7 @@ from dpframe.budget import Budget
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
 from dpframe.ledger.totals import Totals, Units
+from dpframe.periods import USERS
 
 MOST = 100_000
 """Releases of one reservation."""
@@ -77,9 +78,12 @@ class Held:
         """Whether a release has the reserved law: the same budget and, but for rounding, curve.
 
         Where only the budget was reserved, which every release of that budget keeps, it is enough:
-        earlier versions knew no more of some plans.
+        earlier versions knew no more of some plans. One of a period is paid for, too: a reservation
+        touches every period, and its law is for users wherever their records lie.
         """
-        if neighbours != self.neighbours or profile[-1] != self.profile[-1]:
+        if (neighbours or "").removesuffix(USERS) != self.neighbours or profile[-1] != self.profile[
+            -1
+        ]:
             return False
         return len(self.profile) == 1 or (
             [e for e, _ in profile] == [e for e, _ in self.profile]

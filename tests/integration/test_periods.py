@@ -463,3 +463,15 @@ def test_files_of_results_hold_the_period(frame: pd.DataFrame, tmp_path: Path) -
 def test_columns_are_checked_by_explaining(frame: pd.DataFrame) -> None:
     with pytest.raises(ColumnError, match="Seconds since 1970"):
         frame.dp.explain("path:place", period=("amount", WEEK), **BUDGET)
+
+
+def test_a_reservation_pays_for_periods_too(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: what is reserved touches every period; the promise to users is the same or more."""
+    ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-4, accountant="pld")
+    law: dict[str, Any] = {"epsilon": 0.2, "delta": 1e-7, "user": "who"}
+    ledger.reserve(dp.explain(["item"], **law), releases=5, delta=1e-6)
+    before = _spent(ledger)
+    for week in (44, 45, 45):
+        result = dp.hhh(frame, ["item"], **law, period=("when", f"2023-W{week}"), ledger=ledger)
+    assert "of which 2 are left" in result.dp.receipt["budget"]
+    assert _spent(ledger) == before
