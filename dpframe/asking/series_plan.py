@@ -208,7 +208,7 @@ def series_ways(
     best = min([summed, *composed], key=_rank)
     return (
         summed,
-        composed[0],
+        composed[0] if composed[0].plan is not None else replace(summed, name="pld"),
         replace(best, name="chosen"),
         min(disjoint, key=_rank),
     )
