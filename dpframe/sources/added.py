@@ -8,6 +8,7 @@ engines round a half each in their own way. No value is an error.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,6 +67,14 @@ class Added:
         elif self.steps.decimals < 0:  # of what is rounded to 0 the quotient could underflow
             cut = f"CASE WHEN abs({cut}) < {d.real(1.0)} THEN {d.real(0.0)} ELSE {cut} / {ten} END"
         return f"CASE WHEN {finite} THEN {cut} END"
+
+
+def counted_values(sums: Mapping[str, Added]) -> dict[str, str]:
+    """Of what is "present" the name of the value that is NULL where it is not: counting that one
+    is adding up the other."""
+    values = {(one.column, one.steps): name for name, one in sums.items() if one.kind == "value"}
+    present = {name: (one.column, one.steps) for name, one in sums.items() if one.kind == "present"}
+    return {name: values[place] for name, place in present.items() if place in values}
 
 
 def whole(d: Dialect, scaled: str) -> str:

@@ -14,6 +14,7 @@ candidates  nodes at or above the band
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from dpframe._duck import VIEW
 from dpframe._sql import ascending, identifier
@@ -21,7 +22,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_of
-from dpframe.sources.added import Added
+from dpframe.sources.added import Added, counted_values
 from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import measure_sql, units_sql
 from dpframe.sources.portable_sql import portable_sql
@@ -77,7 +78,8 @@ def rollup_statement(
             sums=sums,
             value_types=value_types,
         )
-    beside = {name: added.sql for name, added in (sums or {}).items()}
+    counted = counted_values(sums or {})
+    beside = {name: added.sql for name, added in (sums or {}).items() if name not in counted}
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=view, beside=beside
     )
@@ -86,7 +88,7 @@ def rollup_statement(
         *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
         source,
         *(
-            _plain_leaves(hierarchy, unit, types, seed, added)
+            _plain_leaves(hierarchy, unit, types, seed, added, counted)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
@@ -178,28 +180,34 @@ def _plain_leaves(
     types: tuple[str, ...],
     seed: int,
     added: tuple[str, ...] = (),
+    counted: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     keys = ", ".join(_names(hierarchy))
+    of_rows = "".join(
+        f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
+        for name in added
+    )
+    read = tuple(name for name in added if name not in counted)
     weighted = unit.weight is not None
     kind = "HUGEINT" if unit.measured else "BIGINT"
-    rows, summed = f"sum(w)::{kind}" if weighted else "count(*)", _summed(added)
+    rows = f"sum(w)::{kind}" if weighted else "count(*)"
 
-    def leaves(total: str) -> str:
+    def leaves(total: str, more: str) -> str:
         n = units_sql(total, keys, seed) if unit.measured else total
-        return f"leaves AS (SELECT {keys}, {n} AS n{summed} FROM keyed GROUP BY {keys})"
+        return f"leaves AS (SELECT {keys}, {n} AS n{more} FROM keyed GROUP BY {keys})"
 
     if hierarchy.reads_text:  # equal texts first: each is parsed once
         some = " WHERE w > 0" if weighted and not added else ""
         return [
-            f"texts AS (SELECT c0, {rows} AS n{summed} FROM source{some} GROUP BY c0)",
+            f"texts AS (SELECT c0, {rows} AS n{of_rows} FROM source{some} GROUP BY c0)",
             f"keyed AS ({keyed(hierarchy, types, 'texts', ', '.join(('n', *added)))})",
-            leaves(f"sum(n)::{kind}"),
+            leaves(f"sum(n)::{kind}", _summed(added)),
         ]
     source = "(FROM source WHERE w > 0)" if weighted and not added else "source"
     kept = ("w",) if weighted else ()
     return [
-        f"keyed AS ({keyed(hierarchy, types, source, ', '.join((*kept, *added)))})",
-        leaves(rows),
+        f"keyed AS ({keyed(hierarchy, types, source, ', '.join((*kept, *read)))})",
+        leaves(rows, of_rows),
     ]
 
 

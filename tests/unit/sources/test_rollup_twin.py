@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +20,10 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.sources import counting as tables
+from dpframe.sources.added import Added, counted_values
+from dpframe.steps import Steps
+from dpframe.tree import whole_numbers
 from tests import strategies as nasty
 from tests.members import few
 from tests.naive import leaf_paths, rollup, shares, units_of_pairs
@@ -475,3 +481,41 @@ def test_preorder_does_not_depend_on_settings_of_a_connection(spec: str) -> None
     expected = exact_counts(relation, as_hierarchy(spec))
     con.execute("SET default_order = 'DESC'; SET default_null_order = 'NULLS_LAST'")
     assert exact_counts(relation, as_hierarchy(spec)) == expected
+
+
+@pytest.mark.parametrize("by", ["columns:k", "path:k"])
+def test_values_are_counted_where_they_are_added_up(by: str) -> None:
+    """Law: a value is present where it is finite; of another value of the column, or alone, it is
+    read by itself, to the same numbers."""
+    values = [1.5, None, math.nan, math.inf, -math.inf, -3.0, 1e300, 0.0, 2.5, 7.0]
+    frame = pa.table({"k": ["a/b", "a/c", "a/b", "d", "d"] * 2, "v": pa.array(values)})
+    steps, hierarchy = Steps(-1.0, 5.0), as_hierarchy(by)
+    value = Added(kind="value", column="v", steps=steps)
+    present = Added(kind="present", column="v", steps=steps)
+    alone = summed(frame, hierarchy, {"y": present})
+    beside = summed(frame, hierarchy, {"x": value, "y": present})
+    other = summed(frame, hierarchy, {"x": replace(value, steps=Steps(0.0, 5.0)), "y": present})
+    assert alone["y"] == beside["y"] == other["y"]
+    assert beside["y"][0] == sum(v is not None and math.isfinite(v) for v in values) == 6
+    assert beside["x"][0] == sum(
+        steps.of(min(max(v, -1.0), 5.0)) for v in values if v is not None and math.isfinite(v)
+    )
+    assert counted_values({"x": value, "y": present}) == {"y": "x"}
+    assert counted_values({"y": present}) == {}
+
+
+def summed(frame: pa.Table, hierarchy: Hierarchy, sums: dict[str, Added]) -> dict[str, list[int]]:
+    """Sums of all nodes, by name."""
+    tree = tables.exact_counts(frame, hierarchy, PrivacyUnit(), 1, sums=sums, beside=["v"])
+    found = zip(sums, tree.sums, strict=True)
+    return {name: whole_numbers(column).tolist() for name, column in found}
+
+
+def test_sums_are_whole_numbers_of_any_size() -> None:
+    """Law: what Arrow holds in 128 bits comes out as it is, and NULL as 0."""
+    small, large = [5, None, -(2**63), 2**63 - 1], [2**63, None, 1 - 10**38, 3]
+    for values in (small, large, [None, None], []):
+        column = pa.chunked_array([pa.array(values, pa.decimal128(38, 0))])
+        found = whole_numbers(column)
+        assert found.tolist() == [0 if v is None else v for v in values]
+        assert all(type(number) is int for number in found)
