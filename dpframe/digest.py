@@ -174,7 +174,7 @@ def _texts(array: pa.Array) -> Codes:
             array = pa.array([str(value).encode() for value in array.to_pylist()])
     coded = array.fill_null(b"").dictionary_encode()
     texts = coded.dictionary.to_pylist()
-    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
-    known = np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+    digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
+    known = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
     where: NDArray[np.int64] = coded.indices.to_numpy(zero_copy_only=False)
     return known[where]

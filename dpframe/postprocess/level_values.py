@@ -77,15 +77,18 @@ def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
         value = f"CASE WHEN {held} THEN {value} END"
     elif kind in WHOLE:
         value = "TRY_CAST(t AS BIGINT)"
-    found = _asked(texts, value)
+    different, place = _different(texts)
+    found = _asked(different, value)
     if kind == "DATE":
-        return pd.Series(pd.array(found, dtype=pd.ArrowDtype(pa.date32())))
-    if has_zone(kind):
-        found = found.cast(pa.timestamp(name[11:13], "UTC"))
-    if name.startswith("datetime"):
-        times: pd.Series = found.to_pandas().astype(name).rename(None)
-        return times
-    return pd.Series(pd.array(found.to_pylist(), dtype=name))
+        column = pd.Series(pd.array(found, dtype=pd.ArrowDtype(pa.date32())))
+    elif name.startswith("datetime"):
+        if has_zone(kind):
+            found = found.cast(pa.timestamp(name[11:13], "UTC"))
+        column = found.to_pandas().astype(name).rename(None)
+    else:
+        column = pd.Series(pd.array(found.to_pylist(), dtype=name))
+    repeated: pd.Series = column.take(place).reset_index(drop=True)
+    return repeated
 
 
 def _plain(kind: str) -> str:
@@ -95,7 +98,15 @@ def _plain(kind: str) -> str:
     return kind
 
 
-def _asked(texts: pa.Array | pa.ChunkedArray, value: str) -> pa.Array:
+def _different(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Every text once, NULL too, and the place of each of them there: parents come again and
+    again."""
+    whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    coded = whole.dictionary_encode(null_encoding="encode")
+    return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _asked(texts: pa.Array, value: str) -> pa.Array:
     """A value for every text, in their order."""
     table = pa.table({"i": np.arange(len(texts)), "t": texts})
     with _duck.register(table, "the labels") as relation:
@@ -157,4 +168,6 @@ def _rank(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
     if outer not in SORTED or kind.endswith("]"):
         return key
     value = f"TRY_CAST(t AS {_plain(kind)})"
-    return _asked(key, f"dense_rank() OVER (ORDER BY {ascending(value, 't')})")
+    different, place = _different(key)
+    rank = f"dense_rank() OVER (ORDER BY {ascending(value, 't')})"
+    return _asked(different, rank).take(pa.array(place))

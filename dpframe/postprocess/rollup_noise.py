@@ -34,6 +34,9 @@ PARTS = "parts"
 PRECISE = 2**52
 """Numbers of steps below this are told by the float64 that shows them."""
 
+EXACT_TENS = 22
+"""Powers of ten up to this one are float64 themselves."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnNoise:
@@ -167,4 +170,10 @@ def _drawn(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Object
 def floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
     """Steps in units of the value, each rounded once."""
     ten = 10 ** abs(decimals)
+    if 0 <= decimals <= EXACT_TENS:
+        out = steps.astype(np.float64)
+        rounded = np.abs(out) >= PRECISE  # others are exact, and so their quotient is rounded once
+        out /= ten
+        out[rounded] = [s / ten for s in steps[rounded]]
+        return out
     return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)

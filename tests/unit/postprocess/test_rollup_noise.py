@@ -280,3 +280,16 @@ def test_the_noise_that_is_told_is_public() -> None:
     scales = facts["n"]["noise"][0]["scales"]
     spent = sum(1 / Fraction(scale) for scale in scales.values())
     assert 0.99 * facts["n"]["epsilon"] < spent <= facts["n"]["epsilon"]
+
+
+def test_steps_are_divided_once_whatever_their_size() -> None:
+    """Law: the nearest float64 of the quotient, as Python divides whole numbers of any size."""
+    near = [2**52 - 1, 2**52, 2**52 + 1, 2**53 + 1, 10**15 + 7, 10**22 + 1, 10**37 + 3]
+    steps = np.array([0, 1, -1, 3, 7, *near, *(-s for s in near)], dtype=object)
+    for decimals in (0, 1, 6, 10, 22, 23, 40):
+        wanted = [float(Fraction(s, 10**decimals)) for s in steps]
+        assert floats(steps, decimals).tolist() == wanted
+    assert floats(steps, -3).tolist() == [float(1000 * s) for s in steps]
+    assert floats(steps[:0], 6).shape == (0,)
+    plain = steps.astype(np.float64) / 10.0**6  # what is not enough: large steps are rounded twice
+    assert plain.tolist() != [float(Fraction(s, 10**6)) for s in steps]
