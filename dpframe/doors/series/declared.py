@@ -72,8 +72,10 @@ def reports_of(given: object, source: object, period: object, base: Path) -> tup
     reports = tuple(_report(one, i, source, period, base) for i, one in enumerate(given))
     seen: dict[str, str] = {}
     for report in reports:
-        other = seen.setdefault(identifier_of(report.name), report.name)
-        if other is not report.name:
+        name = identifier_of(report.name)
+        other = seen.get(name)
+        seen[name] = report.name
+        if other is not None:
             raise ParameterError(
                 f"two reports are called {report.name!r}"
                 + ("" if other == report.name else f" and {other!r}, which are the same in tables")

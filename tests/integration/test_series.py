@@ -1,0 +1,336 @@
+"""``dpframe run`` and ``dp.Series``: what is due is drawn once, and what is wrong is said."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.doors.cli.main import main
+from dpframe.doors.series import due
+from dpframe.ledger import Ledger
+from tests.published import assert_whole, content
+
+PERIOD = {"column": "when", "unit": "week", "first": "2026-W40"}
+VISITS: dict[str, Any] = {
+    "name": "visits",
+    "question": "hhh",
+    "hierarchy": ["country"],
+    "epsilon": 0.5,
+    "delta": 1e-7,
+}
+DECLARED = """
+publish = "results.duckdb"
+pages = "pages"
+source = "visits.parquet"
+
+[ledger]
+path = "budget.db"
+epsilon = 3.0
+delta = 1e-5
+
+[period]
+column = "when"
+unit = "week"
+first = "2026-W40"
+
+[[report]]
+name = "visits"
+question = "hhh"
+hierarchy = ["country"]
+epsilon = 0.5
+delta = 1e-7
+"""
+
+
+@pytest.fixture(autouse=True)
+def sunday(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is Wednesday of week 44."""
+    monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 28, 12, tzinfo=UTC))
+
+
+def frame(weeks: int = 4) -> pd.DataFrame:
+    when = pd.date_range("2026-09-28", periods=weeks * 7 * 144, freq="10min")
+    return pd.DataFrame({"when": when, "country": ["FR", "DE"] * (len(when) // 2)})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    frame().to_parquet(tmp_path / "visits.parquet")
+    (tmp_path / "reports.toml").write_text(DECLARED)
+    return tmp_path
+
+
+def edited(folder: Path, old: str, new: str) -> None:
+    text = (folder / "reports.toml").read_text()
+    assert old in text
+    (folder / "reports.toml").write_text(text.replace(old, new))
+
+
+def run(folder: Path, *options: str) -> int:
+    return main(["run", str(folder / "reports.toml"), *options])
+
+
+def series(folder: Path, **changed: Any) -> dp.Series:
+    asked: dict[str, Any] = {
+        "reports": [VISITS],
+        "source": frame(),
+        "period": PERIOD,
+        "ledger": {"path": folder / "b.db", "epsilon": 3.0, "delta": 1e-5},
+    }
+    return dp.Series(**{**asked, **changed})
+
+
+# -- what is due -----------------------------------------------------------------------------------
+
+
+def test_what_is_over_is_drawn_once_then_found(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: a run draws every period that is over; a later one replays them and costs nothing; what
+    is published, the page and the ledger hold exactly these."""
+    assert run(folder, "--until", "2026-W41") == 0
+    assert "2026-W40 to 2026-W41, 2 drawn" in capsys.readouterr().out
+    assert run(folder, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [step["state"] for step in said["releases"]] == ["stored"] * 2 + ["drawn"] * 2
+    ledger = Ledger(folder / "budget.db")
+    assert ledger.names() == [f"visits-2026-W{week}" for week in range(40, 44)]
+    assert ledger.spent.epsilon == 0.5  # weeks are disjoint
+    before = {name: ledger.recall(name) for name in ledger.names()}
+    assert run(folder, "--quiet") == 0
+    assert capsys.readouterr().out == ""
+    assert all(frame.equals(ledger.recall(name)) for name, frame in before.items())
+    assert len(ledger.releases()) == 4
+    found = content(folder / "results.duckdb")
+    assert assert_whole(found) == 4
+    assert found["visits_all"]["period"].unique().tolist() == said_periods(said)
+    assert "2026-W43" in (folder / "pages" / "visits.html").read_text()
+
+
+def said_periods(said: dict[str, Any]) -> list[str]:
+    return [step["period"] for step in said["releases"]]
+
+
+def test_a_release_of_a_series_counts_its_period_alone(tmp_path: Path) -> None:
+    """The same as the question with period=, up to noise; a period without rows is a release."""
+    done = series(tmp_path, source=frame(2), reports=[{**VISITS, "epsilon": 2.0}]).run()
+    assert [step.state for step in done.steps] == ["drawn"] * 4
+    ledger = Ledger(tmp_path / "b.db")
+    totals = [ledger.recall(step.release)["count"][0] for step in done.steps]
+    assert all(abs(total - true) < 150 for total, true in zip(totals, [1008, 1008, 0, 0]))  # noqa: B905
+    replay = dp.hhh(
+        frame(2),
+        ["country"],
+        epsilon=2.0,
+        delta=1e-7,
+        ledger=ledger,
+        release="visits-2026-W41",
+        period=("when", "2026-W41"),
+    )
+    assert replay.equals(ledger.recall("visits-2026-W41"))
+
+
+def test_a_grace_and_a_zone_move_what_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A week that is over waits for late records; its end is that of its zone's clock."""
+    monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 25, 23, 30, tzinfo=UTC))
+
+    def last(**period: str) -> str:
+        made = series(tmp_path, period={**PERIOD, **period}, source=zoned)
+        return made.run(dry_run=True).steps[-1].period
+
+    zoned = frame().assign(when=lambda d: d["when"].dt.tz_localize("UTC"))
+    assert last(zone="Europe/Berlin") == "2026-W43"  # it is Monday there
+    assert last(zone="UTC") == "2026-W42"
+    assert last(zone="Europe/Berlin", grace="2 days") == "2026-W42"
+
+
+# -- gaps ------------------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_a_gap_and_filled_later(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file a period: what is missing is said, published as missing, and drawn when it comes."""
+    edited(folder, '"visits.parquet"', '"visits-{period}.parquet"')
+    for week in (40, 41, 43):
+        frame().to_parquet(folder / f"visits-2026-W{week}.parquet")
+    assert run(folder) == 1
+    said = capsys.readouterr().out
+    assert "3 drawn, 1 missing" in said
+    assert "gap: visits-2026-W42" in said
+    assert "does not exist" in said
+    assert "not drawn" in (folder / "pages" / "visits.html").read_text()
+    assert run(folder, "--quiet") == 1
+    assert "gap: visits-2026-W42" in capsys.readouterr().err
+    frame().to_parquet(folder / "visits-2026-W42.parquet")
+    assert run(folder) == 0
+    assert len(Ledger(folder / "budget.db").releases()) == 4
+
+
+def test_a_spent_budget_is_a_gap_with_a_code_of_its_own(folder: Path) -> None:
+    """Exit code 3 says that only budget is missing; 1 that something else is, too."""
+    Ledger(folder / "budget.db", epsilon=3.0, delta=1e-5)
+    dp.hhh(frame(), ["country"], epsilon=2.6, delta=1e-6, ledger=folder / "budget.db")
+    assert run(folder) == 3
+    edited(folder, 'source = "visits.parquet"', 'source = "nowhere.parquet"')
+    assert run(folder) == 1
+
+
+def test_a_rehearsal_says_what_a_run_costs_and_leaves_nothing(folder: Path) -> None:
+    """Law: --dry-run names the releases and the cost of the run that follows; no file is made."""
+    there = {path.name for path in folder.iterdir()}
+    made = dp.Series.read(folder / "reports.toml")
+    for until in ("2026-W41", None):
+        would = made.run(until, dry_run=True)
+        assert {path.name for path in folder.iterdir()} == there
+        done = made.run(until)
+        assert (would.cost, would.spent, would.left) == (done.cost, done.spent, done.left)
+        pairs = zip(would.steps, done.steps, strict=True)
+        assert all((a.state == "due") == (b.state == "drawn") for a, b in pairs)
+        there = {path.name for path in folder.iterdir()}
+    assert done.cost == (0.0, 0.0)  # other weeks of the same column
+
+
+def test_several_reports_pay_for_what_overlaps(folder: Path) -> None:
+    """Days and weeks of one column: the dearest day counts."""
+    daily = '[[report]]\nname = "daily"\nquestion = "tree-counts"\nhierarchy = ["country"]\n'
+    daily += 'epsilon = 0.25\ndelta = 1e-7\nperiod = { unit = "day", first = "2026-10-05" }\n'
+    edited(folder, "[[report]]", f"{daily}\n[[report]]")
+    done = dp.Series.read(folder / "reports.toml").run()
+    assert done.code == 0
+    assert done.spent[0] == 0.75
+    assert sorted(Path(page).name for page in done.pages) == ["daily.html", "visits.html"]
+    tables = content(folder / "results.duckdb")
+    assert tables["daily_all"]["period"].nunique() == 23
+
+
+# -- what was cut off ------------------------------------------------------------------------------
+
+
+def test_what_a_living_process_could_not_store_stays_charged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: an error after the charge, which may depend on the noise, is paid for, and so is the
+    next draw; only what a dead process left is gone on with (tests/privacy)."""
+    made = dp.Series.read(folder / "reports.toml")
+
+    def full(*_: object) -> None:
+        raise dp.LedgerError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Ledger, "keep", full)
+        assert made.run("2026-W40").code == 1
+    assert not list(folder.glob("*unfinished*"))
+    assert made.run("2026-W40").code == 0
+    charges = Ledger(folder / "budget.db").releases()
+    assert charges["stored"].tolist() == [False, True]
+    assert Ledger(folder / "budget.db").spent.epsilon == 1.0
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("read", ["table = 'web.visits'", "sql = 'FROM web.visits WHERE true'"])
+def test_a_table_of_a_database_is_read(folder: Path, read: str) -> None:
+    """In a file of DuckDB, opened read-only; and it is named in what is stored."""
+    with duckdb.connect(folder / "shop.duckdb") as con:
+        source = str(folder / "visits.parquet")
+        con.execute(f"CREATE SCHEMA web; CREATE TABLE web.visits AS FROM '{source}'")
+    edited(folder, '"visits.parquet"', f"{{ database = 'shop.duckdb', {read} }}")
+    assert run(folder) == 0
+    releases = Ledger(folder / "budget.db").releases()
+    assert releases["source"].str.endswith("shop.duckdb").all()
+    assert run(folder) == 0
+    edited(folder, "web.visits", "web.visitors")
+    assert run(folder) == 2  # the series was changed
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+WRONG = {
+    "an unknown key": ("delta = 1e-7", "delta = 1e-7\ntreshold = 9", "Did you mean 'threshold'"),
+    "a key of the file": ("pages =", "page =", "Did you mean 'pages'"),
+    "a key of a period": ("unit =", "units =", "Did you mean 'unit'"),
+    "a unit": ('"week"', '"fortnight"', "must be one of year, quarter, month, week, day, hour"),
+    "no first": ('first = "2026-W40"', "", "has no first"),
+    "a first of another unit": ('"2026-W40"', '"2026-10"', "is no week"),
+    "a question": ('"hhh"', '"hh"', "Did you mean 'hhh'"),
+    "an argument": ("epsilon = 0.5", "epsilon = -1.0", "report 'visits': epsilon"),
+    "a name like a period": ('"visits"', '"visits-2"', "ends like a period"),
+    "no ledger": ("[ledger]", "[other]", "Did you mean|has no key 'other'"),
+    "no TOML": ("[ledger]", "[ledger", "is no TOML"),
+    "a grace": ('unit = "week"', 'unit = "week"\ngrace = "soon"', "grace"),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_declaration_does_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    """Exit code 2, what is wrong, and no file made."""
+    old, new, said = WRONG[fault]
+    edited(folder, old, new)
+    there = {path.name for path in folder.iterdir()}
+    assert run(folder) == 2
+    error = capsys.readouterr().err
+    assert any(part in error for part in said.split("|"))
+    assert {path.name for path in folder.iterdir()} == there
+
+
+@pytest.mark.parametrize("other", ["visits", "Visits"])
+def test_two_reports_of_one_name_are_refused(tmp_path: Path, other: str) -> None:
+    with pytest.raises(dp.ParameterError, match="two reports are called"):
+        series(tmp_path, reports=[VISITS, {**VISITS, "name": other}])
+
+
+def test_a_changed_declaration_names_the_release_that_differs(folder: Path) -> None:
+    """Law: a series stays what it was; nothing is drawn, also of its other periods."""
+    made = dp.Series.read(folder / "reports.toml")
+    made.run("2026-W41")
+    edited(folder, "epsilon = 0.5", "epsilon = 0.4")
+    changed = dp.Series.read(folder / "reports.toml")
+    with pytest.raises(dp.ReleaseNameError, match=r"'visits-2026-W40'.*epsilon was 0\.5"):
+        changed.run()
+    with pytest.raises(dp.ReleaseNameError, match="'visits-2026-W40'"):
+        changed.run(dry_run=True)
+    assert len(Ledger(folder / "budget.db").releases()) == 2
+
+
+def test_clocks_that_jump_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An until that is not over, or before what is drawn; a clock that went back."""
+    made = dp.Series.read(folder / "reports.toml")
+    with pytest.raises(dp.ParameterError, match=r"'2026-W44'\) is not over.*is 2026-W43"):
+        made.run("2026-W44")
+    made.run()
+    with pytest.raises(dp.ParameterError, match="2026-W43 is drawn already"):
+        made.run("2026-W41")
+    with pytest.raises(dp.ParameterError, match="must be one period"):
+        made.run("2026-W40..2026-W43")
+    monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 14, tzinfo=UTC))
+    with pytest.raises(dp.ParameterError, match="the clock of this machine says that 2026-W41"):
+        made.run()
+    monkeypatch.setattr(due, "now", lambda: datetime(2026, 9, 14, tzinfo=UTC))
+    fresh = series(folder).run()
+    assert (fresh.code, fresh.steps) == (0, ())
+    assert "nothing is due yet" in str(fresh)
+
+
+def test_a_target_that_cannot_be_written_fails_the_run_and_keeps_the_releases(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1; the next run publishes what is stored."""
+    (folder / "results.duckdb").write_text("mine")
+    assert run(folder) == 1
+    assert "failed: to (" in capsys.readouterr().out
+    (folder / "results.duckdb").unlink()
+    assert run(folder) == 0
+    assert assert_whole(content(folder / "results.duckdb")) == 4
