@@ -206,7 +206,7 @@ def killed(root: str, times: str, seed: str, bug: str = "") -> object:
         folder = made(Path(root, f"series-{series}"))
         series += 1
         last = time.monotonic() + 0.1
-        for i in range(min(6, -(-(int(times) - dead) // 4))):
+        for i in range(min(14, -(-(int(times) - dead) // 4))):
             pids = [forked(lambda at=folder: os._exit(run(at, bug))) for _ in range(3)]
             process = spawned(folder) if i == 0 and not bug else None
             moments = sorted((chance.uniform(0, 1.2), pid) for pid in pids)
