@@ -89,6 +89,9 @@ class Receipt(Mapping[str, Any]):
             f"of ({ledger.epsilon:g}, {ledger.delta:g}) in the ledger, "
             f"({left.epsilon:.6g}, {left.delta:.6g}) was left after this release"
         )
+        if paid.there != left:
+            there = paid.there
+            text += f", and ({there.epsilon:.6g}, {there.delta:.6g}) for the period that it read"
         held: dict[str, Any] = {
             "id": ledger.ledger_id,
             "accountant": ledger.accountant,
