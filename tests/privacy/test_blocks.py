@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.ledger import Blocks, Charge, by_block, standing
+from dpframe.ledger.blocks import FARTHEST
 from dpframe.ledger.entries import check_history
 from dpframe.ledger.history import summary
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, SCHEMA
@@ -60,12 +61,18 @@ def ledger_in_memory(total: int = TOTAL) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def blocks_of(axis: str | None, first: int, last: int) -> Blocks | None:
+DAYS = [day * DAY for day in range(400)]
+"""When each of the twin's moments begins, in seconds."""
+
+
+def blocks_of(
+    axis: str | None, first: int, last: int, clock: Sequence[int] = DAYS
+) -> Blocks | None:
     if axis is None:
         return None
     if first < 0:
         return Blocks.of_null(axis)
-    return Blocks(axis=axis, first=first * DAY, last=last * DAY)
+    return Blocks(axis=axis, first=clock[first], last=clock[last])
 
 
 def costs(kept: Sequence[Given]) -> list[list[tuple[naive.Reads, int]]]:
@@ -73,7 +80,7 @@ def costs(kept: Sequence[Given]) -> list[list[tuple[naive.Reads, int]]]:
     return [[(reads(g), g[3]) for g in kept], [(reads(g), g[4]) for g in kept]]
 
 
-def charge(number: int, given: Given) -> Charge:
+def charge(number: int, given: Given, clock: Sequence[int] = DAYS) -> Charge:
     axis, first, last, epsilon, delta = given
     return Charge(
         release_id=f"release-{number}",
@@ -83,7 +90,7 @@ def charge(number: int, given: Given) -> Charge:
         profile=lambda: (),
         source="",
         receipt=json.dumps({"neighbours": "adding or removing one record"}),
-        blocks=blocks_of(axis, first, last),
+        blocks=blocks_of(axis, first, last, clock),
     )
 
 
@@ -120,7 +127,7 @@ def charges_of(spans: st.SearchStrategy[tuple[int, int]]) -> st.SearchStrategy[l
     return st.lists(one, max_size=14)
 
 
-def agree(asked: Sequence[Given]) -> int:
+def agree(asked: Sequence[Given], clock: Sequence[int] = DAYS) -> int:
     """Charge one after the other and compare every answer with the twin's; how many fitted."""
     with ledger_in_memory() as db:
         kept: list[Given] = []
@@ -129,44 +136,48 @@ def agree(asked: Sequence[Given]) -> int:
             sums = costs(kept)
             free = [naive.fits(s, axis, (reads(given) or ("", ()))[1], TOTAL) for s in sums]
             here = standing.standing(db)
-            left = here.left_in(blocks_of(axis, first, last))
+            left = here.left_in(blocks_of(axis, first, last, clock))
             assert (left.epsilon, left.delta) == (
                 float(free[0] * EPSILON * EPSILON_UNIT),
                 float(free[1] * DELTA * DELTA_UNIT),
             )
             before = totals(db)
-            where_it_is_full(here.segments, sums, given)
+            where_it_is_full(here.segments, sums, given, clock)
             if any(asks > has for asks, has in zip(cost, free, strict=True)):
                 with pytest.raises(dp.OverBudgetError) as error:
-                    standing.charged(db, charge(number, given), ())
+                    standing.charged(db, charge(number, given, clock), ())
                 for which, name in enumerate(("epsilon", "delta")):
                     assert (f"{name} requested" in str(error.value)) == (cost[which] > free[which])
                 assert totals(db) == before
                 continue
-            paid = standing.charged(db, charge(number, given), ())
+            paid = standing.charged(db, charge(number, given, clock), ())
             kept.append(given)
             spent = [naive.spent_by_block(s) for s in costs(kept)]
             now = totals(db)
             assert now.spent_units == (spent[0] * EPSILON, spent[1] * DELTA)
             assert paid.left == now.left
-            assert paid.there == standing.standing(db).left_in(blocks_of(axis, first, last))
+            assert paid.there == standing.standing(db).left_in(blocks_of(axis, first, last, clock))
         check_history(db, whole=True)
-        views_agree(db, kept)
+        if clock is DAYS:
+            views_agree(db, kept)
         return len(kept)
 
 
 def where_it_is_full(
-    segments: Segments, sums: list[list[tuple[naive.Reads, int]]], given: Given
+    segments: Segments,
+    sums: list[list[tuple[naive.Reads, int]]],
+    given: Given,
+    clock: Sequence[int],
 ) -> None:
     """The stretch that a refusal would name: in the period asked for, and as full as any of it."""
     axis, first, last, *_ = given
     if axis is None or first < 0:
         return
     for which in (0, 1):
-        begin, end = segments.stretch(axis, first * DAY, last * DAY, which)
-        assert first * DAY <= begin < end <= last * DAY
+        begin, end = segments.stretch(axis, clock[first], clock[last], which)
+        assert clock[first] <= begin < end <= clock[last]
         most = naive.fullest(sums[which], axis, range(first, last))
-        for day in range(begin // DAY, end // DAY):
+        for day in range(clock.index(begin), clock.index(end)):
             assert naive.touching(sums[which], axis, [day]) == most
 
 
@@ -226,6 +237,21 @@ def test_totals_by_block_are_those_of_the_twin(asked: list[Given]) -> None:
 def test_days_weeks_and_months_mix(asked: list[Given]) -> None:
     """Law: the same for days, weeks and months of one column, and of another beside it."""
     agree(asked)
+
+
+TIMES = st.one_of(
+    st.integers(1 - FARTHEST, FARTHEST - 1),
+    st.integers(0, 46).flatmap(lambda bits: st.integers(-(2**bits), 2**bits)),
+    st.sampled_from([1 - FARTHEST, FARTHEST - 1, -1, 0, 1, 63, 64, 65, 4095, 4096, 2**42]),
+)
+CLOCKS = st.lists(TIMES, min_size=18, max_size=18, unique=True).map(sorted)
+
+
+@examples(40, 1500, charges_of(SMALL), CLOCKS)
+def test_moments_may_lie_anywhere(asked: list[Given], clock: list[int]) -> None:
+    """Law: the same for moments that are seconds or millions of years apart, to both ends of what
+    is kept: every level of the tree."""
+    agree(asked, clock)
 
 
 # -- planted bugs ----------------------------------------------------------------------------------
