@@ -9,10 +9,11 @@ from dpframe._known_arguments import known_arguments
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price
-from dpframe.ledger.standing import standing
+from dpframe.ledger.refusing import elsewhere, left_in
+from dpframe.ledger.reservations import MOST, Planned, neighbours_of, planned, price
+from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Totals, Units
+from dpframe.ledger.totals import Units
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
 DAYS |= {"year": 365.25}
@@ -28,7 +29,9 @@ class Forecast:
 
     ``reserved`` are paid for already, ``added_up`` fit the rest one by one, ``reserving`` if they
     are reserved now; None where the ledger composes nothing. ``out`` and ``out_reserving`` are
-    dates, None without ``every`` or beyond a thousand years.
+    dates, None without ``every`` or beyond a thousand years. All these read any time; ``elsewhere``
+    is how many fit in each period that no other one touches, None where nothing was charged by
+    period yet.
     """
 
     epsilon: float
@@ -38,6 +41,7 @@ class Forecast:
     reserving: int | None
     out: date | None = None
     out_reserving: date | None = None
+    elsewhere: int | None = None
 
     def __str__(self) -> str:
         paid = f"{self.reserved} are paid for, and " if self.reserved else ""
@@ -50,6 +54,8 @@ class Forecast:
                 f"{_many(self.reserving)} more fit if they are reserved now"
                 f"{_until(self.out_reserving)}"
             )
+        if self.elsewhere is not None:
+            lines.append(f"{_many(self.elsewhere)} fit in each period that no other one touches")
         return "; ".join(lines) + "."
 
     __repr__ = __str__
@@ -89,7 +95,7 @@ class Forecasting(OpenedFile):
         profile = law.profile if self._made.accountant == "pld" else ()
         with self._reading() as db:
             here = standing(db)
-        return forecast(here.now, here.held, law, profile, every)
+        return forecast(here, law, profile, every)
 
 
 def _many(number: int) -> str:
@@ -100,13 +106,12 @@ def _until(day: date | None) -> str:
     return "" if day is None else f" (out on {day.isoformat()})"
 
 
-def forecast(
-    now: Totals, held: tuple[Held, ...], plan: Planned, profile: Profile, every: object
-) -> Forecast:
+def forecast(here: Standing, plan: Planned, profile: Profile, every: object) -> Forecast:
     """How many more of ``plan`` the totals leave room for."""
-    left = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
-    told = neighbours_of(plan)
-    reserved = sum(one.left for one in held if one.pays_for(profile, told))
+    now, told = here.now, neighbours_of(plan)
+    left = left_in(now, here.segments, None)
+    reserved = sum(one.left for one in here.held if one.pays_for(profile, told))
+    apart = [_added_up(plan, elsewhere(now, here.segments, axis)) for axis in here.segments.tops]
     added = _added_up(plan, left)
     reserving = max(added, _reserving(plan, left)) if now.accountant == "pld" else None
     step = _step(every)
@@ -118,6 +123,7 @@ def forecast(
         reserving=reserving,
         out=_day(reserved + added, step),
         out_reserving=None if reserving is None else _day(reserved + reserving, step),
+        elsewhere=min(apart, default=None),
     )
 
 

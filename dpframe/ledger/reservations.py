@@ -81,9 +81,9 @@ class Held:
         earlier versions knew no more of some plans. One of a period is paid for, too: a reservation
         touches every period, and its law is for users wherever their records lie.
         """
-        if (neighbours or "").removesuffix(USERS) != self.neighbours or profile[-1] != self.profile[
-            -1
-        ]:
+        if (neighbours or "").removesuffix(USERS) != self.neighbours:
+            return False
+        if profile[-1] != self.profile[-1]:
             return False
         return len(self.profile) == 1 or (
             [e for e, _ in profile] == [e for e, _ in self.profile]

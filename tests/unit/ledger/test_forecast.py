@@ -86,6 +86,40 @@ def test_a_budget_that_outlives_everybody_has_no_day(tmp_path: Path) -> None:
     assert "100000 or more" in repr(told)
 
 
+def test_periods_that_nothing_touched_are_told_apart(tmp_path: Path) -> None:
+    """Law: with a week that is full, as many fit in every other week as ``elsewhere`` says."""
+    ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
+    rows = ROWS.assign(when=pd.Timestamp("2026-01-07"))
+    asked: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-7, "ledger": ledger}
+    plan = dp.explain(["a"], epsilon=0.5, delta=1e-7)
+    assert ledger.forecast(plan).elsewhere is None
+    for _ in range(2):
+        rows.dp.hhh(["a"], period=("when", "2026-W01"), **asked)
+    told = ledger.forecast(plan)
+    assert (told.added_up, told.elsewhere) == (0, 2)
+    assert repr(told).endswith("2 fit in each period that no other one touches.")
+    for week in ("2026-W02", "2026-W03"):
+        for _ in range(2):
+            rows.dp.hhh(["a"], period=("when", week), **asked)
+        with pytest.raises(OverBudgetError):
+            rows.dp.hhh(["a"], period=("when", week), **asked)
+
+
+def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path) -> None:
+    """Law: a year is reserved by the plan of any of its weeks, and a week uses one of it; the same
+    of other users is charged on top."""
+    ledger = ledger_at(tmp_path, "pld", (3.0, 1e-6))
+    year = dp.plan_series(4, "hhh", ["a"], user="u", total=(2.0, 9e-7), period=("when", "2026-W01"))
+    year.reserve(ledger)
+    spent = ledger.spent
+    rows = ROWS.assign(when=pd.Timestamp("2026-01-07"), u=range(90), v=range(90))
+    for left, week in ((3, "2026-W01"), (2, "2026-W02"), (1, "2026-W02")):
+        rows.dp.hhh(ledger=ledger, **{**year.arguments, "period": ("when", week)})
+        assert (ledger.forecast(year).reserved, ledger.spent) == (left, spent)
+    with pytest.raises(OverBudgetError):
+        rows.dp.hhh(ledger=ledger, **{**year.arguments, "user": "v"})
+
+
 @pytest.mark.parametrize(
     ("every", "error"),
     [("fortnight", ParameterError), (7, ParameterTypeError), (timedelta(0), ParameterError)],
