@@ -103,7 +103,7 @@ def _side(role: str, given: Any, ledger: object) -> Given:
     from dpframe.asking.release import Release
     from dpframe.digest import RECEIPT
     from dpframe.ledger import chosen_ledger
-    from dpframe.questions.hhh.remade import test_law
+    from dpframe.questions.hhh.remade import law_of_tests
 
     if isinstance(given, str):
         book = chosen_ledger(ledger)
@@ -126,4 +126,4 @@ def _side(role: str, given: Any, ledger: object) -> Given:
             f"{role} carries no receipt: it is no result of dpframe, or an operation dropped its "
             "attrs. Pass the frame that dpframe returned."
         )
-    return given, Receipt(facts), test_law(facts)
+    return given, Receipt(facts), law_of_tests(facts)

@@ -60,6 +60,8 @@ def changes(
     if not isinstance(simultaneous, bool):
         raise ParameterTypeError(f"simultaneous must be True or False; got {simultaneous!r}.")
     first, second = (shown_nodes(frame, receipt, "change") for frame, receipt, _ in (before, after))
+    for nodes in (first, second):
+        nodes.frame.attrs = {}  # copied by every step of pandas
     check_comparable(first, second)
     name, _ = first.measure(measure)
     columns = check_measure(name, first, second)

@@ -234,6 +234,7 @@ def _searched(
             others = ((~positive * mass).sum(axis=1) + rest) * beyond(own)[:, 0]
             least = np.zeros(len(own))
             most = (np.maximum(own[:, 0], 0) + bound + 2) / np.maximum(d[here], 1) + 1
+            first = most.copy()
         for _ in range(ROUNDS):
             q = ((least + most) / 2)[:, None]
             x = q * under - own if upper else own - q * under
@@ -245,5 +246,6 @@ def _searched(
         if upper:
             out[here] = np.where(others <= a, most, np.inf)
         else:
-            out[here] = np.where(beyond(own)[:, 0] <= a, least, 0.0)
+            none = most == first  # all were refused: nothing that is divided by is above 0
+            out[here] = np.where((beyond(own)[:, 0] <= a) & ~none, least, 0.0)
     return out

@@ -21,7 +21,7 @@ UNSHOWN = 0.02
 """``release_share`` of the selection of a rollup, whose counts are not released."""
 
 
-def test_law(receipt: Mapping[str, Any]) -> NoiseTable | None:
+def law_of_tests(receipt: Mapping[str, Any]) -> NoiseTable | None:
     """The table that this release was tested with, or None where the receipt does not say enough.
 
     A receipt tells family, spread and ends of the law, and the arguments that it was chosen by. The

@@ -1,0 +1,174 @@
+"""Changes by every door, and on real weeks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.doors.cli.main import main
+from dpframe.testing import seeded_noise
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+RETAIL = DATA / "retail_completejourney.parquet"
+BY = ["department", "product_category"]
+WEEKS = (46, 47)
+NAMES = [f"sales-2017-W{week}" for week in WEEKS]
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def week(number: int) -> pd.DataFrame:
+    """Made rows of two weeks, of days and of numbers."""
+    rng = np.random.default_rng(number)
+    return pd.DataFrame(
+        {
+            "department": rng.choice(["GROCERY", "DRUG GM", "MEAT"], 2000, p=[0.7, 0.2, 0.1]),
+            "product_category": rng.integers(1, 4, 2000),
+            "sales_value": rng.uniform(0, 20, 2000).round(2),
+        }
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> dp.Ledger:
+    """Two weeks under names, as counts and as a rollup."""
+    book = dp.Ledger(tmp_path / "b.db", epsilon=50.0, delta=1e-2)
+    for number, name in zip(WEEKS, NAMES, strict=True):
+        rows = week(number)
+        rows.dp.hhh(BY, **BUDGET, ledger=book, release=name)
+        paid = {"n": "count", "paid": dp.sum("sales_value", lower=0, upper=20)}
+        rows.dp.rollup(BY, paid, **BUDGET, ledger=book, release=f"rolled-{number}")
+    return book
+
+
+def alike(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_index_type=False)
+
+
+def test_every_door_says_the_same_and_charges_nothing(
+    ledger: dp.Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: frames, names, the accessor, SQL and the command line give one answer; free."""
+    spent = ledger.spent
+    expected = dp.change(*NAMES, ledger=ledger)
+    frames = [ledger.recall(name) for name in NAMES]
+    alike(dp.change(*frames), expected)
+    alike(frames[1].dp.change(frames[0]), expected)
+    with dp.use_ledger(ledger):
+        alike(frames[1].dp.change(NAMES[0]), expected)
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        table = con.sql(f"FROM dp_change({NAMES[0]!r}, {NAMES[1]!r})").to_arrow_table()
+    assert table.column_names == list(expected.columns)
+    kinds = ["int64", "bool", "double"]
+    told = [str(table[name].type) for name in ("change", "more_than_noise", "ratio")]
+    assert told == kinds
+    for name in expected.columns:
+        shown = [None if pd.isna(v) else v for v in expected[name].tolist()]
+        assert table[name].to_pylist() == shown
+    out = tmp_path / "change.json"
+    given = ["change", *NAMES, "--ledger", str(ledger.path)]
+    assert main([*given, "-o", str(out)]) == 0
+    rows = json.loads(out.read_text())
+    assert [row["change_lower"] for row in rows["rows"]] == expected["change_lower"].tolist()
+    assert rows["change"]["confidence"] == 0.95
+    assert "changes are more than noise" in capsys.readouterr().out
+    assert main([*given, "--each", "--confidence", "0.9", "-o", str(tmp_path / "c.csv")]) == 0
+    narrow = pd.read_csv(tmp_path / "c.csv")
+    width = expected["change_upper"] - expected["change_lower"]
+    assert ((narrow["change_upper"] - narrow["change_lower"]) <= width).all()
+    assert ledger.spent == spent
+
+
+def test_arguments_of_sql_are_those_of_python(ledger: dp.Ledger) -> None:
+    """Law: measure, confidence and simultaneous mean the same."""
+    names = [f"rolled-{number}" for number in WEEKS]
+    options = {"measure": "paid", "confidence": 0.8, "simultaneous": False}
+    expected = dp.change(*names, **options, ledger=ledger)
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        given = "measure := 'paid', confidence := 0.8, simultaneous := false"
+        found = con.execute(
+            f"SELECT change, change_lower, ratio_upper FROM dp_change('{names[0]}', '{names[1]}', "
+            f"{given})"
+        ).fetchall()
+    columns = zip(*(expected[c] for c in ("change", "change_lower", "ratio_upper")), strict=True)
+    assert found == [tuple(None if pd.isna(v) else v for v in row) for row in columns]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (f"dp_change('{NAMES[0]}', '{NAMES[0]}')", "same release"),
+        (f"dp_change('{NAMES[0]}')", "after .None. must be the name"),
+        (f"dp_change('{NAMES[0]}', 'sales-2017-W48')", "Did you mean"),
+        (f"dp_change('{NAMES[0]}', 'rolled-46')", "different questions"),
+    ],
+)
+def test_sql_says_what_is_wrong(ledger: dp.Ledger, call: str, said: str) -> None:
+    """Law: errors are those of Python."""
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        with pytest.raises(duckdb.Error, match=said):
+            con.execute(f"FROM {call}")
+
+
+def test_sql_without_a_ledger_says_so() -> None:
+    """Law: names are looked up in the ledger of the connection."""
+    with duckdb.connect() as con:
+        dp.register(con)
+        with pytest.raises(duckdb.Error, match="needs a ledger"):
+            con.execute("FROM dp_change('a', 'b')")
+
+
+def test_the_command_line_explains_mistakes(
+    ledger: dp.Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: exit code 2 and one sentence; the ledger is never written over."""
+    given = ["change", NAMES[0], NAMES[0], "--ledger", str(ledger.path)]
+    assert main(given) == 2
+    assert "same release" in capsys.readouterr().err
+    assert main(["change", *NAMES, "--ledger", str(ledger.path), "-o", str(ledger.path)]) == 2
+
+
+@pytest.mark.skipif(not RETAIL.is_file(), reason="shared/data is not beside the checkout")
+@pytest.mark.parametrize("user", [None, "user_id"])
+def test_real_weeks(user: str | None) -> None:
+    """Law: two weeks of real sales: the true changes of all nodes are in their intervals, in 19 of
+    20 pairs of releases in the mean; at least 14 of 20 have a chance above 0.9999."""
+    columns = ["week", *BY, "user_id"]
+    sales = pd.read_parquet(RETAIL, columns=columns).dropna()
+    weeks = [sales[sales["week"] == number] for number in WEEKS]
+    truth = [_true(rows, user) for rows in weeks]
+    held, reported_once = 0, 0
+    for seed in range(20):
+        frames = []
+        for at, rows in enumerate(weeks):
+            with seeded_noise(2 * seed + at):
+                frames.append(rows.dp.hhh(BY, **BUDGET, user=user))
+        found = dp.change(*frames)
+        reported_once += int(found["change"].isna().sum())
+        true = [
+            truth[1].get(node, 0.0) - truth[0].get(node, 0.0)
+            for node in found["prefix"].astype(str)
+        ]
+        low = found["change_lower"].to_numpy(dtype=float, na_value=-np.inf)
+        high = found["change_upper"].to_numpy(dtype=float, na_value=np.inf)
+        held += bool(((low <= true) & (true <= high)).all())
+    assert held >= 14
+    assert reported_once > 0
+
+
+def _true(rows: pd.DataFrame, user: str | None) -> dict[str, float]:
+    """Records, or shares of users, of every node."""
+    weight = 1.0 if user is None else 1 / rows.groupby(user)[user].transform("size")
+    rows = rows.assign(w=weight)
+    found = {"*": float(rows["w"].sum())}
+    found |= rows.groupby("department")["w"].sum().to_dict()
+    pairs = rows["department"].astype(str) + " / " + rows["product_category"].astype(str)
+    return found | rows.groupby(pairs)["w"].sum().to_dict()

@@ -1,0 +1,131 @@
+"""What a release proves of nodes that it does not report, over every outcome of its tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.noise import NoiseTable, halves
+from dpframe.postprocess.shown_nodes import shown_nodes
+from dpframe.postprocess.unreported import hidden_by, most_hidden, topmost_below
+from dpframe.questions.hhh.remade import law_of_tests
+from dpframe.testing import seeded_noise
+
+TEST = halves(left=("geometric", 3.0, 20), right=("geometric", 1.0, 6), recentre=False)
+THRESHOLD = 12
+TRIPS = pd.DataFrame(
+    {
+        "origin": ["JFK"] * 700 + ["LGA"] * 500,
+        "dest": ["LAX"] * 300 + ["SFO"] * 300 + list("abcdefghij") * 60,
+        "who": [str(i % 400) for i in range(1200)],
+    }
+)
+BY = ["origin", "dest"]
+
+
+def missed(law: NoiseTable, residual: int) -> float:
+    """P(a node of this residual is not reported)."""
+    values = range(law.lowest, law.highest + 1)
+    return sum(p for w, p in zip(values, law.pmf, strict=True) if residual + w < THRESHOLD)
+
+
+@pytest.mark.parametrize("chance", [0.0, 1e-4, 0.01, 0.2])
+def test_the_bound_is_the_least_that_is_passed_with_the_chance(chance: float) -> None:
+    """Law: no node with more is left out with a larger chance, and one with as much is."""
+    most = most_hidden(TEST, THRESHOLD, chance)
+    for residual in range(most + 1, most + 40):
+        assert missed(TEST, residual) <= chance + 1e-15
+    assert missed(TEST, most) > chance
+
+
+def released(what: str = "hhh", **arguments: Any) -> pd.DataFrame:
+    given = {"epsilon": 1.0, "delta": 1e-6, **arguments}
+    with seeded_noise(3):
+        frame: pd.DataFrame = getattr(TRIPS.dp, what)(BY, **given)
+    return frame
+
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "records": ("hhh", {}),
+    "shares": ("hhh", {"user": "who"}),
+    "samples": ("hhh", {"user": "who", "contribution": "records", "max_contributions": 2}),
+    "threshold": ("hhh", {"threshold": 150, "remainder": False}),
+    "tree": ("tree_counts", {"mechanism": "hhh"}),
+    "rollup": ("rollup", {"measures": {"n": "count"}}),
+    "rollup of users": ("rollup", {"measures": {"n": "count"}, "user": "who"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str) -> None:
+    """Law: the plan that a receipt is made again from has the table of the release."""
+    what, arguments = KINDS[kind]
+    frame = released(what, **arguments)
+    question = getattr(dp, {"hhh": "explain"}.get(what, f"explain_{what}"))
+    plan = question(BY, epsilon=1.0, delta=1e-6, **arguments).plan
+    law = (plan.selection if what == "rollup" else plan).test_noise
+    found = law_of_tests(frame.dp.receipt)
+    assert found is not None
+    assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
+    hidden = hidden_by(shown_nodes(frame, frame.dp.receipt, "change"), found)
+    assert hidden.by_chance
+    certain = hidden.at(1, 0.0)
+    assert certain == hidden.certain
+    if what == "hhh":
+        assert certain is not None
+        assert plan.certainly_reported == -(-(certain + 1) // plan.grid)
+    likely = hidden.at(1, 1e-3)
+    assert likely is not None
+    assert certain is not None
+    assert 0 < likely < certain
+    assert hidden.at(0, 1e-3) is None  # the rest is never tested
+
+
+def test_another_division_of_epsilon_leaves_what_is_certain() -> None:
+    """Law: what a receipt does not tell is not guessed: its ends bound what is hidden."""
+    frame = released(release_share=0.2)
+    assert law_of_tests(frame.dp.receipt) is None
+    hidden = hidden_by(shown_nodes(frame, frame.dp.receipt, "change"), None)
+    assert not hidden.by_chance
+    assert hidden.at(1, 0.1) == hidden.at(1, 0.0) == hidden.certain
+    assert hidden.certain is not None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"mechanism": "streaming"}, {"mechanism": "laplace"}],
+    ids=lambda a: str(a["mechanism"]),
+)
+def test_others_prove_nothing(arguments: dict[str, Any]) -> None:
+    """Law: mechanisms whose reports are no tests of residuals have no bound."""
+    frame = released(**arguments)
+    nodes = shown_nodes(frame, frame.dp.receipt, "change")
+    assert hidden_by(nodes, law_of_tests(frame.dp.receipt)).certain is None
+
+
+def test_a_measure_that_decides_bounds_no_count() -> None:
+    """Law: where bytes decide what is shown, nothing is said of records."""
+    rows = TRIPS.assign(size=5.0)
+    with seeded_noise(1):
+        frame = rows.dp.rollup(
+            BY,
+            {"n": "count", "bytes": dp.sum("size", lower=0, upper=10)},
+            heavy="bytes",
+            epsilon=1.0,
+            delta=1e-6,
+        )
+    assert law_of_tests(frame.dp.receipt) is None
+
+
+def test_what_is_reported_below_a_node_that_is_not() -> None:
+    """Law: the topmost reported nodes under each node between them and the next reported one."""
+    frame = released(threshold=250)
+    nodes = shown_nodes(frame, frame.dp.receipt, "change")
+    assert frame["prefix"].tolist() == ["*", "LGA", "JFK / LAX", "JFK / SFO"]
+    below = topmost_below(nodes)
+    (place,) = below
+    assert place[0] == 1
+    assert frame["prefix"].iloc[below[place]].tolist() == ["JFK / LAX", "JFK / SFO"]
