@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.intervals import half_width, table_of
 from dpframe.postprocess.joint_noise import Noise
 from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise
+from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
@@ -24,6 +25,9 @@ from dpframe.steps import Steps
 
 Numbers = list[Any]
 """One a row; None for what is not known."""
+
+Told = Callable[[float], tuple[Numbers, Numbers]]
+"""Ends of intervals for a confidence, None where a release does not report a node."""
 
 FLAT = (
     "heavy_hitters keeps the largest, whose counts were selected upon: pass simultaneous=False, "
@@ -72,7 +76,7 @@ class Side:
 
     ``worth`` is what a unit of the selection adds to a number, least and most; ``covers`` are rows
     with reported nodes below. ``drawn`` is None where its receipt does not tell the law of the
-    noise; ``unknown`` says why.
+    noise; ``unknown`` says why, and ``told`` gives ends for any confidence where these are known.
     ``selected`` is why intervals do not hold all together, if they do not.
     """
 
@@ -89,6 +93,7 @@ class Side:
     kept: Kept | None = None
     covers: frozenset[int] = frozenset()
     drawn: Drawn | None = None
+    told: Told | None = None
     unknown: str = ""
     selected: str = ""
 
@@ -129,9 +134,12 @@ def side_of(
 ) -> Side:
     """A release at rows ``at`` of its frame, -1 where it does not report the node of ``places``."""
     hidden, kind = hidden_by(nodes, test), columns.kind
-    drawn, unknown, selected = None, "", ""
+    drawn, told, unknown, selected = None, None, "", ""
     try:
-        if nodes.is_rollup:
+        if kind == "mean":
+            told = _of_means(mean_noise(nodes, name), at)
+            unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown"
+        elif nodes.is_rollup:
             drawn = _of_rollup(rollup_noise(nodes, name)[0], at)
         else:
             drawn = _of_counts(nodes, known_noise(nodes), at, places)
@@ -166,6 +174,7 @@ def side_of(
         kept=_kept(nodes),
         covers=covers,
         drawn=drawn,
+        told=told,
         unknown=unknown,
         selected=selected,
     )
@@ -187,8 +196,9 @@ def _kept(nodes: ShownNodes) -> Kept | None:
     if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
         return None
     facts = nodes.receipt["noise"]["release"]
-    law = recovered_law(facts)
-    assert isinstance(law, NoiseTable)
+    law = table_of(recovered_law(facts))
+    if law is None:
+        return None
     least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
     return Kept(least=least, noise=law)
 
@@ -224,6 +234,16 @@ def _of_rollup(column: ColumnNoise, at: Sequence[int]) -> Drawn:
         return Drawn(low=low, high=high, noise=noise, variance=None, units=units)
     spread = np.array([column.variance[row] if row >= 0 else 0.0 for row in at], dtype=np.float64)
     return Drawn(low=low, high=high, noise=None, variance=spread, units=units)
+
+
+def _of_means(means: MeanNoise, at: Sequence[int]) -> Told:
+    def told(confidence: float) -> tuple[Numbers, Numbers]:
+        lower, upper = (
+            [None if r < 0 else float(end[r]) for r in at] for end in means.ends(confidence)
+        )
+        return lower, upper
+
+    return told
 
 
 def _worth(

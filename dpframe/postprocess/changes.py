@@ -8,6 +8,8 @@ How intervals are made, ``how``:
 
 * "joint": the laws of all numbers are known. N_a - N_b misses the true difference by X - Y, whose
   law is the convolution of both (:mod:`.joint_noise`).
+* "widened": of means the law of each is known, not that of their difference: the ends of both, each
+  for a confidence that both together need, in the same way.
 * "as shown": no law is known. The ends of both intervals as released, [a, b] and [c, d], give
   [a - d, b - c]; noises are independent, so that both hold with the product of their confidences.
 """
@@ -87,8 +89,10 @@ def changes(
             simultaneous=simultaneous,
             why=why,
         )
+    anew = all(side.told is not None for side in sides)
+    how = "joint" if not why else "widened" if anew else "as shown"
     out = _frame(first, second, rows, sides, ends)
-    out.attrs[CHANGE] = _facts(first, second, name, ends, simultaneous, why)
+    out.attrs[CHANGE] = _facts(first, second, name, ends, simultaneous, how, why)
     return out
 
 
@@ -240,6 +244,7 @@ def _facts(
     name: str,
     ends: Ends,
     simultaneous: bool,
+    how: str,
     why: str,
 ) -> dict[str, Any]:
     """What the intervals of a change mean, as plain JSON types."""
@@ -255,7 +260,7 @@ def _facts(
         "confidence": ends.confidence,
         "simultaneous": simultaneous,
         "intervals": len(ends.lower),
-        "how": "as shown" if why else "joint",
+        "how": how,
         "means": words,
     }
     if why:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.intervals import scale_of, table_of
 
 Real = NDArray[np.float64]
 
@@ -55,21 +56,22 @@ class Noise:
     @property
     def tabled(self) -> bool:
         """Whether the law is one of tables here."""
-        return isinstance(self.law, NoiseTable) or self.law.scale <= WIDEST
+        scale = scale_of(self.law)
+        return scale is None or scale <= WIDEST
 
     @property
     def variance(self) -> float:
         """As if the noise were continuous, where it has no bounds."""
-        if isinstance(self.law, NoiseTable):
-            return self.terms * self.law.sd**2
-        return self.terms * 2 * float(self.law.scale) ** 2
+        scale = scale_of(self.law)
+        return self.terms * (self.law.sd**2 if scale is None else 2 * scale**2)
 
     @property
     def key(self) -> Key:
         """What laws are known by."""
-        if isinstance(self.law, NoiseTable):
-            return self.law.weights.tobytes(), _rounded_up(self.terms)
-        return float(self.law.scale), _rounded_up(self.terms)
+        table, scale = table_of(self.law), scale_of(self.law)
+        law = table.weights.tobytes() if table is not None else scale
+        assert law is not None
+        return law, _rounded_up(self.terms)
 
 
 def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:

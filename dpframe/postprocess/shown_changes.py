@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from dpframe.errors import ParameterError
@@ -18,9 +19,18 @@ def shown_ends(
     ``given`` says whether the caller named ``confidence``; if not, each on its own is what both
     frames hold together.
     """
+    released = [_bounded(side) for side in (before, after)]
     both = before.confidence * after.confidence
     rows = sum(b and a for b, a in zip(before.shown, after.shown, strict=True))
+    if before.told is not None and after.told is not None:
+        each = math.sqrt(1 - (1 - confidence) / (max(1, rows) if simultaneous else 1))
+        before, after = (
+            replace(side, lower=low, upper=high)
+            for side, (low, high) in ((before, before.told(each)), (after, after.told(each)))
+        )
     held = 1 - rows * (1 - both) if simultaneous else both
+    if before.told is not None and after.told is not None:
+        held = confidence
     if held < confidence and (simultaneous or given):
         needed = math.sqrt(1 - (1 - confidence) / (rows if simultaneous else 1))
         instead = "pass simultaneous=False, or " if simultaneous else "leave confidence out, or "
@@ -30,8 +40,8 @@ def shown_ends(
             f"{' all together' if simultaneous else ''}, and no others can be told: {why}. "
             f"{instead[0].upper()}{instead[1:]}release both with confidence={_up(needed)}."
         )
-    shown = [_bounded(side) for side in (before, after)]
-    (b_low, b_high), (a_low, a_high) = shown
+    ends = [_bounded(side) for side in (before, after)]
+    (b_low, b_high), (a_low, a_high) = ends
     lower = [minus(a, b) for a, b in zip(a_low, b_high, strict=True)]
     upper = [minus(a, b) for a, b in zip(a_high, b_low, strict=True)]
     ratio = None
@@ -40,7 +50,7 @@ def shown_ends(
             [_over(a, b, 0.0) for a, b in zip(a_low, b_high, strict=True)],
             [_over(a, b, math.inf) for a, b in zip(a_high, b_low, strict=True)],
         )
-    return finished(before, after, min(held, 1.0), shown, (lower, upper), ratio, Fraction(1))
+    return finished(before, after, min(held, 1.0), released, (lower, upper), ratio, Fraction(1))
 
 
 def _up(confidence: float) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
+from dpframe.postprocess.intervals import table_of
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.shown_nodes import ShownNodes
 
@@ -118,7 +119,7 @@ def _by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> Hidden:
     if not lowest or None in lowest:
         return Hidden(certain=None, grid=grid)
     certain = threshold - round(float(min(lowest)) * grid) - 1
-    tables = tuple(law for law in laws if isinstance(law, NoiseTable))
+    tables = tuple(law for law in map(table_of, laws) if law is not None)
     return Hidden(certain=certain, grid=grid, threshold=threshold, by_level=tables)
 
 

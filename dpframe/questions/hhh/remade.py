@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from dpframe.asking.receipt import law_facts
-from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import DpframeError
-from dpframe.hierarchy import as_hierarchy
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.checks import Asked
-from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
+from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.hhh.offline import OfflinePlan
 
-RELEASED = ("offline", "tree-hhh")
+MADE_BY = "offline"
+"""The mechanism that selects, for others as well."""
+
+RELEASED = (MADE_BY, "tree-hhh")
 """Mechanisms whose tests and released counts are both told."""
 
 UNSHOWN = 0.02
@@ -28,62 +30,38 @@ def law_of_tests(receipt: Mapping[str, Any]) -> NoiseTable | None:
     law that they choose now is the one if all that is told of it agrees, to the last digit; after
     another ``release_share``, or in another version that chooses otherwise, it does not.
     """
-    if receipt["mechanism"] == "rollup":
-        return _of_rollup(receipt)
-    if receipt["mechanism"] not in RELEASED or receipt.get("weight") is not None:
+    noise, other = receipt.get("noise"), dict[str, Any]()
+    if not noise or receipt.get("weight") is not None:
         return None
-    plan = _plan(*_asked(receipt), receipt["epsilon"], receipt["remainder"], None)
+    if receipt["mechanism"] == "rollup":
+        spent = next((line[1] for line in receipt["card"] if line[0] == "selection"), None)
+        other = {"epsilon": spent, "remainder": False, "release_share": UNSHOWN}
+        told = {"test": noise}
+    elif receipt["mechanism"] in RELEASED:
+        told = {name: noise[name] for name in ("test", "release")}
+    else:
+        return None
+    plan = _plan(json.dumps({**_arguments(receipt), **other}))
     if plan is None:
         return None
-    noise = receipt["noise"]
-    same = law_facts(plan.test_noise, plan.grid) == noise["test"]
-    same &= law_facts(plan.count_noise, plan.grid) == noise["release"]
-    return plan.test_noise if same else None
+    made = {
+        "test": law_facts(plan.test_noise, plan.grid),
+        "release": law_facts(plan.count_noise, plan.grid),
+    }
+    return plan.test_noise if all(made[name] == facts for name, facts in told.items()) else None
 
 
-def _of_rollup(receipt: Mapping[str, Any]) -> NoiseTable | None:
-    """Where records or users decide what is shown, and nothing else has a part of delta."""
-    spent = next((line[1] for line in receipt["card"] if line[0] == "selection"), None)
-    if receipt.get("noise") is None or spent is None:
-        return None
-    plan = _plan(*_asked(receipt), float(spent), False, UNSHOWN)
-    if plan is None or law_facts(plan.test_noise, plan.grid) != receipt["noise"]:
-        return None
-    return plan.test_noise
-
-
-def _asked(receipt: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = ("hierarchy", "user", "contribution", "max_contributions", "delta", "threshold")
-    return tuple(receipt.get(name) for name in names)
+def _arguments(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the declaration that a receipt tells; of which period they were is no part of a
+    law."""
+    told = {name: receipt.get(name) for name in HHH.planning if name != "period"}
+    return {**{n: v for n, v in told.items() if v is not None}, "mechanism": MADE_BY}
 
 
 @lru_cache(maxsize=64)
-def _plan(
-    hierarchy: str,
-    user: str | None,
-    contribution: Any,
-    max_contributions: int | None,
-    delta: float,
-    threshold: float,
-    epsilon: float,
-    remainder: bool,
-    release_share: float | None,
-) -> OfflinePlan | None:
-    unit = PrivacyUnit(
-        user=user,
-        contribution=contribution or "share",
-        max_contributions=max_contributions or 1,
-    )
+def _plan(arguments: str) -> OfflinePlan | None:
     try:
-        return offline_plan(
-            Asked(
-                hierarchy=as_hierarchy(hierarchy),
-                unit=unit,
-                budget=Budget(epsilon=epsilon, delta=delta),
-                threshold=threshold,
-                remainder=remainder,
-                release_share=release_share,
-            )
-        )
+        plan: OfflinePlan = HHH.plan(json.loads(arguments))
     except DpframeError:
         return None
+    return plan
