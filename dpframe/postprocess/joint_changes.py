@@ -220,15 +220,16 @@ def _quotients(
             first = ratio_interval(n[0] - ROUNDED, spread[0], d[1] + ROUNDED, spread[1], **how)
             last = ratio_interval(n[1] + ROUNDED, spread[0], d[0] - ROUNDED, spread[1], **how)
             found = first[0], last[1]
-        low[rows], high[rows] = found
+        unknown = [np.array([side[row][1] is None for row in rows]) for side in (under, over)]
+        low[rows] = np.where(unknown[0], 0.0, found[0])
+        high[rows] = np.where(unknown[1], np.inf, found[1])
     return low.tolist(), high.tolist()
 
 
 def _reals(ranges: list[Range], rows: list[int], end: int) -> Any:
-    """One end of ranges; without end as good as so."""
-    far = (0.0, 2.0**100)[end]
+    """One end of ranges; the caller knows which have none."""
     values = [ranges[row][end] for row in rows]
-    return np.array([far if value is None else float(value) for value in values])
+    return np.array([0.0 if value is None else float(value) for value in values])
 
 
 def _narrowed(

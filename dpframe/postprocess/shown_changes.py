@@ -21,9 +21,9 @@ def shown_ends(
     """
     released = [_bounded(side) for side in (before, after)]
     both = before.confidence * after.confidence
-    rows = sum(b and a for b, a in zip(before.shown, after.shown, strict=True))
+    rows = max(1, len(before.value))
     if before.told is not None and after.told is not None:
-        each = math.sqrt(1 - (1 - confidence) / (max(1, rows) if simultaneous else 1))
+        each = math.sqrt(1 - (1 - confidence) / (rows if simultaneous else 1))
         before, after = (
             replace(side, lower=low, upper=high)
             for side, (low, high) in ((before, before.told(each)), (after, after.told(each)))

@@ -34,7 +34,7 @@ from dpframe.postprocess.shown_nodes import ShownNodes
 Place = tuple[int, Hashable]
 """A node: its level, and what its lineage ends with."""
 
-TESTED = ("offline", "paper", "tree-hhh", "rollup")
+TESTED = ("offline", "offline-gaussian", "paper", "tree-hhh", "rollup")
 """Mechanisms that test residuals."""
 
 BY_LEVEL = ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian")

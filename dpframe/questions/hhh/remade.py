@@ -11,13 +11,15 @@ from dpframe.asking.receipt import law_facts
 from dpframe.errors import DpframeError
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.hhh.offline import OfflinePlan
+from dpframe.questions.hhh.base import HhhPlan
 
-MADE_BY = "offline"
-"""The mechanism that selects, for others as well."""
-
-RELEASED = (MADE_BY, "tree-hhh")
-"""Mechanisms whose tests and released counts are both told."""
+RELEASED = {
+    "offline": "offline",
+    "offline-gaussian": "offline-gaussian",
+    "tree-hhh": "offline",
+    "rollup": "offline",
+}
+"""Mechanisms that test residuals, and whose plan has the law."""
 
 UNSHOWN = 0.02
 """``release_share`` of the selection of a rollup, whose counts are not released."""
@@ -31,17 +33,15 @@ def law_of_tests(receipt: Mapping[str, Any]) -> NoiseTable | None:
     another ``release_share``, or in another version that chooses otherwise, it does not.
     """
     noise, other = receipt.get("noise"), dict[str, Any]()
-    if not noise or receipt.get("weight") is not None:
+    mechanism = RELEASED.get(receipt["mechanism"])
+    if not noise or mechanism is None or receipt.get("weight") is not None:
         return None
+    told = noise
     if receipt["mechanism"] == "rollup":
         spent = next((line[1] for line in receipt["card"] if line[0] == "selection"), None)
         other = {"epsilon": spent, "remainder": False, "release_share": UNSHOWN}
         told = {"test": noise}
-    elif receipt["mechanism"] in RELEASED:
-        told = {name: noise[name] for name in ("test", "release")}
-    else:
-        return None
-    plan = _plan(json.dumps({**_arguments(receipt), **other}))
+    plan = _plan(json.dumps({**_arguments(receipt), **other, "mechanism": mechanism}))
     if plan is None:
         return None
     made = {
@@ -55,13 +55,13 @@ def _arguments(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the declaration that a receipt tells; of which period they were is no part of a
     law."""
     told = {name: receipt.get(name) for name in HHH.planning if name != "period"}
-    return {**{n: v for n, v in told.items() if v is not None}, "mechanism": MADE_BY}
+    return {name: value for name, value in told.items() if value is not None}
 
 
 @lru_cache(maxsize=64)
-def _plan(arguments: str) -> OfflinePlan | None:
+def _plan(arguments: str) -> HhhPlan[Any, Any] | None:
     try:
-        plan: OfflinePlan = HHH.plan(json.loads(arguments))
+        plan: HhhPlan[Any, Any] = HHH.plan(json.loads(arguments))
     except DpframeError:
         return None
     return plan

@@ -290,6 +290,7 @@ def trips(seed: int) -> pd.DataFrame:
 Made = Callable[[pd.DataFrame], pd.DataFrame]
 ANY: dict[str, tuple[Made, dict[str, Any]]] = {
     "hhh": (lambda f: f.dp.hhh(BY, **BUDGET), {}),
+    "gaussian": (lambda f: f.dp.hhh(BY, **BUDGET, mechanism="offline-gaussian"), {}),
     "users": (lambda f: f.dp.hhh(BY, **BUDGET, user="who"), {}),
     "weights": (lambda f: f.dp.hhh(BY, **BUDGET, weight="paid", max_weight=9), ONE := {
         "simultaneous": False}),
@@ -376,6 +377,22 @@ def test_how_an_interval_was_made_is_said() -> None:
     assert {kind for kind, said in how.items() if said == "as shown"} == shown
 
 
+def test_intervals_as_shown_hold_together_as_far_as_they_go() -> None:
+    """Law: of releases with so high a confidence that it is enough for all rows; the error says
+    which one that is."""
+    one, other = pair("tree")
+    with pytest.raises(ParameterError, match=r"release both with confidence=0\.\d+\.") as refused:
+        dp.change(one, other)
+    needed = float(str(refused.value).rpartition("=")[2].rstrip("."))
+    frames = []
+    for seed in (1, 2):
+        with seeded_noise(seed):
+            frames.append(trips(seed).dp.tree_counts(BY, **BUDGET, confidence=needed))
+    found = dp.change(*frames, confidence=0.95)
+    assert 0.95 <= found.attrs["dp_change"]["confidence"] < 0.99
+    assert len(found) == found.attrs["dp_change"]["intervals"]
+
+
 def test_means_of_many_nodes_hold_together() -> None:
     """Law: true means are in their intervals in 8 of 10 pairs of releases, in the mean; fewer than
     9 of 20 have a chance below 1e-4."""
@@ -398,6 +415,23 @@ def test_means_of_many_nodes_hold_together() -> None:
 def test_sums_that_can_be_negative_have_no_ratio() -> None:
     found = dp.change(*pair("rollup, off"), measure="off")
     assert found[["ratio", "ratio_lower", "ratio_upper"]].isna().all(axis=None)
+
+
+def test_what_nothing_bounds_has_no_end() -> None:
+    """Law: the rest of a release that does not tell it has no upper end, nor has its share in a
+    change; below are the counts that are told."""
+    with seeded_noise(1):
+        bare = trips(1).dp.hhh(BY, **BUDGET, remainder=False)
+    found = dp.change(pair("hhh")[0], bare, simultaneous=False).iloc[0]
+    assert found["prefix"] == "*"
+    assert found[["after", "after_upper", "change", "change_upper", "ratio"]].isna().all()
+    assert found["ratio_upper"] == np.inf
+    assert 1000 < found["after_lower"] < 1500
+    assert found["change_lower"] < 0
+    back = dp.change(bare, pair("hhh")[0], simultaneous=False).iloc[0]
+    assert back["ratio_lower"] == 0
+    assert pd.isna(back["change_lower"])
+    assert 1 < back["ratio_upper"] < 2
 
 
 # -- what does not compare -------------------------------------------------------------------------

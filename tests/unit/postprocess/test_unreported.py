@@ -53,6 +53,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "shares": ("hhh", {"user": "who"}),
     "samples": ("hhh", {"user": "who", "contribution": "records", "max_contributions": 2}),
     "threshold": ("hhh", {"threshold": 150, "remainder": False}),
+    "gaussian": ("hhh", {"mechanism": "offline-gaussian"}),
     "tree": ("tree_counts", {"mechanism": "hhh"}),
     "rollup": ("rollup", {"measures": {"n": "count"}}),
     "rollup of users": ("rollup", {"measures": {"n": "count"}, "user": "who"}),
