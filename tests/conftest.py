@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -14,3 +15,12 @@ def pytest_configure(config: pytest.Config) -> None:
     members.EVIDENCE = "evidence" in asked and "not evidence" not in asked
     # tests start many interpreters, each of which would compile the whole package anew
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection() -> None:
+    gc.disable()  # what is collected stays
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # and need not be looked at again each time
+    gc.enable()
