@@ -3,7 +3,7 @@
 By rows: of a user with ``total`` rows, in the order of their keys, row i gets the units between
 ``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows get
 ``grid``, and a key the sum of its rows: the same number as from one row a user and key with its
-number of rows, since what is between cancels out. Groups of a user and key, of which most have one
+number of rows, since what is between cancels out. Groups of a user and key, where most have one
 row, would take longer than all the rest, and so would sorting texts instead of their numbers.
 
 CTEs, over rows ``r`` with the user u and the key of the row:
