@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.doors.series import due
+from dpframe.doors.series.sources import DatabaseSource
 from dpframe.ledger import Ledger
+from dpframe.sources.row_stores import of_postgres, of_sqlite
 from tests.published import assert_whole, content
 
 PERIOD = {"column": "when", "unit": "week", "first": "2026-W40"}
@@ -334,3 +339,74 @@ def test_a_target_that_cannot_be_written_fails_the_run_and_keeps_the_releases(
     (folder / "results.duckdb").unlink()
     assert run(folder) == 0
     assert assert_whole(content(folder / "results.duckdb")) == 4
+
+
+HOSTILE_ROWS = """
+CREATE TABLE visits ("when" TEXT, country TEXT, n INTEGER, price DECIMAL(9, 2), "odd ""name" BLOB);
+INSERT INTO visits VALUES ('2026-10-01 10:00:00', 'FR', 3, 2.5, x'ff');
+INSERT INTO visits VALUES ('2026-10-02 10:00:00', x'ff', 'three', 'much', NULL);
+INSERT INTO visits VALUES (7, 8, 9.5, 1e999, 1);
+INSERT INTO visits VALUES (NULL, NULL, NULL, NULL, NULL);
+"""
+
+
+def test_sqlite_is_read_by_declared_types(tmp_path: Path) -> None:
+    """Law: no value raises an error, or changes the type of its column: it is NULL, or text."""
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(HOSTILE_ROWS)
+    found = of_sqlite(path, 'SELECT *, n + 1 AS "more" FROM visits')
+    assert [str(kind) for kind in found.schema.types] == [
+        *("string", "string", "int64", "double", "string", "string")
+    ]
+    assert found["n"].to_pylist() == [3, None, None, None]
+    assert found["price"].to_pylist() == [2.5, None, float("inf"), None]
+    assert found["country"].to_pylist() == ["FR", "\ufffd", "8", None]
+    assert of_sqlite(path, "SELECT n FROM visits WHERE false").schema.types == [pa.int64()]
+    for query in ("SELECT nothing FROM visits", "DELETE FROM visits"):
+        with pytest.raises(dp.SourceError, match="cannot be read"):
+            of_sqlite(path, query)
+
+
+def test_a_table_of_sqlite_is_asked(folder: Path) -> None:
+    """A file of SQLite under any name; times that are texts are read as they are written."""
+    rows = frame().assign(when=lambda d: d["when"].astype(str))
+    with closing(sqlite3.connect(folder / "shop.db")) as db:
+        rows.to_sql("visits", db, index=False)
+    edited(folder, '"visits.parquet"', "{ database = 'shop.db', table = 'visits' }")
+    edited(folder, "epsilon = 0.5", "epsilon = 2.0")
+    assert run(folder) == 0
+    ledger = Ledger(folder / "budget.db")
+    totals = [ledger.recall(name)["count"][0] for name in ledger.names()]
+    assert all(abs(total - 1008) < 150 for total in totals)
+
+
+@pytest.mark.engines
+def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
+    """Law: the same of PostgreSQL; dates and numbers that Python cannot hold are NULL. Nothing that
+    is stored names the user or the password."""
+    from tests.engines import postgres
+
+    with postgres() as engine:
+        info = engine.connection.info
+        engine.run("DROP TABLE IF EXISTS odd")
+        engine.run(
+            "CREATE TABLE odd (d date, t timestamptz, n numeric, i int, b boolean, x jsonb, "
+            '"a""b" text)'
+        )
+        engine.run("INSERT INTO odd VALUES ('infinity', '-infinity', 'NaN', 1, true, '{}', 'a')")
+        engine.run("INSERT INTO odd VALUES ('4713-01-01 BC', now(), 1e400, 2, false, '[]', '')")
+        engine.run("INSERT INTO odd VALUES ('2026-10-01', '2026-10-01', 1.5, 3, NULL, '1', NULL)")
+        address = f"postgresql://{info.user}@/{info.dbname}?host={info.host}&port={info.port}"
+        found = of_postgres(address, "SELECT * FROM odd")
+        assert found["d"].null_count == 2
+        assert found["t"].null_count == 1
+        assert found["n"].to_pylist() == [None, None, 1.5]
+        assert found["i"].to_pylist() == [1, 2, 3]
+        assert found["x"].to_pylist() == ["{}", "[]", "1"]
+        with pytest.raises(dp.SourceError, match="cannot be read in PostgreSQL"):
+            of_postgres(address, "SELECT 1 / (i - 1) FROM odd")
+        secret = f"postgresql://{info.user}:geheim@db.example/{info.dbname}"
+        made = DatabaseSource(database=secret, query="SELECT * FROM odd")
+        said = made.described("2026-W40")
+        assert said == "SELECT * FROM odd in PostgreSQL db.example/postgres"

@@ -8,13 +8,16 @@ made by one process at a time, and whoever comes second finds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from dpframe.asking.answer import asked_of
 from dpframe.asking.release import asked_for, charged, kept
 from dpframe.doors.series.declared import Report
 from dpframe.doors.series.due import Clock, due
 from dpframe.doors.series.outcome import State, Step
+from dpframe.doors.series.sources import GivenSource
 from dpframe.errors import DpframeError, OverBudgetError, ReleaseNameError
 from dpframe.ledger import Ledger
 
@@ -81,12 +84,14 @@ def _check_same(report: Report, period: str, ledger: Ledger) -> None:
 
 def done(tasks: Sequence[Task], ledger: Ledger) -> list[Step]:
     """Draw what is not stored; what cannot be drawn is a gap, and the others go on."""
-    return [_tried(task, _draw, ledger) for task in tasks]
+    with Opened() as opened:
+        return [_tried(task, partial(_draw, opened), ledger) for task in tasks]
 
 
 def rehearsed(tasks: Sequence[Task], copy: Ledger) -> list[Step]:
     """Charge a copy of the ledger for what is not stored; reads types, and no row."""
-    return [_tried(task, _charge, copy) for task in tasks]
+    with Opened() as opened:
+        return [_tried(task, partial(_charge, opened), copy) for task in tasks]
 
 
 def _tried(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> Step:
@@ -98,27 +103,43 @@ def _tried(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> 
         return task.step("gap", error)
 
 
-def _draw(task: Task, ledger: Ledger) -> State:
+class Opened(ExitStack):
+    """Sources that are open while a run lasts, each once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._there: dict[str, object] = {}
+
+    def source(self, task: Task) -> object:
+        """The rows of a task, and of other periods."""
+        source, period = task.report.source, task.period
+        if isinstance(source, GivenSource):
+            return source.given
+        key = source.described(period)
+        if key not in self._there:
+            self._there[key] = self.enter_context(source.opened(period))
+        return self._there[key]
+
+
+def _draw(opened: Opened, task: Task, ledger: Ledger) -> State:
     report = task.report
-    with report.source.opened(task.period) as source:
-        answer = asked_of(
-            report.question,
-            report.asked,
-            source,
-            ledger=ledger,
-            name=task.name,
-            about=report.about(task.period),
-            progress=False,
-            place=report.source.described(task.period),
-        )
+    answer = asked_of(
+        report.question,
+        report.asked,
+        opened.source(task),
+        ledger=ledger,
+        name=task.name,
+        about=report.about(task.period),
+        progress=False,
+        place=report.source.described(task.period),
+    )
     return "stored" if answer.release.receipt["replayed"] else "drawn"
 
 
-def _charge(task: Task, copy: Ledger) -> State:
+def _charge(opened: Opened, task: Task, copy: Ledger) -> State:
     report = task.report
     plan = report.question.declared(report.asked)
-    with report.source.opened(task.period) as source:
-        about = report.about(task.period).read_in(source)  # types, and no row
+    about = report.about(task.period).read_in(opened.source(task))  # types, and no row
     facts, place = plan.receipt(task.name), report.source.described(task.period)
     facts = facts.and_also(about.facts(facts))
     charged(lambda: None, plan, facts, place, copy, task.name, about.blocks)

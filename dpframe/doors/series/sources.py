@@ -8,15 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from dpframe import _duck
 from dpframe._paths import named
 from dpframe._sql import identifier
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.sources.relations import describe
+from dpframe.sources.row_stores import ADDRESSES, of_postgres, of_sqlite
 
 PERIOD = "{period}"
 """Stands in the name of a file for the text of a period."""
+
+SQLITE = b"SQLite format 3\0"
+"""How a file of SQLite begins, whatever its name."""
 
 KEYS = ("file", "database", "table", "sql")
 
@@ -60,13 +65,19 @@ class GivenSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DuckDBSource:
-    """A table, or what a statement selects, in a database file of DuckDB, opened read-only."""
+class DatabaseSource:
+    """A table, or what a statement selects, in a file of DuckDB or SQLite, or in PostgreSQL.
+
+    DuckDB reads what a period needs; of the others all is held in memory while a run lasts.
+    """
 
     database: str
     query: str
 
     def described(self, period: str) -> str:
+        if self.database.startswith(ADDRESSES):
+            at = urlsplit(self.database)  # never who asks, or with which password
+            return f"{self.query} in PostgreSQL {at.hostname or 'localhost'}{at.path}"
         return f"{self.query} in {os.path.abspath(named(self.database))}"
 
     def stands_for(self, period: str) -> object:
@@ -74,14 +85,22 @@ class DuckDBSource:
 
     @contextmanager
     def opened(self, period: str) -> Iterator[object]:
+        if self.database.startswith(ADDRESSES):
+            yield of_postgres(self.database, self.query)
+            return
         path = named(self.database)
         if not path.is_file():
             raise SourceError(f"{self.database!r} does not exist: check the path of the database.")
+        with path.open("rb") as file:
+            is_sqlite = file.read(len(SQLITE)) == SQLITE
+        if is_sqlite:
+            yield of_sqlite(path, self.query)
+            return
         with _duck.selected(path, self.query) as relation:
             yield relation
 
 
-Source = FileSource | GivenSource | DuckDBSource
+Source = FileSource | GivenSource | DatabaseSource
 
 
 def as_source(given: object, base: Path, where: str) -> Source:
@@ -107,13 +126,13 @@ def as_source(given: object, base: Path, where: str) -> Source:
     if not isinstance(chosen := sql if table is None else table, str):
         raise ParameterTypeError(f"table or sql of {where} must be text; got {chosen!r}.")
     query = chosen if table is None else f"SELECT * FROM {_quoted(chosen)}"
-    return DuckDBSource(database=based(database, base), query=query)
+    return DatabaseSource(database=based(database, base), query=query)
 
 
 def based(path: str | Path, base: Path) -> str:
     """A path relative to the folder of the file that names it."""
     text = os.fspath(path)
-    return text if text.startswith("~") else os.path.join(base, text)
+    return text if text.startswith(("~", *ADDRESSES)) else os.path.join(base, text)
 
 
 def _quoted(table: str) -> str:

@@ -1,0 +1,139 @@
+"""What a query selects in SQLite or PostgreSQL, as an Arrow table whose types no value decides.
+
+A column's type is that which the database declares for it. A value that is not of that type, or
+that Arrow cannot hold, is NULL: no value raises an error, or changes how others are read. All other
+types are read as text, as in a CSV file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from dpframe._sql import identifier
+from dpframe.errors import ParameterError, SourceError
+
+BATCH = 100_000
+"""Rows that are fetched at once."""
+
+Read = tuple[Callable[[str], str], pa.DataType]
+"""SQL that reads a column, and the type that it has then."""
+
+VIEW = "dpframe_rows"
+
+
+# -- SQLite ----------------------------------------------------------------------------------------
+
+_WHOLE: Read = (lambda c: f"CASE typeof({c}) WHEN 'integer' THEN {c} END", pa.int64())
+_REAL: Read = (
+    lambda c: f"CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS REAL) END",
+    pa.float64(),
+)
+_TEXT: Read = (lambda c: f"CAST({c} AS TEXT)", pa.string())
+
+AFFINITIES: tuple[tuple[tuple[str, ...], Read], ...] = (
+    (("INT", "BOOL"), _WHOLE),
+    (("CHAR", "CLOB", "TEXT", "DATE", "TIME"), _TEXT),
+    (("REAL", "FLOA", "DOUB", "NUM", "DEC"), _REAL),
+)
+"""What a declared type holds, in this order (SQLite, "Datatypes", 3.1); other columns are text."""
+
+
+def of_sqlite(path: Path, query: str) -> pa.Table:
+    """Rows of a file of SQLite, which is opened read-only. SourceError says what cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            db.execute(f"CREATE TEMP VIEW {VIEW} AS {query}")
+            declared = db.execute(f"PRAGMA table_info({VIEW})").fetchall()
+            reads = {str(row[1]): _affinity(str(row[2])) for row in declared}
+            return _rows(db.execute(_select(reads, VIEW)), reads)
+    except sqlite3.Error as error:
+        raise SourceError(_refused(query, f"{str(path)!r}", error)) from None
+
+
+def _affinity(declared: str) -> Read:
+    kind = declared.upper()
+    return next((read for words, read in AFFINITIES if any(w in kind for w in words)), _TEXT)
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------
+
+ADDRESSES = ("postgresql://", "postgres://")
+
+_FINITE = "abs({c}) < 1e300 AND ({c} = 0 OR abs({c}) > 1e-300)"
+_YEARS = "{c} >= '0001-01-02' AND {c} < '9999-12-31'"
+
+
+def _when(condition: str, then: str, kind: pa.DataType) -> Read:
+    return (lambda c: f"CASE WHEN {condition} THEN {then} END".replace("{c}", c), kind)
+
+
+TYPES: dict[int, Read] = {
+    16: (lambda c: c, pa.bool_()),
+    **dict.fromkeys((20, 21, 23), (lambda c: c, pa.int64())),
+    **dict.fromkeys((700, 701), (lambda c: c, pa.float64())),
+    1700: _when(_FINITE, "CAST({c} AS double precision)", pa.float64()),
+    1082: _when(_YEARS, "{c}", pa.date32()),
+    1114: _when(_YEARS, "{c}", pa.timestamp("us")),
+    1184: _when(_YEARS, "{c}", pa.timestamp("us", "UTC")),
+}
+"""By the number of a type in pg_type: boolean, whole numbers, floats, numeric, date, times."""
+
+
+def of_postgres(address: str, query: str) -> pa.Table:
+    """Rows of a PostgreSQL server. SourceError says what cannot be read, and no part of it."""
+    try:
+        import psycopg
+    except ImportError:
+        raise ParameterError(
+            "a source in PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'."
+        ) from None
+    try:
+        with psycopg.connect(address, client_encoding="UTF8", autocommit=False) as db:
+            db.execute("SET TRANSACTION READ ONLY")
+            db.execute("SET LOCAL TIME ZONE 'UTC'")
+            inner = f"({query}\n) AS {VIEW}"
+            known = db.execute(f"SELECT * FROM {inner} LIMIT 0".encode()).description or ()
+            text: Read = (lambda c: f"CAST({c} AS text)", pa.string())
+            reads = {column.name: TYPES.get(column.type_code, text) for column in known}
+            with db.cursor(VIEW) as cursor:
+                cursor.execute(_select(reads, inner).encode())
+                return _rows(cursor, reads)
+    except (psycopg.Error, UnicodeError) as error:
+        raise SourceError(_refused(query, "PostgreSQL", error)) from None
+
+
+# -- both ------------------------------------------------------------------------------------------
+
+
+def _select(reads: dict[str, Read], source: str) -> str:
+    if not reads:
+        raise SourceError("the query of a source selects no column: name some.")
+    columns = (f"{sql(identifier(name))} AS {identifier(name)}" for name, (sql, _) in reads.items())
+    return f"SELECT {', '.join(columns)} FROM {source}"
+
+
+def _rows(cursor: Any, reads: dict[str, Read]) -> pa.Table:
+    schema = pa.schema([(name, kind) for name, (_, kind) in reads.items()])
+    return pa.Table.from_batches(_batches(cursor, schema), schema)
+
+
+def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while rows := cursor.fetchmany(BATCH):
+        columns: Iterable[Sequence[object]] = zip(*rows, strict=True)
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+        yield pa.record_batch(arrays, schema=schema)
+
+
+def _refused(query: str, where: str, error: Exception) -> str:
+    """What failed, without the words of the database, which can quote a row."""
+    return (
+        f"the query {query[:200]!r} cannot be read in {where} ({type(error).__name__}): try it "
+        "there, and check the path or address."
+    )
