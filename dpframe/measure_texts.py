@@ -144,6 +144,7 @@ def _named(value: object) -> Iterator[tuple[str, Measure]]:
                 raise ParameterTypeError(
                     f"measures has {name!r}, which is no name for a column: use text."
                 )
+            _check_alias(name, measure)
             yield name, measure if isinstance(measure, Measure) else _one(measure)[1]
     elif isinstance(value, str | Measure):
         yield _one(value)
@@ -154,6 +155,16 @@ def _named(value: object) -> Iterator[tuple[str, Measure]]:
         raise ParameterTypeError(
             "measures must map names to measures, for example {'orders': 'count', 'revenue': "
             f"dp.sum('amount', lower=0, upper=500)}}, or list texts; got {type(value).__name__}."
+        )
+
+
+def _check_alias(name: str, value: object) -> None:
+    """Raise ParameterError for a text that has another name than the mapping has for it."""
+    alias = ALIAS.match(value) if isinstance(value, str) else None
+    if alias is not None and alias["name"] and _unquoted(alias["name"]) != name:
+        raise ParameterError(
+            f"measure {value!r} has two names, {_unquoted(alias['name'])!r} and its key {name!r}: "
+            "leave AS out of a mapping's values, or list texts."
         )
 
 

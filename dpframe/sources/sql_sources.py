@@ -18,6 +18,8 @@ class SqlSource:
 
     relation: str
     described: str
+    qualified: bool = False
+    """Whether a name has the schema or database before it."""
 
 
 def table_source(name: object) -> SqlSource:
@@ -41,7 +43,7 @@ def table_source(name: object) -> SqlSource:
             'database.schema.name, parts with dots or quotes in "double quotes".'
         )
     quoted = ".".join(map(identifier, parts))
-    return SqlSource(quoted, f"table {quoted}")
+    return SqlSource(quoted, f"table {quoted}", len(parts) > 1)
 
 
 def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSource:

@@ -128,16 +128,6 @@ def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[st
     _seen(hierarchy, unit, columns, COMMITTED)
 
 
-def not_seen(source: SqlSource, what: str, instead: str) -> str:
-    """A statement that fails: as DuckDB says if there is no such source, else with what reads it
-    on a second connection, and how it is read instead."""
-    refused = literal(
-        f"{what} reads the source on a second connection, which does not see it: temporary "
-        f"tables, registered frames and tables that are not committed are read {instead}."
-    )
-    return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
-
-
 def _seen(
     hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]], where: str
 ) -> dict[str, str]:

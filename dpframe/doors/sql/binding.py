@@ -7,7 +7,7 @@ those of a rollup, or a second connection while it runs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from dpframe.errors import ParameterError
 from dpframe.ledger import Stored
 from dpframe.noise import random_seed, replacement
 from dpframe.questions.synthesize.checks import check_sample
-from dpframe.sources import sql_tables
+from dpframe.sources import second_connection, sql_tables
 from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.within import Reading
 
@@ -72,12 +72,16 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
         facts |= {"types": types, "time": None if reading is None else reading.kind}
         rows = _drawn(token, facts, source, plan, described, reading)
         return _result(question, asked, types, given, rows)
+    if described is None and question.columns is not None:
+        _reading(about_of(facts), described, explained=False)  # refuses a period
+        rows = _handed_over(token, facts, source, question.columns(asked))
+        return _result(question, asked, (), given, rows)
     if described is None:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
-        return sql_tables.not_seen(source, what, instead)
+        return second_connection.not_seen(source, what, instead)
     found = question.result_types(asked, described)
     function = FUNCTION.get(question.about, "beside")
-    rows = _once(function, token, facts, source.relation, path)
+    rows = _beside(function, token, facts, source, path)
     return _result(question, asked, found, given, rows)
 
 
@@ -138,10 +142,23 @@ def _stored(
     return kept(request, ledger, str(name), before)
 
 
-def _once(function: str, token: str, facts: Given, *where: str) -> str:
-    """Rows that a function of ours gives when the statement runs."""
-    given = ", ".join(map(literal, (token, _json(facts), *where)))
-    return f"(SELECT unnest({OURS}.__dpframe_{function}({given})) AS r)"
+def _once(function: str, token: str, facts: Given, *more: str, rows: str = "") -> str:
+    """Rows that a function of ours gives when the statement runs; ``more`` and ``rows`` are SQL."""
+    given = ", ".join([*map(literal, (token, _json(facts))), *more])
+    return f"(SELECT unnest({OURS}.__dpframe_{function}({given})) AS r {rows})"
+
+
+def _beside(function: str, token: str, facts: Given, source: SqlSource, path: str) -> str:
+    """Rows of what a second connection reads, unless it would read another table of that name."""
+    what = f"dp_{facts['question']}"
+    rows = f"FROM ({second_connection.relation_seen(source, what)})"
+    return _once(function, token, facts, "relation", literal(path), rows=rows)
+
+
+def _handed_over(token: str, facts: Given, source: SqlSource, columns: Sequence[str]) -> str:
+    """Rows of what this connection alone sees: its columns as one list, in memory."""
+    rows = f"FROM {source.relation} AS {sql_tables.SOURCE}"
+    return _once("handed_over", token, facts, second_connection.as_list(columns), rows=rows)
 
 
 def _drawn(

@@ -26,6 +26,7 @@ from dpframe.doors.sql.running import (
     beside,
     budget,
     draw,
+    handed_over,
     measured,
     releases,
     replay,
@@ -173,6 +174,7 @@ ARROW_FUNCTIONS = {
     "__dpframe_replay_measured": (_answered(replay_measured), TEXTS),
     "__dpframe_measured": (_answered(measured), TEXTS),
     "__dpframe_changed": (_answered(changed), TEXTS),
+    "__dpframe_handed_over": (_answered(handed_over), TEXTS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

@@ -112,6 +112,21 @@ def _texts(release: Release) -> pa.Array:
     return text_rows(pa.Table.from_pandas(release.frame, preserve_index=False))
 
 
+def handed_over(
+    tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
+) -> pa.Array:
+    """As ``measured``, of rows that come as one list: what no second connection sees."""
+    _check_one(calls)
+    if not len(calls):
+        return pa.array([], pa.list_(pa.list_(pa.string())))
+    session, facts = session_of(tokens[0].as_py()), json.loads(calls[0].as_py())
+    (listed,) = lists
+    rows = pa.array([], lists.type.value_type) if listed.values is None else listed.values
+    source = _duck.without_views(pa.Table.from_struct_array(rows))
+    with replaced_by(facts["noise"]):
+        return _texts(_answer_of(session, facts, source).release)
+
+
 def rows(
     tokens: pa.ChunkedArray,
     calls: pa.ChunkedArray,
@@ -133,18 +148,22 @@ def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
 
 def _answer(session: Session, facts: Facts, relation: str, path: str) -> Answer[Any]:
     """As from Python: the relation is the source, open already."""
-    question = NAMED[facts["question"]]
     with _duck.beside(session.opened(), relation, path, "the source") as source:
-        answer = asked_of(
-            question,
-            asked_by(question, facts["arguments"], session),
-            source,
-            ledger=session.ledger,
-            name=facts["release"],
-            about=about_of(facts),
-            progress=False,
-            place=facts["source"],
-        )
+        return _answer_of(session, facts, source)
+
+
+def _answer_of(session: Session, facts: Facts, source: object) -> Answer[Any]:
+    question = NAMED[facts["question"]]
+    answer = asked_of(
+        question,
+        asked_by(question, facts["arguments"], session),
+        source,
+        ledger=session.ledger,
+        name=facts["release"],
+        about=about_of(facts),
+        progress=False,
+        place=facts["source"],
+    )
     _remembered(session, facts, answer.release)
     return answer
 

@@ -10,7 +10,7 @@ from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.rollup.checks import rollup_plan
-from dpframe.questions.rollup.count import checked, count, result_types
+from dpframe.questions.rollup.count import checked, columns, count, result_types
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,6 +135,7 @@ ROLLUP = Question(
     rollup="measures_sql",
     rolled_up=lambda _: None,
     result_types=result_types,
+    columns=columns,
 )
 
 explain_rollup = explaining(

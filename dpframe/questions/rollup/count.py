@@ -17,10 +17,7 @@ from dpframe.sources.sql_tables import check_stored, level_types
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable]:
     """True counts and sums; what is bounded by user is counted when the parts are known."""
-    adds_up, others = _columns(plan)
-    users = [] if plan.unit.user is None else [plan.unit.user]
-    columns = [*plan.hierarchy.source_columns, *users, *adds_up, *others]
-    source = computed(source, list(dict.fromkeys(columns)))
+    source = computed(source, columns(plan))
     _check_values(source, plan)
     private = measured(
         source,
@@ -34,21 +31,28 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable
     return Counted(private, private.tree.types)
 
 
+def columns(plan: RollupPlan) -> list[str]:
+    """The columns of a source that are read."""
+    adds_up, others = _columns(plan)
+    users = [] if plan.unit.user is None else [plan.unit.user]
+    return list(dict.fromkeys([*plan.hierarchy.source_columns, *users, *adds_up, *others]))
+
+
 def checked(plan: RollupPlan, source: object) -> None:
     """Raise ColumnError for a column that a source lacks or that cannot be read."""
     check_readable(source, plan.hierarchy, plan.unit)
     _check_values(source, plan)
 
 
-def result_types(plan: RollupPlan, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+def result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tuple[str, ...]:
     """The types of levels; ColumnError for a column of a table that is not there or not read."""
-    check_stored(plan.hierarchy, plan.unit, columns)
+    check_stored(plan.hierarchy, plan.unit, stored)
     adds_up, others = _columns(plan)
-    require([*adds_up, *others], tuple(name for name, _ in columns))
-    types = dict(columns)
+    require([*adds_up, *others], tuple(name for name, _ in stored))
+    types = dict(stored)
     for column in adds_up:
         check_value_type(column, canonical(types[column]))
-    return level_types(plan.hierarchy, columns)
+    return level_types(plan.hierarchy, stored)
 
 
 def _check_values(source: object, plan: RollupPlan) -> None:

@@ -192,6 +192,16 @@ OBJECTS: list[tuple[Callable[[], object], type[DpframeError], tuple[str, ...]]] 
     (lambda: dp.rollup(FRAME, ["c"], {}, **BUDGET), ParameterError, ("measures is empty",)),
     (lambda: dp.rollup(FRAME, ["c"], [], **BUDGET), ParameterError, ("measures is empty",)),
     (lambda: dp.rollup(FRAME, ["c"], **BUDGET), ParameterError, ("measures is missing",)),
+    (
+        lambda: dp.rollup(FRAME, ["c"], {"revenue": "sum(x, 0, 5) AS paid"}, **BUDGET),
+        ParameterError,
+        ("two names, 'paid' and its key 'revenue'", "leave AS out"),
+    ),
+    (
+        lambda: dp.explain_rollup(["c"], {"n": 'count as "N"'}, **BUDGET),
+        ParameterError,
+        ("two names, 'N' and its key 'n'",),
+    ),
 ]
 
 
@@ -204,6 +214,23 @@ def test_wrong_objects_are_refused(
     assert raised.type is error
     for part in said:
         assert part in str(raised.value)
+
+
+def test_a_mapping_in_sql_has_no_second_names() -> None:
+    """Law: a name behind AS in a mapping's value is refused in SQL, too, unless it is the key; so
+    nothing that was written is ignored."""
+    ask = "FROM dp_rollup('t', 'columns:a', {}, epsilon := 8.0, delta := 1e-4)"
+    with duckdb.connect() as con:
+        dp.register(con)
+        con.execute("CREATE TABLE t AS SELECT 'x' AS a FROM range(900)")
+        for other in ("count AS m", 'count as "N"', "COUNT AS  m "):
+            with pytest.raises(duckdb.Error, match=r"two names.*leave AS out"):
+                con.execute(ask.format(f"{{'n': '{other}'}}"))
+        for same in ("count", "count AS n", 'count AS "n"'):
+            found = con.sql(ask.format(f"{{'n': '{same}'}}")).columns
+            assert found[-3:] == ["n", "n_lower", "n_upper"]
+    same = dp.explain_rollup(["c"], {"a b": 'count AS "a b"'}, **BUDGET).plan
+    assert list(same.asked.measures) == ["a b"]
 
 
 def test_more_measures_than_the_budget_carries_are_refused() -> None:
