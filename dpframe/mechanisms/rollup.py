@@ -30,6 +30,8 @@ from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import NodeCounts
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.above import adding_up, level_strategy, sums
+from dpframe.postprocess.largest_share import largest_shares
+from dpframe.postprocess.tree_squares import checked_forest
 from dpframe.steps import Steps
 from dpframe.tree import CountTree, nearest_chosen
 from dpframe.vectors import Distinct, Searched, Vector, vectors_of
@@ -109,12 +111,13 @@ class Selection:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimate:
     """One vector at every node: totals that add up, in units of the vector, with their variance
-    as if noise were continuous; ``scales`` are those of the noise of measured parts and levels.
-    Public.
+    as if noise were continuous, and the ``largest`` share that one noise has in it; ``scales`` are
+    those of the noise of measured parts and levels. Public.
     """
 
     total: NDArray[np.object_]
     variance: NDArray[np.float64]
+    largest: NDArray[np.float64]
     scales: Mapping[int, Fraction]
     vector: Vector | None = None
 
@@ -198,7 +201,8 @@ def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Pai
 
 def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:
     noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
-    return Estimate(total=noisy, variance=np.full(len(noisy), paid.noise.sd**2), scales={})
+    variance = np.full(len(noisy), paid.noise.sd**2)
+    return Estimate(total=noisy, variance=variance, largest=np.ones(len(noisy)), scales={})
 
 
 def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
@@ -237,4 +241,5 @@ def _measured(
         variance[nodes.level == at] = spread[at]
     own = np.full(len(parts), spread[PARTS])
     total, left = adding_up(nodes.ancestor, parts, own, known, variance)
-    return Estimate(total=total, variance=left, scales=scales, vector=paid.vector)
+    largest = largest_shares(checked_forest(nodes.ancestor), own, variance)
+    return Estimate(total=total, variance=left, largest=largest, scales=scales, vector=paid.vector)

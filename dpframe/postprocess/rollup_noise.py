@@ -21,6 +21,7 @@ from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.known_noise import FINEST, NEW_RELEASE, check_whole, each_confidence
+from dpframe.postprocess.largest_share import largest_shares
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.tree_squares import checked_forest, variances
@@ -44,7 +45,8 @@ class ColumnNoise:
 
     ``unit`` is what one record, user or different value is divided into; ``decimals`` is not None
     for sums, shown as multiples of 10 ** -decimals. The noise is one ``law``, or has a ``variance``
-    a row. ``low`` and ``high``: whole numbers, shape (n,); the drawn number is between them.
+    a row, in which one draw has the ``largest`` share. ``low`` and ``high``: whole numbers, shape
+    (n,); the drawn number is between them.
     """
 
     columns: MeasureColumns
@@ -52,13 +54,14 @@ class ColumnNoise:
     decimals: int | None
     law: NoiseTable | UnboundedNoise | None
     variance: NDArray[np.float64]
+    largest: NDArray[np.float64]
     low: Objects
     high: Objects
 
     def half(self, confidence: float, *, strict: bool = False) -> Objects:
         """Half widths in units; ``strict`` as in :class:`.known_noise.KnownNoise`."""
         if self.law is None:
-            return whole_half_width(self.variance, confidence).astype(object)
+            return whole_half_width(self.variance, confidence, self.largest).astype(object)
         table = self.law.ends is not None
         sure = min(1.0, confidence + FINEST * (strict and table))
         return np.full(len(self.low), half_width(self.law, 1, sure), dtype=object)
@@ -124,13 +127,15 @@ def _clipped(name: str) -> dict[str, str]:
 def _column(nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns) -> ColumnNoise:
     receipt, unit, decimals = nodes.receipt, int(said["unit"]), said["decimals"]
     law = recovered_law(said["law"]) if "law" in said else None
+    variance, largest = _variance(nodes, said["scales"]) if law is None else (None, None)
     low, high = _drawn(nodes.frame[columns.value].to_numpy(), unit, decimals)
     noise = ColumnNoise(
         columns=columns,
         unit=unit,
         decimals=decimals,
         law=law,
-        variance=_variance(nodes, said["scales"]) if law is None else np.zeros(len(low)),
+        variance=np.zeros(len(low)) if variance is None else variance,
+        largest=np.ones(len(low)) if largest is None else largest,
         low=low,
         high=high,
     )
@@ -139,8 +144,10 @@ def _column(nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns)
     return noise.within(shown, each_confidence(receipt), strict=together)
 
 
-def _variance(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
-    """Of the estimates, in units squared."""
+def _variance(
+    nodes: ShownNodes, scales: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of the estimates, in units squared, and the largest share of one draw in it."""
     spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     total = np.full(len(nodes.level), np.inf)
     for at, own in spread.items():
@@ -151,9 +158,10 @@ def _variance(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.floa
     place[order] = np.arange(len(order))
     above = nodes.ancestor[order]
     above = np.where(above >= 0, place[above], -1)
-    own_parts = np.full(len(order), spread[PARTS])
-    _, found = variances(checked_forest(above), own_parts, total[order])
-    return found[place]
+    own_parts, forest = np.full(len(order), spread[PARTS]), checked_forest(above)
+    _, found = variances(forest, own_parts, total[order])
+    largest = largest_shares(forest, own_parts, total[order])
+    return found[place], largest[place]
 
 
 def _drawn(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:

@@ -88,7 +88,94 @@ def deviation_factor(confidence: float) -> float:
     return MARGIN * max(normal, *(_equal_factor(k, confidence) for k in _EQUAL))
 
 
-def whole_half_width(variance: NDArray[np.float64], confidence: float) -> NDArray[np.int64]:
+CELLS = 16
+"""Steps of the largest share; within one the factor changes by 1 %."""
+
+SURE = 0.9999
+"""Confidence up to which characteristic functions are inverted: to 1e-8 of a probability."""
+
+
+def share_factor(confidence: float, largest: float) -> float:
+    """As `deviation_factor`, for sums in which the largest share of the variance is known.
+
+    Parameters
+    ----------
+    confidence
+        As for `deviation_factor`.
+    largest
+        Share of the variance that the noise with the most of it has, above 0 and at most 1.
+
+    Returns
+    -------
+    float
+        At most that of `deviation_factor`. For X a sum of Laplace variables of which the largest
+        share is this one.
+
+    Notes
+    -----
+    The rest is of shares of at most the largest one, m. What needs the most is extremal again in
+    every search: more shares of m, and what is left normal, one Laplace variable or a few equal
+    ones. This is the largest of their factors at both ends of a step of m, times `MARGIN`; that no
+    other is larger is not proved here either.
+
+    Examples
+    --------
+    >>> round(share_factor(0.8, 1.0), 3), round(share_factor(0.99, 0.01), 3)
+    (1.15, 2.648)
+    """
+    _check_confidence(confidence)
+    if not 0 < largest <= 1:
+        raise ParameterError(f"largest ({largest}) must be above 0 and at most 1.")
+    if confidence > SURE:
+        return deviation_factor(confidence)
+    return _cell_factor(min(int(largest * CELLS), CELLS - 1), confidence)
+
+
+@lru_cache(maxsize=1024)
+def _cell_factor(cell: int, confidence: float) -> float:
+    ends = [cell / CELLS] if cell else []
+    several = {shares for m in (*ends, (cell + 1) / CELLS) for shares in _extremal(m)}
+    several |= set() if ends else {()}
+    found = max(_quantile(shares, confidence) for shares in several)
+    return min(MARGIN * found, deviation_factor(confidence))
+
+
+def _extremal(m: float) -> list[tuple[float, ...]]:
+    """Shares of Laplace variables, the largest m; what is left of 1 is normal."""
+    fit = int((1 - m) / m + 1e-9)
+    found = [(m,) * (1 + j) for j in range(min(fit, 3) + 1)]
+    found.append((*(m,) * (1 + fit), max(0.0, 1 - m * (1 + fit))))
+    fewest = max(1, math.ceil((1 - m) / m - 1e-9))
+    found += [(m, *[(1 - m) / k] * k) for k in (fewest, fewest + 2) if m < 1]
+    return found
+
+
+_CIRCLE, _POINTS = 70.0, 2**16
+"""Standard deviations around a circle: 1e-20 wraps around. Between two points laws are straight."""
+
+
+@lru_cache(maxsize=4096)
+def _quantile(shares: tuple[float, ...], confidence: float) -> float:
+    """x with P(|X| <= x) = confidence for X of variance 1: of these shares Laplace, else normal."""
+    at = np.arange(1, 20_000)
+    s = at * (2 * math.pi / _CIRCLE)
+    phi = np.exp(-max(0.0, 1 - sum(shares)) * s * s / 2)
+    for share in shares:
+        phi /= 1 + share * s * s / 2
+    series = np.zeros(_POINTS // 2 + 1)
+    series[1 : len(at) + 1] = phi / at
+    x = np.arange(_POINTS // 5) * (_CIRCLE / _POINTS)
+    waves = np.fft.irfft(-1j * series, _POINTS)[: len(x)] * (_POINTS / 2)
+    inside = 2 * x / _CIRCLE + 2 / math.pi * waves
+    above = int(np.argmax(inside >= confidence))
+    return float(np.interp(confidence, inside[above - 1 : above + 1], x[above - 1 : above + 1]))
+
+
+def whole_half_width(
+    variance: NDArray[np.float64],
+    confidence: float,
+    largest: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
     """Half widths for whole estimates made of unbounded discrete Laplace noise.
 
     Parameters
@@ -98,6 +185,8 @@ def whole_half_width(variance: NDArray[np.float64], confidence: float) -> NDArra
         for one of scale b.
     confidence
         As for `deviation_factor`.
+    largest
+        Of each, as for `share_factor`; None where it is not known.
 
     Returns
     -------
@@ -119,7 +208,12 @@ def whole_half_width(variance: NDArray[np.float64], confidence: float) -> NDArra
     sums of several it is not proved but computed, exactly, for thousands of weights; without the
     half it fails for weights such as 8/13.
     """
-    f = deviation_factor(confidence)
+    f: NDArray[np.float64] | float = deviation_factor(confidence)
+    if largest is not None and confidence <= SURE:
+        cell = np.minimum(largest * CELLS, CELLS - 1).astype(np.int64)
+        cells, where = np.unique(cell, return_inverse=True)
+        middle = (cells + 0.5) / CELLS
+        f = np.array([share_factor(confidence, m) for m in middle.tolist()])[where]
     half: NDArray[np.int64] = np.ceil(f * np.sqrt(variance) + 0.5).astype(np.int64)
     return half
 

@@ -42,6 +42,10 @@ def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()
     return pd.DataFrame(columns)
 
 
+def _half(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
+    return whole_half_width(estimate.variance, confidence, estimate.largest).astype(object)
+
+
 def _different(estimate: Estimate, half: int) -> Ends:
     """Whole numbers with one law of noise."""
     value = estimate.total.astype(np.int64)
@@ -51,7 +55,7 @@ def _different(estimate: Estimate, half: int) -> Ends:
 def whole_ends(estimate: Estimate, confidence: float) -> Ends:
     """Whole numbers, halves up; the ends of intervals outwards."""
     unit = estimate.unit
-    half = whole_half_width(estimate.variance, confidence).astype(object)
+    half = _half(estimate, confidence)
     total = estimate.total
     ends = ((2 * total + unit) // (2 * unit), (total - half) // unit, -((-total - half) // unit))
     value, lower, upper = (end.astype(np.int64) for end in ends)
@@ -60,7 +64,7 @@ def whole_ends(estimate: Estimate, confidence: float) -> Ends:
 
 def _sums(estimate: Estimate, confidence: float) -> Ends:
     """Steps in units of the value."""
-    half = whole_half_width(estimate.variance, confidence).astype(object)
+    half = _half(estimate, confidence)
     decimals = estimate.bounds.decimals
     ends = (estimate.total, estimate.total - half, estimate.total + half)
     value, lower, upper = (floats(end, decimals) for end in ends)

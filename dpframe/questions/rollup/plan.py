@@ -150,7 +150,7 @@ class RollupPlan(LevelPlan[Asked]):
                 sd = math.sqrt(spread[0]) * first.bounds.step / MANY
                 found[name] = deviation_factor(self.confidence) * sd
             else:
-                half = int(whole_half_width(spread[:1], self.confidence)[0])
+                half = int(whole_half_width(spread[:1], self.confidence, np.ones(1))[0])
                 found[name] = half * first.bounds.step if first.column else half / first.unit
         return found
 

@@ -14,6 +14,7 @@ from dpframe.errors import ParameterError
 from dpframe.postprocess.weighted_laplace import (
     MARGIN,
     deviation_factor,
+    share_factor,
     sum_half_width,
     whole_half_width,
 )
@@ -63,6 +64,27 @@ def test_no_weights_go_further_than_the_factor() -> None:
         assert (within(*weights(seed), x) >= np.array(CONFIDENCES) - 1e-7).all()
 
 
+def test_no_weights_with_that_largest_share_go_further() -> None:
+    """Law: of sums of which the largest share is known, none goes beyond its own factor, without
+    the margin; the factor never is above that for all weights, and below it where it matters."""
+    for c in CONFIDENCES:
+        assert all(share_factor(c, m) <= deviation_factor(c) for m in (1e-9, 0.2, 0.7, 1.0))
+    for seed in range(1500):
+        shares, normal = weights(seed)
+        own = [share_factor(c, max(shares)) / MARGIN for c in CONFIDENCES]
+        assert (within(shares, normal, np.array(own)) >= np.array(CONFIDENCES) - 1e-7).all()
+    assert share_factor(0.8, 1.0) < 0.91 * deviation_factor(0.8)
+    assert share_factor(0.99, 0.05) < 0.84 * deviation_factor(0.99)
+    assert share_factor(0.99999, 0.05) == deviation_factor(0.99999)
+
+
+def test_the_factor_of_another_share_is_rejected_by_the_same_check() -> None:
+    """Planted bug: at 0.8 the factor of one noise for a sum of many, at 0.99 the other way."""
+    many = [0.05] * 20
+    assert within(many, 0.0, np.array([share_factor(0.8, 1.0)]))[0] < 0.8 - 0.01
+    assert within([1.0], 0.0, np.array([share_factor(0.99, 0.05)]))[0] < 0.99 - 0.005
+
+
 def test_the_normal_factor_alone_is_rejected_by_the_same_check() -> None:
     """Planted bug: 1.96 for everything."""
     assert within([1.0], 0.0, np.array([1.96]))[0] < 0.95 - 1e-3
@@ -105,6 +127,10 @@ def test_half_widths_hold_for_whole_estimates_of_weighted_discrete_noise() -> No
             h = deviation_factor(c) * math.sqrt(variance)
             assert inside[int((h + 0.5) * d + 1e-9)] >= c
             assert whole_half_width(np.array([variance]), c)[0] >= h + 0.5
+            largest = np.array([max(m) ** 2 / sum(w * w for w in m)])
+            own = share_factor(c, largest[0]) * math.sqrt(variance)
+            assert inside[int((own + 0.5) * d + 1e-9)] >= c
+            assert whole_half_width(np.array([variance]), c, largest)[0] >= own + 0.5
             fails += inside[int(h * d + 1e-9)] < c
     assert fails > 10  # planted bug: without the half
 
@@ -122,3 +148,9 @@ def test_half_widths_hold_for_plain_sums_already_as_the_ceiling() -> None:
 def test_what_breaks_a_rule_is_refused(scale: float, terms: int, confidence: float) -> None:
     with pytest.raises(ParameterError, match="must be"):
         sum_half_width(scale, terms, confidence)
+
+
+@pytest.mark.parametrize(("confidence", "largest"), [(0, 0.5), (0.9, 0), (0.9, 1.1)])
+def test_no_share_is_refused(confidence: float, largest: float) -> None:
+    with pytest.raises(ParameterError, match="must be"):
+        share_factor(confidence, largest)
