@@ -129,10 +129,10 @@ def as_period(given: object) -> Period | None:
             f"('when', '2026-W47'); got {len(given)}."
         )
     column, text, zone = (*given, None)[:3]
-    if not isinstance(column, str) or not column:
+    if not isinstance(column, str):
         raise ParameterTypeError(
-            "period must begin with the name of a column of times: ('when', '2026-W47'); got "
-            f"{column!r}."
+            "period must begin with the name of a column of times, as text: ('when', '2026-W47'); "
+            f"got {type(column).__name__}."
         )
     zone = None if zone is None else _known_zone(zone)
     if text is None:
@@ -312,7 +312,8 @@ def _zone(name: str) -> tzinfo | None:
 def _known_zone(zone: object) -> str:
     if not isinstance(zone, str):
         raise ParameterTypeError(
-            f"the time zone of period must be a name such as 'Europe/Berlin'; got {zone!r}."
+            "the time zone of period must be a name such as 'Europe/Berlin'; got "
+            f"{type(zone).__name__}."
         )
     if _zone(zone) is None:
         raise ParameterError(

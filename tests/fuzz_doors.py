@@ -74,7 +74,15 @@ SHAPES: tuple[Any, ...] = (
 
 LISTED = ("path:c?depth=2", "columns:d", "code:u?lengths=1", "columns:c")
 
+PERIODS: tuple[Any, ...] = (
+    *(("c", "2024-W23"), ("c", "1900..2020"), ["c", "2020", "Europe/Berlin"], ("n", "1970-01")),
+    *(("c", None), ("d", "2020-01-01T00"), ("missing", "2020"), ("", "2020"), ("\ud800", "2020")),
+    *(("c", "\ud800"), ("c", "2020", "\ud800"), ("c", "2020", "\x00"), ("\x00", "2020"), ("c",)),
+    *(("c", "9000"), ("c", 5), "c", 5, Evil(), ("c", Evil()), ("u", "2020..1900")),
+)
+
 COMMON: dict[str, tuple[Any, ...]] = {
+    "period": PERIODS,
     "user": ("u", "u", "c", "missing", "", "\ud800", 5, "U"),
     "contribution": ("share", "records", "items", "all", None),
     "max_contributions": (1, 3, 0, -1, 2.5, "x", True, 10**9),
@@ -106,13 +114,14 @@ TREE: dict[str, tuple[Any, ...]] = {
 }
 DEVICES: dict[str, tuple[Any, ...]] = {
     "user": ("u", "c", "missing", "", None, "\ud800"),
+    "period": PERIODS,
     "devices": (10, 0, "x"),
     "length": (2, 0, "x"),
     "epsilon": (1.0, -1, None),
     "delta": (1e-6, None),
 }
 GENERATED: dict[str, tuple[Any, ...]] = {
-    name: COMMON[name] for name in ("user", "max_contributions", "release", "epsilon")
+    name: COMMON[name] for name in ("user", "max_contributions", "release", "epsilon", "period")
 } | {
     "k": (2, 0, "x"),
     "depth": (3, 0, 99),
@@ -133,7 +142,7 @@ NO_MEASURES: tuple[Any, ...] = (
 )
 ROLLED: dict[str, tuple[Any, ...]] = {
     name: COMMON[name]
-    for name in ("user", "threshold", "confidence", "release", "delta", "epsilon")
+    for name in ("user", "threshold", "confidence", "release", "delta", "epsilon", "period")
 } | {"keys": TREE["keys"], "selection_share": (0.3, 0, 1, "x", float("nan"))}
 
 
@@ -248,6 +257,11 @@ def _pieces(r: random.Random, folder: Path, book: dp.Ledger) -> None:
         sketch.release(ledger=book, **BUDGET)
 
 
+def _as_text(part: Any) -> str | None:
+    """A part of a period that a command or SQL can write."""
+    return part if part is None or isinstance(part, str) else type(part).__name__
+
+
 def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     verb, first, arguments = _call(r)
     spec = first if isinstance(first, str) else NUMBERS if verb == "synthesize" else "columns:c"
@@ -255,6 +269,9 @@ def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     several = arguments.get("measures", [])
     texts = [several] if isinstance(several, str) else several or ()
     flags = [f"--measure={m}" for m in texts] if not isinstance(texts, int) else []
+    if isinstance(left.get("period"), tuple | list):
+        column, *rest = map(_as_text, left["period"])
+        left["period"] = f"{column}={'@'.join(map(str, rest))}"
     flags += [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
     if verb == "synthesize":
         flags += ["-n", "3"]
@@ -298,6 +315,8 @@ def _sql(r: random.Random, folder: Path, book: dp.Ledger) -> None:
         written["measures"] = [str(measure) for measure in given["measures"]]
     if given.get("keys") == ["a", "1"]:
         written["keys"] = ["a", "1"]
+    if isinstance(period := given.get("period"), list | tuple):
+        written["period"] = [*map(_as_text, period)]
     written = {k: v for k, v in written.items() if "\ud800" not in str(v)}  # no text for DuckDB
     text = ", ".join(f'"{name}" := ${name}' for name in written)
     said = None

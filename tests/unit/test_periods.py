@@ -184,7 +184,6 @@ def test_what_is_no_period_is_refused(given_: object, says: str) -> None:
     [
         "2026-W47",
         2026,
-        ("", "2026"),
         (7, "2026"),
         ("when", 2026),
         ("when", date(2026, 1, 1)),
