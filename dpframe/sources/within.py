@@ -98,8 +98,9 @@ class Reading:
         self.period.check_ended(instants=self.how == "instants")
 
     def condition(self, column: str | None = None) -> str:
-        """SQL of whether a row is of the period, never NULL; no value of the column makes it an
-        error. ``column`` is SQL of its values, by default its name."""
+        """SQL of whether a row is of the period: one condition on a column, by which readers of
+        files can skip rows; no value of the column makes it an error. ``column`` is SQL of its
+        values, by default its name."""
         column = identifier(self.period.column) if column is None else column
         if self.how == "text":
             column = f"({moment_sql(column, self.kind)})"
@@ -111,10 +112,7 @@ class Reading:
             start, end = max(start, first), min(end, last)
             if start >= end:
                 return "false"
-        return (
-            f"coalesce({column} >= {self._literal(start)} AND {column} < {self._literal(end)}, "
-            "false)"
-        )
+        return f"{column} >= {self._literal(start)} AND {column} < {self._literal(end)}"
 
     def _literal(self, bound: datetime) -> str:
         """In the type of the column, whose values are not cast: some could not be."""

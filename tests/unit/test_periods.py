@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -65,6 +65,7 @@ def test_bounds_of_a_period(text: str, start: str, end: str) -> None:
     assert _period(text).text == text
 
 
+@settings(deadline=None)
 @given(TIMES, st.sampled_from(UNITS))
 def test_every_time_lies_in_the_period_that_is_named_after_it(at: datetime, unit: str) -> None:
     text = _holding(unit, at)
@@ -75,6 +76,7 @@ def test_every_time_lies_in_the_period_that_is_named_after_it(at: datetime, unit
     assert _holding(unit, end) != text
 
 
+@settings(deadline=None)
 @given(TIMES, st.sampled_from(UNITS), st.integers(0, 60))
 def test_consecutive_periods_meet_and_none_is_left_out(at: datetime, unit: str, more: int) -> None:
     days = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1, "hour": 1 / 24}[unit]
@@ -96,6 +98,7 @@ def test_a_year_of_weeks_has_its_53rd() -> None:
     assert len(list(periods_of("week", "2026-W01", "2026-W53"))) == 53
 
 
+@settings(deadline=None)
 @given(TIMES, st.sampled_from(UNITS))
 def test_the_last_complete_period_ends_where_the_present_one_begins(
     at: datetime, unit: str
@@ -250,6 +253,7 @@ ZONES = [
 ]
 
 
+@settings(deadline=None)
 @given(
     st.datetimes(datetime(1900, 1, 10), datetime(2100, 1, 1)),
     st.sampled_from(ZONES),
