@@ -20,7 +20,7 @@ from dpframe.periods import (
     unit_of,
 )
 
-TIMES = st.datetimes(datetime(1000, 1, 10), datetime(9990, 1, 1))
+TIMES = st.datetimes(datetime(1002, 1, 10), datetime(9990, 1, 1))
 
 
 def _period(text: str | None, zone: str | None = None) -> Period:
