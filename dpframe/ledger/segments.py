@@ -106,6 +106,7 @@ class Segments:
         self._db = db
         self.tops = dict(tops)
         self._groups: dict[tuple[str, int, int], dict[int, Node]] = {}
+        self._known_fullest: dict[Blocks, Units] = {}
 
     def top(self, axis: str) -> Units:
         """What the fullest block of an axis has spent."""
@@ -114,8 +115,11 @@ class Segments:
 
     def fullest(self, blocks: Blocks) -> Units:
         """What the fullest moments of a stretch have spent: of epsilon, and of delta."""
-        sums = [sums for sums, *_ in self._within(blocks.axis, blocks.first, blocks.last)]
-        return max(e for e, _ in sums), max(d for _, d in sums)
+        if blocks not in self._known_fullest:
+            sums = [sums for sums, *_ in self._within(blocks.axis, blocks.first, blocks.last)]
+            most = max(e for e, _ in sums), max(d for _, d in sums)
+            self._known_fullest[blocks] = most
+        return self._known_fullest[blocks]
 
     def stretch(self, axis: str, first: int, last: int, which: int) -> tuple[int, int]:
         """Where in a stretch most of epsilon (``which`` 0) or delta (1) is spent: from, to."""
@@ -141,6 +145,8 @@ class Segments:
     def add(self, blocks: Blocks, cost: Units) -> str:
         """Write a charge; the axes as its entry keeps them."""
         axis, changed = blocks.axis, set()
+        before = self.fullest(blocks)
+        self._known_fullest = {blocks: (before[0] + cost[0], before[1] + cost[1])}
         for time in (blocks.first, blocks.last):
             self._sum_to(axis, time)  # reads and checks the whole path
         for time, sign in ((blocks.first, 1), (blocks.last, -1)):
