@@ -38,7 +38,7 @@ CELLS = 1024
 """Groups of values of the lower noise of a quotient. Wider laws are grouped, outwards: ends of
 intervals move by a sixtieth of a standard deviation at most."""
 
-ROUNDS, BLOCK = 60, 2**21
+ROUNDS, BLOCK = 44, 2**21
 """Halvings of a search, and numbers that are held at once."""
 
 
@@ -215,8 +215,6 @@ def _searched(
     upper: bool,
 ) -> Real:
     """The least q from which on all are refused, or the largest up to which all are."""
-    out = np.empty(len(n))
-    rows = max(1, BLOCK // len(y))
     bound = len(survival) // 2 - 1
 
     def beyond(x: Real) -> Real:
@@ -225,29 +223,31 @@ def _searched(
         found: Real = survival[place.astype(np.int64)]
         return found
 
-    for start in range(0, len(n), rows):
-        here = slice(start, start + rows)
+    summed = np.append(0.0, np.cumsum(mass))
+    never = summed[np.searchsorted(y, -d, side="right")] + rest  # P(D + y <= 0); y is sorted
+    if upper:
+        others, out = never, np.full(len(n), np.inf)
+        rows = np.flatnonzero(others <= a)
+    else:
+        others, out = never * beyond(n), np.zeros(len(n))
+        rows = np.flatnonzero(beyond(n) <= a)
+    step = max(1, BLOCK // len(y))
+    for here in (rows[start : start + step] for start in range(0, len(rows), step)):
         own, under = n[here, None], d[here, None] + y
         positive = under > 0
-        if upper:
-            others = (~positive * mass).sum(axis=1) + rest
-            least, most = np.zeros(len(own)), np.maximum(own[:, 0], 0) + bound + 2
-        else:
-            others = ((~positive * mass).sum(axis=1) + rest) * beyond(own)[:, 0]
-            least = np.zeros(len(own))
-            most = (np.maximum(own[:, 0], 0) + bound + 2) / np.maximum(d[here], 1) + 1
-            first = most.copy()
+        least, most = np.zeros(len(here)), np.maximum(n[here], 0) + bound + 2
+        if not upper:
+            most = most / np.maximum(d[here], 1) + 1
+        first = most
         for _ in range(ROUNDS):
             q = ((least + most) / 2)[:, None]
             x = q * under - own if upper else own - q * under
-            chance = (np.where(positive, beyond(x), 0.0) @ mass) + others
-            refused = chance <= a
-            move_most = refused if upper else ~refused
-            most = np.where(move_most, q[:, 0], most)
-            least = np.where(move_most, least, q[:, 0])
+            chance = (np.where(positive, beyond(x), 0.0) @ mass) + others[here]
+            lower_most = (chance <= a) == upper
+            most = np.where(lower_most, q[:, 0], most)
+            least = np.where(lower_most, least, q[:, 0])
         if upper:
-            out[here] = np.where(others <= a, most, np.inf)
-        else:
-            none = most == first  # all were refused: nothing that is divided by is above 0
-            out[here] = np.where((beyond(own)[:, 0] <= a) & ~none, least, 0.0)
+            out[here] = most
+        else:  # where all were refused, nothing that is divided by is above 0
+            out[here] = np.where(most == first, 0.0, least)
     return out
