@@ -69,17 +69,17 @@ class Series:
     --------
     >>> import pathlib, tempfile, pandas as pd, dpframe as dp
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> days = pd.date_range("2026-10-05", periods=2100, freq="10min")
+    >>> days = pd.date_range("2025-10-06", periods=2100, freq="10min")
     >>> visits = pd.DataFrame({"when": days, "country": "FR"})
     >>> series = dp.Series(
     ...     [{"name": "visits", "question": "hhh", "hierarchy": ["country"],
     ...       "epsilon": 0.5, "delta": 1e-7}],
     ...     source=visits,
-    ...     period={"column": "when", "unit": "week", "first": "2026-W41"},
+    ...     period={"column": "when", "unit": "week", "first": "2025-W41"},
     ...     ledger={"path": folder / "budget.db", "epsilon": 3.0, "delta": 1e-6})
-    >>> series.run(until="2026-W42").to_frame()[["release", "state"]].values.tolist()
-    [['visits-2026-W41', 'drawn'], ['visits-2026-W42', 'drawn']]
-    >>> series.run(until="2026-W42").code
+    >>> series.run(until="2025-W42").to_frame()[["release", "state"]].values.tolist()
+    [['visits-2025-W41', 'drawn'], ['visits-2025-W42', 'drawn']]
+    >>> series.run(until="2025-W42").code
     0
     """
 
