@@ -1,0 +1,138 @@
+"""The page of a series, in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.receipt import Receipt
+from dpframe.digest import RECEIPT
+from dpframe.pages.series import series_page, write_series_page
+from tests.integration.test_report_in_browser import (
+    CONTRASTS,
+    HOSTILE,
+    SCRIPTS,
+    Page,
+    _screen,
+    chromium,
+    page,
+)
+
+__all__ = ["chromium", "page"]
+
+GAP = "2026-W42"
+Releases = dict[str, tuple[pd.DataFrame, Receipt] | None]
+
+
+def releases(labels: list[str], weeks: int = 8) -> Releases:
+    """One release a week, one of which is missing; the last label comes late and is missed once."""
+    out: Releases = {}
+    for week in range(40, 40 + weeks):
+        shown = labels if week > 41 and week != 44 else labels[:-1]
+        rows = [label for i, label in enumerate(shown) for _ in range(300 + 40 * i + 9 * week)]
+        frame = dp.tree_counts(
+            pd.DataFrame({"label": rows}), ["label"], epsilon=2.0, keys=shown, consistent=False
+        )
+        made = (frame, Receipt(frame.attrs[RECEIPT]))
+        out[f"2026-W{week}"] = None if f"2026-W{week}" == GAP else made
+    return out
+
+
+def opened(page: Page, labels: list[str], width: int, dark: bool = False) -> None:
+    made = releases(labels)
+    last = [frame for frame, _ in filter(None, made.values())][-2:]
+    file = page.folder / "series.html"
+    write_series_page(made, dp.change(*last), file, title=labels[0])
+    page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    page.command("Emulation.setEmulatedMedia", features=[scheme])
+    page.driver.get("about:blank")
+    page.logs()
+    page.driver.get(file.as_uri())
+
+
+DRAWN = "[...document.querySelectorAll('svg.lines')].filter(e => e.getClientRects().length)"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_lines_are_drawn_and_fit(page: Page, width: int) -> None:
+    """A total and a drawing a node, side by side where there is room; every letter in its box."""
+    opened(page, [*SCRIPTS, "x" * 500], width)
+    assert page.fits()
+    boxes = page.js(f"{DRAWN}.map(e => e.getBoundingClientRect().toJSON())")
+    assert len(boxes) == 1 + len(SCRIPTS) + 2  # the total, and <invalid>
+    assert min(box["height"] for box in boxes) > 90
+    assert len({round(box["x"]) for box in boxes}) == (3 if width > 1000 else 1)
+    outside = page.js(
+        f"{DRAWN}.flatMap(s => [...s.querySelectorAll('text')]).filter(e => {{"
+        "const t = e.getBoundingClientRect(), s = e.ownerSVGElement.getBoundingClientRect();"
+        "return t.left < s.left - 1 || t.right > s.right + 1}).map(e => e.textContent)"
+    )
+    assert outside == []
+    over = page.js(
+        f"{DRAWN}.flatMap(s => {{const t = [...s.querySelectorAll('text[text-anchor=middle], "
+        "text[y]')].filter(e => e.textContent.startsWith('2026')).map(e => "
+        "e.getBoundingClientRect()); return t.slice(1).filter((b, i) => b.left < t[i].right)})"
+    )
+    assert over == []
+
+
+def test_gaps_break_the_line_and_are_seen(page: Page) -> None:
+    """A period that was not drawn is hatched; before a node is reported there is no line."""
+    opened(page, ["a", "b", "late"], 1280)
+    titles = page.js(f"[...{DRAWN}[0].querySelectorAll('title')].map(e => e.textContent)")
+    assert [title for title in titles if "not drawn" in title] == [f"{GAP}: not drawn"]
+    assert page.js(f"{DRAWN}.every(e => e.querySelectorAll('[fill*=hatch]').length == 1)")
+    assert page.js(f"{DRAWN}[0].querySelectorAll('.line').length") == 2
+    labels = page.js(f"{DRAWN}.map(e => e.getAttribute('aria-label'))")
+    late = next(i for i, label in enumerate(labels) if label.startswith("late"))
+    told = page.js(f"[...{DRAWN}[{late}].querySelectorAll('title')].map(e => e.textContent)")
+    assert [t.split(": ")[1] for t in told if "not" in t] == [
+        *("not reported", "not reported", "not drawn", "not reported")
+    ]
+    assert page.js("getComputedStyle(document.querySelector('.hatch')).stroke") != "none"
+
+
+def test_hostile_labels_stay_text(page: Page) -> None:
+    opened(page, HOSTILE, 1280)
+    assert page.js("window.hit === undefined")
+    assert page.js("document.querySelectorAll('script, img, iframe, object, b').length") == 0
+    heads = page.js("[...document.querySelectorAll('h3, .changes th')].map(e => e.textContent)")
+    for label in HOSTILE:
+        assert any(" ".join(label.split()) == " ".join(head.split()) for head in heads)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_is_legible_in_light_and_dark(page: Page, dark: bool) -> None:
+    """At least 4.5 to 1 for text."""
+    opened(page, ["a", "b", "c"], 1280, dark)
+    chosen = (
+        "['h1', '.lead', '.figures small', '.legend', 'h3', '.nodes figcaption span', "
+        "'.changes th', '.changes td', '.changes small', '.card th', '.promise li']"
+    )
+    head, tail = CONTRASTS.split("const chosen = ")
+    script = f"{head}const chosen = {chosen};{tail.split('];', 1)[1]}"
+    measured = page.driver.execute_script(script)
+    assert {name: ratio for name, ratio in measured if ratio < 4.5} == {}
+
+
+def test_a_page_of_nothing_is_refused(tmp_path: Path) -> None:
+    """No release, or no nodes."""
+    with pytest.raises(dp.ParameterError, match="no period of the series is drawn"):
+        series_page({"2026-W40": None}, "", title="x")
+
+
+def test_one_period_and_many_are_drawn() -> None:
+    """A single period has a dot and its interval; of many only the last 120 are shown."""
+    made = next(iter(releases(["a", "b"], 1).values()))
+    one = series_page({"2026-W40": made}, "One period.", title="x")
+    assert "One period." in one
+    assert one.count("class='dot'") == 4
+    assert one.count("class='whisker'") == 4
+    many = series_page({f"2026-01-01T{i}": made for i in range(300)}, "", title="x")
+    assert "2026-01-01T299" in many
+    assert "2026-01-01T179:" not in many
+    assert "class='dot'" not in many
