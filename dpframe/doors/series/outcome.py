@@ -107,9 +107,9 @@ class Outcome:
             lines.append("nothing is due yet")
         lines += [f"gap: {step.release}: {step.why}" for step in self.gaps]
         lines += [f"failed: {why}" for why in self.failures]
-        verb = "would cost" if self.dry_run else "cost"
+        verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
         lines.append(
-            f"budget: this run {verb} {_words(self.cost)}; spent {_words(self.spent)}, "
+            f"budget: this run {verb} {_words(self.cost)}; {then}spent {_words(self.spent)}, "
             f"left {_words(self.left)}"
         )
         if self.published is not None:
