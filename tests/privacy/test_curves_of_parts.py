@@ -183,6 +183,16 @@ def test_a_year_of_releases_costs_less_than_by_one_point(name: str) -> None:
     assert price(plan, 52, 1e-6)[1][0] * 1e-12 < 0.9 * alone
 
 
+@pytest.mark.parametrize("unit", [{}, {"user": "u"}], ids=["records", "users"])
+def test_counts_of_heavy_hitters_keep_what_heavy_hitters_do(unit: dict[str, Any]) -> None:
+    """Law: the same laws have the same curve, whatever is made of what they release."""
+    counts = dp.explain_tree_counts(H, mechanism="hhh", **unit, **SMALL).plan
+    hitters = dp.explain(H, threshold=counts.threshold, **unit, **SMALL).plan
+    assert counts.laws == hitters.laws
+    assert counts.profile == hitters.profile
+    assert len(counts.profile) > 1
+
+
 def test_the_curve_of_a_rollup_is_that_of_its_parts_by_another_route() -> None:
     """Law: privacy loss distributions of dp_accounting, one a part, say the same, within 1 %."""
     plan = PLANS["rollup of users"].plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -11,7 +11,7 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.path_laws import Laws
 from dpframe.asking.quantities import Quantity
-from dpframe.budget import per_record
+from dpframe.budget import Budget, per_record
 from dpframe.errors import advising
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
@@ -58,15 +58,9 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def profile(self) -> Profile:
         """The exact curve for records; shares, and tables that are too long for the recursion,
         have that of tests and releases as two parts."""
-        return whole_profile(self.budget, self.unit.moves, self._curve)
-
-    def _curve(self, epsilons: Sequence[float]) -> Profile:
-        if not offline_hhh.has_profile(self.laws):
-            whole = per_record(self.budget, self.unit.moves).epsilon
-            parts = offline_hhh.parts(self.laws, height=self.height)
-            return tuple(profiles_together([(p, 1) for p in parts], epsilons, whole))
-        cost = partial(offline_hhh.cost, self.laws, height=self.height, remainder=self.remainder)
-        return tuple((e, cost(epsilon=e)) for e in epsilons)
+        return offline_profile(
+            self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
+        )
 
     @property
     def errors(self) -> dict[str, float]:
@@ -95,6 +89,22 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
         from dpframe.questions.hhh.advice import advice  # makes other plans
 
         return advice(self)
+
+
+def offline_profile(
+    laws: Laws, budget: Budget, moves: int, *, height: int, remainder: bool
+) -> Profile:
+    """What these laws keep at smaller epsilons, for groups of ``moves`` records."""
+
+    def curve(epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
+        if not offline_hhh.has_profile(laws):
+            parts = offline_hhh.parts(laws, height=height)
+            whole = per_record(budget, moves).epsilon
+            return profiles_together([(part, 1) for part in parts], epsilons, whole)
+        cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
+        return ((e, cost(epsilon=e)) for e in epsilons)
+
+    return whole_profile(budget, moves, curve)
 
 
 def default_release_share(height: int, remainder: bool) -> float:

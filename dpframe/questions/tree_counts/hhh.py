@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_laws import Laws
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms import hhh_counts
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import Asked as HeavyHittersAsked
-from dpframe.questions.hhh.offline import offline_laws
+from dpframe.questions.hhh.offline import offline_laws, offline_profile
 from dpframe.questions.tree_counts.base import Asked, TreePlan
 from dpframe.questions.tree_counts.lines import what_counts
 from dpframe.tree import CountTree, NoisyTree
@@ -39,6 +40,13 @@ class HeavyHittersPlan(TreePlan[Laws]):
     def test_noise(self) -> NoiseTable:
         """The noise that decides, centred for the threshold."""
         return self.laws.centred(self.threshold)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """That of heavy hitters with the rest."""
+        return offline_profile(
+            self.laws, self.budget, self.unit.moves, height=self.height, remainder=True
+        )
 
     @property
     def band(self) -> int:
