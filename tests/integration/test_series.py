@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
@@ -20,6 +22,7 @@ from dpframe.doors.series import due
 from dpframe.doors.series.sources import DatabaseSource
 from dpframe.ledger import Ledger
 from dpframe.sources.row_stores import of_postgres, of_sqlite
+from tests.privacy.ledger_worker import ended, forked
 from tests.published import assert_whole, content
 
 PERIOD = {"column": "when", "unit": "week", "first": "2026-W40"}
@@ -239,6 +242,25 @@ def test_what_a_living_process_could_not_store_stays_charged(
     charges = Ledger(folder / "budget.db").releases()
     assert charges["stored"].tolist() == [False, True]
     assert Ledger(folder / "budget.db").spent.epsilon == 1.0
+
+
+def test_a_rehearsal_knows_what_was_cut_off(folder: Path) -> None:
+    """Law: what a killed process was charged for costs nothing in the next run, which the rehearsal
+    says; files of draws that are done, or never were charged, are removed."""
+    made = dp.Series.read(folder / "reports.toml")
+
+    def killed() -> None:
+        Ledger.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        made.run("2026-W40")
+
+    assert ended(forked(killed)) == -signal.SIGKILL
+    assert len(list(folder.glob("*unfinished*"))) == 1
+    (folder / "budget.db-unfinished-never").touch()
+    would, done = made.run("2026-W40", dry_run=True), made.run("2026-W40")
+    assert would.cost == done.cost == (0.0, 0.0)
+    assert done.steps[0].state == "drawn"
+    assert not list(folder.glob("*unfinished*"))
+    assert len(Ledger(folder / "budget.db").releases()) == 1
 
 
 # -- sources ---------------------------------------------------------------------------------------
