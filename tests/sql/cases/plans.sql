@@ -26,7 +26,7 @@ VALUES ('sum', 1.0, 1e-6::DOUBLE, 999.0, 1);
 
 SELECT name FROM dp_functions();
 VALUES
-    ('dp_budget'), ('dp_explain'), ('dp_explain_heavy_hitters'),
+    ('dp_budget'), ('dp_change'), ('dp_explain'), ('dp_explain_heavy_hitters'),
     ('dp_explain_prefix_tree'), ('dp_explain_rollup'), ('dp_explain_synthesize'),
     ('dp_explain_tree_counts'), ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'),
     ('dp_prefix_tree'), ('dp_releases'), ('dp_rollup'), ('dp_synthesize'), ('dp_tree_counts');
