@@ -99,8 +99,8 @@ class Period:
         if self.text is None:
             return
         now = datetime.now().astimezone() if now is None else now
-        end, shown = (self.instants[1], now) if instants else (self.bounds[1], _wall(now))
-        if end > shown:
+        wall = now.replace(tzinfo=None)
+        if (self.instants[1] > now) if instants else (self.bounds[1] > wall):
             clock = (self.zone or "UTC") if instants else "by this machine's clock"
             ends = f"{self.bounds[1]:%Y-%m-%d %H:%M} {clock}"
             raise ParameterError(
@@ -116,7 +116,11 @@ def as_period(given: object) -> Period | None:
     ``("when", "2026-W47")``, ``("when", "2026-W47", "Europe/Berlin")``; ``("when", None)`` for the
     records whose time is NULL. ParameterError or ParameterTypeError for anything else.
     """
-    if given is None or isinstance(given, Period):
+    if given is None:
+        return None
+    if isinstance(given, Period):
+        if given != as_period(given.request):  # a name replays the text, a ledger has seconds
+            raise ParameterError(f"period ({given.text!r}) has other bounds: pass column and text.")
         return given
     if not isinstance(given, tuple | list):
         raise ParameterTypeError(
@@ -183,13 +187,8 @@ def last_complete(unit: str, now: datetime) -> str:
     """The text of the last period of a unit that is over when a clock shows ``now``, which may
     have a zone: the clock of that zone is read then."""
     unit = _known_unit(unit)
-    _, (start, _) = _one(_text_at(unit, _wall(now)))
+    _, (start, _) = _one(_text_at(unit, now.replace(tzinfo=None)))
     return _text_at(unit, start - SECOND)
-
-
-def _wall(now: datetime) -> datetime:
-    """What the clock shows that ``now`` is of."""
-    return now.replace(tzinfo=None)
 
 
 def _texts(unit: Unit, start: datetime, end: datetime) -> Iterator[str]:
@@ -306,7 +305,8 @@ def _zone(name: str) -> tzinfo | None:
         return UTC  # also where a machine has no zones
     import zoneinfo
 
-    return zoneinfo.ZoneInfo(name) if name in zoneinfo.available_timezones() else None
+    known = zoneinfo.available_timezones() - {"localtime"}  # which is not the same everywhere
+    return zoneinfo.ZoneInfo(name) if name in known else None
 
 
 def _known_zone(zone: object) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -145,6 +147,23 @@ def test_given_in_any_of_its_forms() -> None:
     assert nothing is not None
     assert nothing.request == ["when", None, None]
     assert (nothing.start, nothing.end) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"end": datetime(2026, 11, 24)},
+        {"start": datetime(2026, 11, 16, 0, 0, 0, 500_000)},
+        {"start": None, "end": None},
+        {"text": "2026-w47"},
+        {"text": "2026-W48"},
+        {"text": None},
+    ],
+)
+def test_a_period_has_the_bounds_of_its_text(changed: dict[str, Any]) -> None:
+    """Law: what is read is what a name replays, and what the seconds of a block hold."""
+    with pytest.raises(ParameterError, match="other bounds"):
+        as_period(replace(_period("2026-W47"), **changed))
 
 
 @pytest.mark.parametrize(
