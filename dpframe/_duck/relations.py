@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -171,11 +171,24 @@ def scan(from_sql: str, what: str) -> OwnRelation:
     return OwnRelation(ours.connection.cursor(), from_sql, what, ours)
 
 
-def beside(con: DuckDBPyConnection, from_sql: str, search_path: str, what: str) -> OwnRelation:
-    """A relation as a second connection to the same database sees it; texts compare exactly."""
+def beside(
+    con: DuckDBPyConnection,
+    from_sql: str,
+    search_path: str,
+    what: str,
+    settings: Mapping[str, str] | None = None,
+) -> OwnRelation:
+    """A relation as a second connection to the same database sees it; texts compare exactly.
+
+    ``settings`` of the first connection are those of the second one, too: views can depend on them.
+    """
 
     def connected() -> DuckDBPyConnection:
         cursor = con.cursor()
+        for name, value in (settings or {}).items():
+            now = f"SELECT current_setting({literal(name)})"
+            if cursor.execute(now).fetchall() != [(value,)]:  # where all are locked, most are equal
+                cursor.execute(f"SET {name} = {literal(value)}")
         if search_path:
             cursor.execute(f"SET search_path = {literal(search_path)}")
         check_collation(_rows(cursor.sql(ORDERED))["collation"][0].as_py())

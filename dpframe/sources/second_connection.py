@@ -24,9 +24,11 @@ def not_seen(source: SqlSource, what: str, instead: str) -> str:
 
 
 def relation_seen(source: SqlSource, what: str) -> str:
-    """One row with the text of a source as ``relation``, for a second connection; an error where a
-    temporary relation of this connection, which that one does not see, has a name that is used."""
+    """One row with the text of a source as ``relation``, for a second connection, and ``settings``
+    that it must share; an error where a temporary relation of this connection, which that one does
+    not see, has a name that is used."""
     words = "false" if source.qualified else f"regexp_matches({literal(source.relation)}, {NAMED})"
+    settings = f"SELECT list({{'name': name, 'value': value}}) FROM duckdb_settings() {SHARED}"
     refused = literal(
         f"{what} reads the source on a second connection, which would read another table than your "
         "temporary table or registered frame of that name: write temp.NAME, or give one of them "
@@ -34,11 +36,16 @@ def relation_seen(source: SqlSource, what: str) -> str:
     )
     return (
         f"SELECT CASE WHEN count(*) > 0 THEN error({refused}) ELSE {literal(source.relation)} END "
-        "AS relation FROM (SELECT table_name AS name FROM duckdb_tables() WHERE temporary "
+        f"AS relation, ({settings}) AS settings FROM ("
+        "SELECT table_name AS name FROM duckdb_tables() WHERE temporary "
         "UNION ALL SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal) "
         f"WHERE {words}"
     )
 
+
+SHARED = "WHERE name IN ('TimeZone', 'Calendar')"
+"""Settings that say which day it is in a view that casts times with a zone: a second connection has
+its own, and would count a record in another period than a statement of this one."""
 
 NAMED = "'(^|\\W)' || regexp_escape(name) || '(\\W|$)', 'i'"
 """Arguments of regexp_matches: a name as a word of its own."""

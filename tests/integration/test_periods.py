@@ -320,6 +320,31 @@ def test_sql_charges_the_same_blocks(frame: pd.DataFrame, tmp_path: Path) -> Non
     assert _spent(ledger) == 4.0
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_sql_reads_one_time_a_record(zone: str, tmp_path: Path) -> None:
+    """Law: in a view that casts times with a zone a record is of one day, whatever counts it; else
+    two disjoint days, of which only the dearest counts, would both read it."""
+    con = duckdb.connect()
+    con.execute(f"SET TimeZone = '{zone}'")
+    con.execute(
+        "CREATE TABLE t AS SELECT TIMESTAMPTZ '2023-11-10 20:00:00+00' + to_hours(7 * (i % 2)::INT)"
+        " AS stamp, 'a' AS place FROM range(600) AS r(i)"
+    )
+    con.execute('CREATE VIEW v AS SELECT stamp::TIMESTAMP AS "when", place FROM t')
+    ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=50.0, delta=1e-3)
+    dp.register(con, ledger=ledger)
+    days = con.execute("SELECT strftime(\"when\", '%Y-%m-%d') FROM v").fetchall()
+    asks = ("dp_hhh('v', 'path:place'", "dp_rollup('v', ['place'], ['count']")
+    asks = (*asks, "dp_hhh('v', 'path:place', mechanism := 'streaming', counters := 64")
+    for day in ("2023-11-10", "2023-11-11"):
+        for ask in asks:
+            found = con.execute(
+                f"SELECT * FROM {ask}, epsilon := 5.0, delta := 1e-6, period := ['when', '{day}'])"
+            ).df()
+            everything = 0 if found.empty else found["count"].iloc[0]
+            assert abs(everything - days.count((day,))) < 50, (ask, day)
+
+
 def test_a_name_answers_for_its_period(frame: pd.DataFrame, ledger: dp.Ledger) -> None:
     """Law: replayed with the same period alone; nothing is stored of a call without one."""
     ask = CALLS["hhh"]

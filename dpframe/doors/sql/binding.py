@@ -152,7 +152,7 @@ def _beside(function: str, token: str, facts: Given, source: SqlSource, path: st
     """Rows of what a second connection reads, unless it would read another table of that name."""
     what = f"dp_{facts['question']}"
     rows = f"FROM ({second_connection.relation_seen(source, what)})"
-    return _once(function, token, facts, "relation", literal(path), rows=rows)
+    return _once(function, token, facts, "relation", "settings", literal(path), rows=rows)
 
 
 def _handed_over(token: str, facts: Given, source: SqlSource, columns: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,9 @@ from dpframe.tree import CountTree
 
 Facts = Mapping[str, Any]
 """What a statement says of its call."""
+
+Settings = Sequence[Mapping[str, str]] | None
+"""Of the connection of the statement, for a second one: name and value."""
 
 
 def draw(
@@ -84,28 +87,35 @@ def beside(
     tokens: pa.ChunkedArray,
     calls: pa.ChunkedArray,
     relations: pa.ChunkedArray,
+    settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """A release of what a second connection counts."""
-    return _once(partial(_beside, result_rows), tokens, calls, relations, paths)
+    return _once(partial(_beside, result_rows), tokens, calls, relations, settings, paths)
 
 
 def _beside(
-    shown: Callable[[Release], pa.Array], token: str, call: str, relation: str, path: str
+    shown: Callable[[Release], pa.Array],
+    token: str,
+    call: str,
+    relation: str,
+    settings: Settings,
+    path: str,
 ) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
     with replaced_by(facts["noise"]):
-        return shown(_answer(session, facts, relation, path).release)
+        return shown(_answer(session, facts, relation, settings, path).release)
 
 
 def measured(
     tokens: pa.ChunkedArray,
     calls: pa.ChunkedArray,
     relations: pa.ChunkedArray,
+    settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """As ``beside``, for results whose columns have any names: as texts."""
-    return _once(partial(_beside, _texts), tokens, calls, relations, paths)
+    return _once(partial(_beside, _texts), tokens, calls, relations, settings, paths)
 
 
 def _texts(release: Release) -> pa.Array:
@@ -131,24 +141,28 @@ def rows(
     tokens: pa.ChunkedArray,
     calls: pa.ChunkedArray,
     relations: pa.ChunkedArray,
+    settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
     """Synthetic rows of such a release."""
-    return _once(_rows, tokens, calls, relations, paths)
+    return _once(_rows, tokens, calls, relations, settings, paths)
 
 
-def _rows(token: str, call: str, relation: str, path: str) -> pa.Array:
+def _rows(token: str, call: str, relation: str, settings: Settings, path: str) -> pa.Array:
     session, facts = session_of(token), json.loads(call)
     with replaced_by(facts["noise"]):
-        answer = _answer(session, facts, relation, path)
+        answer = _answer(session, facts, relation, settings, path)
         asked = answer.asked
         generator = Generator(answer.release, asked.wanted, asked.schema, dict(asked.dtypes))
         return text_rows(generator.sample_arrow(facts["n"]))
 
 
-def _answer(session: Session, facts: Facts, relation: str, path: str) -> Answer[Any]:
+def _answer(
+    session: Session, facts: Facts, relation: str, settings: Settings, path: str
+) -> Answer[Any]:
     """As from Python: the relation is the source, open already."""
-    with _duck.beside(session.opened(), relation, path, "the source") as source:
+    shared = {one["name"]: one["value"] for one in settings or ()}
+    with _duck.beside(session.opened(), relation, path, "the source", shared) as source:
         return _answer_of(session, facts, source)
 
 
