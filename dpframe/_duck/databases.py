@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ def selected(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
             "check the path, and that nobody has it open for writing."
         ) from None
     with con:
+        with suppress(duckdb.Error):  # without ICU nothing depends on it
+            con.execute("SET TimeZone = 'UTC'")  # what a query casts is the same on every machine
         try:
             relation = con.sql(query)
         except duckdb.Error as error:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
+from dpframe import _duck
 from dpframe.doors.cli.main import main
 from dpframe.doors.series import due
 from dpframe.doors.series.sources import DatabaseSource
@@ -370,6 +371,15 @@ INSERT INTO visits VALUES ('2026-10-02 10:00:00', x'ff', 'three', 'much', NULL);
 INSERT INTO visits VALUES (7, 8, 9.5, 1e999, 1);
 INSERT INTO visits VALUES (NULL, NULL, NULL, NULL, NULL);
 """
+
+
+def test_a_database_of_duckdb_is_read_in_utc(folder: Path) -> None:
+    """Law: a query that casts times with a zone gives a record one time, on every machine."""
+    with duckdb.connect(folder / "shop.duckdb") as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS x")
+    query = "SELECT current_setting('TimeZone') AS zone"
+    with _duck.selected(folder / "shop.duckdb", query) as relation:
+        assert relation.fetchall() == [("UTC",)]
 
 
 def test_sqlite_is_read_by_declared_types(tmp_path: Path) -> None:
