@@ -33,7 +33,8 @@ def require(
 def _help(name: str, names: list[str], listed: bool) -> str:
     if not listed:
         return " The first line of the file must hold the names of the columns."
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = [other for other in names if other.lower() == name.lower()]
+    near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     some = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     return f"{hint} Columns: {some or 'none'}."

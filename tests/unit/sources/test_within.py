@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from dpframe._duck import VIEW
 from dpframe.errors import ColumnError, SourceError
 from dpframe.periods import UNITS, Period, as_period
+from dpframe.sources.columns import require
 from dpframe.sources.relations import opened, reading_of
 from dpframe.sources.within import Reading, Within, within
 from tests.naive import in_period, period_name
@@ -288,3 +289,9 @@ def test_a_column_that_changed_its_type_is_refused() -> None:
 def test_a_source_says_nothing_of_its_rows() -> None:
     restricted = within(_table(DAYS, pa.date32()), Reading(period=_period("2026"), kind="DATE"))
     assert repr(restricted) == "Within(when as dates, 2026)"
+
+
+def test_a_column_of_another_case_is_the_one_that_is_meant() -> None:
+    """Law: the name that differs in case only comes first, whatever looks alike otherwise."""
+    with pytest.raises(ColumnError, match=r"^column 'TS' does not exist. Did you mean 'ts'[?] "):
+        require(["TS"], ["TSX", "ts", "day"])
