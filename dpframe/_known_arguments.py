@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -72,7 +73,8 @@ def _misfit(
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         check_known(name, arguments, tuple(parameters))
     places = [p.name for p in parameters.values() if p.kind in BY_PLACE]
-    if len(given) > len(places):
+    many = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    if len(given) > len(places) and not many:
         first = f"takes {' and '.join(places)} first and the rest" if places else "takes arguments"
         return f"{name} {first} by name; got {len(given)} without a name.{_for_example(name, docs)}"
     twice = [p for p in places[: len(given)] if p in arguments]
@@ -120,3 +122,11 @@ def meant(name: str, known: Sequence[str]) -> str:
     """The name that was probably meant, or else all names."""
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(known)}."
+
+
+def shown(value: object) -> str:
+    """A value that was given where another type belongs, as an error may show it: text and numbers
+    as they are, of all else the type, as a frame would print its rows."""
+    if value is None or isinstance(value, str | bool | numbers.Number):
+        return repr(value)[:200]
+    return type(value).__name__

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpframe._known_arguments import shown
 from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
@@ -135,7 +136,7 @@ def release_name(value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ParameterTypeError(f"release must be a name, as text; got {value!r}.")
+        raise ParameterTypeError(f"release must be a name, as text; got {shown(value)}.")
     if not value.strip() or len(value) > 200 or not value.isprintable():
         raise ParameterError(
             f"release ({value[:200]!r}) must be a name of 1 to 200 printable characters, for "
@@ -211,7 +212,7 @@ def amount(name: str, value: object, low: float, high: float, advice: str) -> fl
     if value is None:
         raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterTypeError(f"{name} must be a number, {advice}; got {value!r}.")
+        raise ParameterTypeError(f"{name} must be a number, {advice}; got {shown(value)}.")
     real: Any = value
     if not low <= real <= high:  # also refuses NaN
         raise BudgetError(
@@ -224,7 +225,7 @@ def number(name: str, value: object, low: float, high: float) -> float:
     """A number within bounds."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterTypeError(
-            f"{name} must be a number from {low:g} to {high:g}; got {value!r}."
+            f"{name} must be a number from {low:g} to {high:g}; got {shown(value)}."
         )
     real: Any = value
     if not low <= real <= high:  # also refuses NaN
@@ -238,7 +239,9 @@ def whole(name: str, value: object, low: int, high: int) -> int:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         given = int(value)
     if isinstance(given, bool) or not isinstance(given, Integral):
-        raise ParameterTypeError(f"{name} must be a whole number of at least {low}; got {value!r}.")
+        raise ParameterTypeError(
+            f"{name} must be a whole number of at least {low}; got {shown(value)}."
+        )
     if not low <= int(given) <= high:
         raise ParameterError(f"{name} ({value!r}) must be a whole number from {low} to {high}.")
     return int(given)
@@ -246,13 +249,13 @@ def whole(name: str, value: object, low: int, high: int) -> int:
 
 def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ParameterTypeError(f"{name} must be True or False; got {value!r}.")
+        raise ParameterTypeError(f"{name} must be True or False; got {shown(value)}.")
     return value
 
 
 def chosen(name: str, value: object, known: Sequence[str]) -> str:
     if not isinstance(value, str):
-        raise ParameterTypeError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+        raise ParameterTypeError(f"{name} must be one of {', '.join(known)}; got {shown(value)}.")
     if value not in known:
         near = difflib.get_close_matches(value.lower(), known, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""

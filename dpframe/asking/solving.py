@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dpframe._known_arguments import shown
 from dpframe.asking.given import EPSILON, amount
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError, ThresholdError
@@ -109,7 +110,7 @@ def _wanted(error: object, errors: Errors) -> dict[str, float]:
 
 def _positive(name: str, most: object) -> float:
     if isinstance(most, str | bytes):
-        raise ParameterTypeError(f"error of {name} must be a number; got {most!r}.")
+        raise ParameterTypeError(f"error of {name} must be a number; got {shown(most)}.")
     return amount(f"error of {name}", most, 1e-300, 1e300, "the largest half width of an interval")
 
 

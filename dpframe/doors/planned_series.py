@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dpframe._known_arguments import bound, known_arguments
+from dpframe._known_arguments import bound, known_arguments, shown
 from dpframe.asking.given import DELTA, EPSILON, amount, chosen, flag, whole
 from dpframe.asking.question import OF_RELEASE, Question
 from dpframe.asking.series_plan import SeriesPlan, series_ways
@@ -111,7 +111,7 @@ def _asked(question: object) -> Question[Any, Any]:
 def _total(total: object) -> tuple[float, float]:
     if not isinstance(total, tuple | list) or len(total) != 2:
         raise ParameterTypeError(
-            f"total must be a pair (epsilon, delta), such as (3.0, 1e-6); got {total!r}."
+            f"total must be a pair (epsilon, delta), such as (3.0, 1e-6); got {shown(total)}."
         )
     return (
         float(amount("epsilon of total", total[0], *EPSILON, "of all releases together")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from dpframe._known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments, shown
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.opened import OpenedFile
@@ -167,7 +167,7 @@ def _step(every: object) -> timedelta | None:
         return every
     if not isinstance(every, str):
         raise ParameterTypeError(
-            f"every must be one of {', '.join(DAYS)}, or a timedelta; got {every!r}."
+            f"every must be one of {', '.join(DAYS)}, or a timedelta; got {shown(every)}."
         )
     if every not in DAYS:
         raise ParameterError(f"every ({every!r}) must be one of {', '.join(DAYS)}.")

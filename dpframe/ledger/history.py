@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import shown
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import text_of
@@ -153,7 +154,7 @@ def _whole(name: str, value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ParameterTypeError(f"{name} must be a whole number; got {value!r}.")
+        raise ParameterTypeError(f"{name} must be a whole number; got {shown(value)}.")
     if not 0 <= value < 2**63:
         raise ParameterError(f"{name} ({value!r}) must be 0 or more.")
     return value

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Protocol
 
+from dpframe._known_arguments import shown
 from dpframe.accounting.compose import Profile, composed_epsilon
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
@@ -126,11 +127,11 @@ def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
     The composed epsilon at ``delta``, or the plain sums where those are no more.
     """
     if isinstance(releases, bool) or not isinstance(releases, int):
-        raise ParameterTypeError(f"releases must be a whole number; got {releases!r}.")
+        raise ParameterTypeError(f"releases must be a whole number; got {shown(releases)}.")
     if not 1 <= releases <= MOST:
         raise ParameterError(f"releases ({releases!r}) must be from 1 to {MOST}.")
     if isinstance(delta, bool) or not isinstance(delta, Real):
-        raise ParameterTypeError(f"delta must be a number; got {delta!r}.")
+        raise ParameterTypeError(f"delta must be a number; got {shown(delta)}.")
     one = max(1, units_up(plan.budget.delta, DELTA_UNIT))
     plain = releases * units_up(plan.budget.epsilon, EPSILON_UNIT), releases * one
     if not 0 < float(delta) < 1 or units_up(float(delta), DELTA_UNIT) < plain[1]:  # or NaN

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal
 
+from dpframe._known_arguments import shown
 from dpframe.errors import BudgetError, LedgerError, ParameterTypeError
 from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, amount, units_down
 
@@ -82,7 +83,7 @@ def total_units(epsilon: object, delta: object) -> Units:
         if value is None:
             raise BudgetError(f"a ledger needs both totals: pass {name}= too.")
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise ParameterTypeError(f"{name} must be a number; got {value!r}.")
+            raise ParameterTypeError(f"{name} must be a number; got {shown(value)}.")
         if not 0 < value < high:  # type: ignore[operator]  # also refuses NaN
             raise BudgetError(
                 f"{name} ({value!r}), a total, must be above 0 and below {high:g}: for example "

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe._known_arguments import shown
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
 from dpframe.noise import NoiseTable
@@ -60,7 +61,7 @@ def changes(
 ) -> pd.DataFrame:
     """``dp.change``; see :func:`dpframe.doors.changes.change`."""
     if not isinstance(simultaneous, bool):
-        raise ParameterTypeError(f"simultaneous must be True or False; got {simultaneous!r}.")
+        raise ParameterTypeError(f"simultaneous must be True or False; got {shown(simultaneous)}.")
     first, second = (shown_nodes(frame, receipt, "change") for frame, receipt, _ in (before, after))
     for nodes in (first, second):
         nodes.frame.attrs = {}  # copied by every step of pandas
@@ -100,7 +101,7 @@ def _confidence(given: object, *sides: ShownNodes) -> float:
     if given is None:
         return min(float(side.receipt["confidence"]) for side in sides)
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ParameterTypeError(f"confidence must be a number; got {given!r}.")
+        raise ParameterTypeError(f"confidence must be a number; got {shown(given)}.")
     if not LOWEST <= given <= HIGHEST:
         raise ParameterError(
             f"confidence ({given!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."

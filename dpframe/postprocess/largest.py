@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._known_arguments import shown
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes, without_clash
 
@@ -58,7 +59,7 @@ def _of_level(nodes: ShownNodes, level: object) -> NDArray[np.bool_]:
 
 def _whole(name: str, value: object, low: int, high: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ParameterTypeError(f"{name} must be a whole number; got {value!r}.")
+        raise ParameterTypeError(f"{name} must be a whole number; got {shown(value)}.")
     if int(value) < low or (high is not None and int(value) > high):
         rule = f"at least {low}" if high is None else f"{low} to {high}"
         raise ParameterError(f"{name} ({value!r}) must be {rule}.")

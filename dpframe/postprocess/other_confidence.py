@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import shown
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
@@ -45,7 +46,7 @@ def other_confidence(
     nodes = shown_nodes(frame, receipt, "intervals")
     wanted = float(receipt["confidence"]) if confidence is None else _checked(confidence)
     if not isinstance(simultaneous, bool):
-        raise ParameterTypeError(f"simultaneous must be True or False; got {simultaneous!r}.")
+        raise ParameterTypeError(f"simultaneous must be True or False; got {shown(simultaneous)}.")
     new = _of_rollup(nodes, measures) if nodes.is_rollup else _of_counts(nodes, measures)
     each, intervals = wanted, len(nodes.frame) * len(new.columns)
     if simultaneous:
@@ -103,7 +104,7 @@ def _chosen(nodes: ShownNodes, measures: object) -> list[str]:
 
 def _checked(confidence: object) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, Real):
-        raise ParameterTypeError(f"confidence must be a number; got {confidence!r}.")
+        raise ParameterTypeError(f"confidence must be a number; got {shown(confidence)}.")
     if not LOWEST <= float(confidence) <= HIGHEST:
         raise ParameterError(
             f"confidence ({confidence!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._known_arguments import shown
 from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -99,7 +100,7 @@ class ShownNodes:
         if name is None:
             return next(iter(self.measures.items()))
         if not isinstance(name, str):
-            raise ParameterTypeError(f"measure must be the name of one; got {name!r}.")
+            raise ParameterTypeError(f"measure must be the name of one; got {shown(name)}.")
         if name not in self.measures:
             raise ParameterError(
                 f"measure ({name!r}) must be one of this release: {', '.join(self.measures)}."

@@ -24,6 +24,7 @@ MADE_BY_US = (dp.Receipt, dp.Explanation, dp.Spending, dp.PrefixComparison)
 FORWARDING: dict[str, dict[str, Any]] = {
     "compare": {"hierarchy": "path:place", "public": FRAME},
     "compare_prefix_trees": {"column": "place", "public": FRAME},
+    "plan_series": {"releases": 52, "question": "hhh", "total": (3.0, 1e-6)},
 }
 """Functions that hand further arguments on, and what they need to come so far."""
 
@@ -54,6 +55,35 @@ def test_an_argument_that_nobody_has_is_answered_by_name(name: str) -> None:
         function(*first, zzzzzz=1, **FORWARDING.get(name, {}))
     assert isinstance(raised.value, ParameterTypeError), name
     assert str(raised.value).startswith(f"{name.split('.')[-1]} has no argument 'zzzzzz'.")
+
+
+def test_what_lacks_a_keyword_is_not_told_of_places() -> None:
+    """Law: a function that hands places on says which of its own arguments is missing."""
+    with pytest.raises(ParameterTypeError, match="^plan_series lacks total"):
+        wrongly.plan_series(52, "hhh", ["place"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: wrongly.plan_series(FRAME, "hhh", ["place"], total=(3.0, 1e-6)),
+        lambda: wrongly.plan_series(52, FRAME, ["place"], total=(3.0, 1e-6)),
+        lambda: wrongly.plan_series(52, "hhh", ["place"], total=FRAME),
+        lambda: wrongly.hhh(FRAME, ["place"], epsilon=FRAME, delta=1e-6),
+        lambda: wrongly.hhh(FRAME, ["place"], epsilon=1.0, delta=1e-6, threshold=FRAME),
+        lambda: wrongly.hhh(FRAME, ["place"], epsilon=1.0, delta=1e-6, release=FRAME),
+        lambda: wrongly.Series(reports=[FRAME], ledger="b.db"),
+        lambda: wrongly.Series(reports=[{"name": FRAME, "question": "hhh"}], ledger="b.db"),
+        lambda: wrongly.Series(reports=[{"name": "a", "question": FRAME}], ledger="b.db"),
+    ],
+)
+def test_a_frame_in_the_wrong_place_is_named_by_its_type(call: Callable[[], object]) -> None:
+    """Law: no message prints the rows of a frame that was given where something else belongs."""
+    with pytest.raises((ParameterTypeError, dp.errors.ParameterError)) as raised:
+        call()
+    assert "DataFrame" in str(raised.value)
+    assert "[3 rows" not in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_signatures_stay_visible() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dpframe._known_arguments import meant
+from dpframe._known_arguments import meant, shown
 from dpframe.asking.about import About
 from dpframe.asking.given import column_name, data_name, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
@@ -133,7 +133,7 @@ def _question(given: object, where: str) -> Question[Any, Any]:
     if given is None:
         raise ParameterError(f"{where} has no question: write one of {', '.join(known)}.")
     if not isinstance(given, str):
-        raise ParameterTypeError(f"question of {where} must be a name; got {given!r}.")
+        raise ParameterTypeError(f"question of {where} must be a name; got {shown(given)}.")
     name = given.replace("-", "_")
     if name not in known:
         raise ParameterError(f"question ({given!r}) of {where} is none.{meant(name, tuple(known))}")
@@ -179,7 +179,7 @@ def _grace(table: Mapping[str, Any], where: str) -> dt.timedelta:
 
 def _table(given: object, where: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise ParameterTypeError(f"{where} must be a table of keys; got {given!r}.")
+        raise ParameterTypeError(f"{where} must be a table of keys; got {shown(given)}.")
     return given
 
 

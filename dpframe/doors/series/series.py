@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from dpframe._known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments, shown
 from dpframe._paths import named
 from dpframe.doors.series import due
 from dpframe.doors.series.declared import check_keys, reports_of
@@ -227,7 +227,7 @@ class Series:
 
 def _path(name: str, given: object) -> str | Path:
     if not isinstance(given, str | Path):
-        raise ParameterTypeError(f"{name} must be a path; got {given!r}.")
+        raise ParameterTypeError(f"{name} must be a path; got {shown(given)}.")
     return given
 
 

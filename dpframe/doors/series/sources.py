@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dpframe import _duck
+from dpframe._known_arguments import shown
 from dpframe._paths import named
 from dpframe._sql import identifier
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
@@ -124,7 +125,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
     if (table is None) == (sql is None):
         raise ParameterError(f"{where} must name one of table and sql, beside its database.")
     if not isinstance(chosen := sql if table is None else table, str):
-        raise ParameterTypeError(f"table or sql of {where} must be text; got {chosen!r}.")
+        raise ParameterTypeError(f"table or sql of {where} must be text; got {shown(chosen)}.")
     query = chosen if table is None else f"SELECT * FROM {_quoted(chosen)}"
     return DatabaseSource(database=based(database, base), query=query)
 

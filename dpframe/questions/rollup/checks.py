@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Real
 
+from dpframe._known_arguments import shown
 from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
@@ -98,7 +99,7 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
 def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
     """The measure that selects: a sum from 0 to a bound that is known."""
     if not isinstance(value, str):
-        raise ParameterTypeError(f"heavy must name a measure, as text; got {value!r}.")
+        raise ParameterTypeError(f"heavy must name a measure, as text; got {shown(value)}.")
     sums = [name for name, m in measures.items() if m.kind == "sum"]
     name = chosen("heavy", value, sums) if sums else ""
     measure = measures.get(name)
