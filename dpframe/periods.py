@@ -187,18 +187,18 @@ def last_complete(unit: str, now: datetime) -> str:
     """The text of the last period of a unit that is over when a clock shows ``now``, which may
     have a zone: the clock of that zone is read then."""
     unit = _known_unit(unit)
-    _, (start, _) = _one(_text_at(unit, now.replace(tzinfo=None)))
-    return _text_at(unit, start - SECOND)
+    _, (start, _) = _one(text_at(unit, now.replace(tzinfo=None)))
+    return text_at(unit, start - SECOND)
 
 
 def _texts(unit: Unit, start: datetime, end: datetime) -> Iterator[str]:
     while start < end:
-        text = _text_at(unit, start)
+        text = text_at(unit, start)
         yield text
         _, (_, start) = _one(text)
 
 
-def _text_at(unit: Unit, at: datetime) -> str:
+def text_at(unit: Unit, at: datetime) -> str:
     """The period of a unit that holds a time."""
     if unit == "week":
         year, week, _ = at.isocalendar()

@@ -165,6 +165,19 @@ def test_a_grace_and_a_zone_move_what_is_due(
 # -- gaps ------------------------------------------------------------------------------------------
 
 
+def test_gaps_that_share_a_reason_are_told_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column that is not there is one line however many periods lack it; to_frame() has all."""
+    edited(folder, 'column = "when"', 'column = "WHEN"')
+    assert run(folder, "--dry-run") == 1
+    said = capsys.readouterr().out
+    assert said.count("gap: ") == 1
+    assert "gap: visits-2026-W40 to visits-2026-W43 (4): column 'WHEN' does not exist." in said
+    told = dp.Series.read(folder / "reports.toml").run(dry_run=True)
+    assert [step.period for step in told.gaps] == [f"2026-W{week}" for week in range(40, 44)]
+
+
 def test_a_missing_file_is_a_gap_and_filled_later(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,7 +303,7 @@ WRONG = {
     "a key of a period": ("unit =", "units =", "Did you mean 'unit'"),
     "a unit": ('"week"', '"fortnight"', "must be one of year, quarter, month, week, day, hour"),
     "no first": ('first = "2026-W40"', "", "has no first"),
-    "a first of another unit": ('"2026-W40"', '"2026-10"', "is no week"),
+    "a first of another unit": ('"2026-W40"', '"2026-10"', "is no week. It begins in '2026-W40'"),
     "a question": ('"hhh"', '"hh"', "Did you mean 'hhh'"),
     "an argument": ("epsilon = 0.5", "epsilon = -1.0", "report 'visits': epsilon"),
     "a name like a period": ('"visits"', '"visits-2"', "ends like a period"),

@@ -59,7 +59,7 @@ def test_an_argument_that_nobody_has_is_answered_by_name(name: str) -> None:
 
 def test_what_lacks_a_keyword_is_not_told_of_places() -> None:
     """Law: a function that hands places on says which of its own arguments is missing."""
-    with pytest.raises(ParameterTypeError, match="^plan_series lacks total"):
+    with pytest.raises(ParameterTypeError, match=r"^plan_series lacks total"):
         wrongly.plan_series(52, "hhh", ["place"])
 
 

@@ -15,7 +15,7 @@ from dpframe.asking.given import column_name, data_name, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.periods import UNITS, Period, Unit, as_period, unit_of
+from dpframe.periods import UNITS, Period, Unit, as_period, text_at, unit_of
 from dpframe.publishing.names import family, identifier_of
 from dpframe.questions.listed import QUESTIONS
 
@@ -158,10 +158,18 @@ def _timing(table: Mapping[str, Any], where: str) -> Timing:
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
     if period is None or period.text is None or unit_of(period.text) != unit:
-        raise ParameterError(f"first ({first!r}) of {where} is no {unit}.")
+        raise ParameterError(
+            f"first ({first!r}) of {where} is no {unit}.{_begins_in(period, unit)}"
+        )
     return Timing(
         column=column, unit=unit, first=period.text, zone=period.zone, grace=_grace(table, where)
     )
+
+
+def _begins_in(period: Period | None, unit: Unit) -> str:
+    if period is None or period.start is None:
+        return ""
+    return f" It begins in {text_at(unit, period.start)!r}: write that, or another unit."
 
 
 def _grace(table: Mapping[str, Any], where: str) -> dt.timedelta:

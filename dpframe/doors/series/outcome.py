@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpframe._terminal import visible
@@ -94,6 +95,22 @@ class Outcome:
 
     __repr__ = __str__
 
+    def _missing(self) -> list[str]:
+        """A line for each reason: gaps of a report in a row that share it are told once."""
+        runs = [
+            list(steps)
+            for _, steps in groupby(self._by_report(), lambda step: (step.report, step.why))
+        ]
+        return [
+            f"gap: {_first_to_last([step.release for step in steps])}: {steps[0].why}"
+            for steps in runs
+            if steps[0].state == "gap"
+        ]
+
+    def _by_report(self) -> list[Step]:
+        reports = list(dict.fromkeys(step.report for step in self.steps))
+        return sorted(self.steps, key=lambda step: reports.index(step.report))
+
     def _lines(self) -> list[str]:
         lines = []
         by_report: dict[str, list[Step]] = {}
@@ -104,8 +121,8 @@ class Outcome:
             said = [f"{n} {WORDS[state]}" for state, n in counts.items() if n]
             lines.append(f"{name}: {steps[0].period} to {steps[-1].period}, {', '.join(said)}")
         if not lines:
-            lines.append("nothing is due yet")
-        lines += [f"gap: {step.release}: {step.why}" for step in self.gaps]
+            lines.append("nothing is due yet: no first period is over, or until= is before it")
+        lines += self._missing()
         lines += [f"failed: {why}" for why in self.failures]
         verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
         lines.append(
@@ -125,6 +142,10 @@ WORDS: Mapping[State, str] = {
     "stored": "there already",
     "gap": "missing",
 }
+
+
+def _first_to_last(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
 
 
 def _pair(amounts: tuple[float, float]) -> dict[str, float]:
