@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.quantities import shown
-from dpframe.errors import BudgetError, ThresholdError
+from dpframe.errors import BudgetError, ParameterError, ThresholdError
+from dpframe.ledger import chosen_ledger
 from dpframe.ledger.reservations import price
 from dpframe.ledger.totals import Spending, spending
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from dpframe.ledger import Ledger
@@ -114,12 +117,18 @@ class SeriesPlan:
         """Of one release."""
         return self.chosen.plan
 
-    def reserve(self, ledger: Ledger) -> Reservation | None:
-        """Pay for all releases of the series now; None where nothing has to be reserved: equal
-        parts, and disjoint periods, are charged one by one."""
+    def reserve(self, ledger: Ledger | str | Path | None = None) -> Reservation | None:
+        """Pay for all releases of the series now, in a ledger or that of ``use_ledger``; None where
+        nothing has to be reserved: equal parts, and disjoint periods, are charged one by one."""
         if self.chosen.name in ("sum", "disjoint"):
             return None
-        return ledger.reserve(self.plan, releases=self.releases, delta=self.total.delta)
+        known = chosen_ledger(ledger)
+        if known is None:
+            raise ParameterError(
+                "reserve needs a ledger: pass ledger=, made with accountant='pld', or call "
+                "dp.use_ledger first."
+            )
+        return known.reserve(self.plan, releases=self.releases, delta=self.total.delta)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a way."""

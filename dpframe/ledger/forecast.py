@@ -45,9 +45,10 @@ class Forecast:
 
     def __str__(self) -> str:
         paid = f"{self.reserved} are paid for, and " if self.reserved else ""
+        any_time = "" if self.elsewhere is None else " whatever period they read"
         lines = [
             f"{paid}{_many(self.added_up)} of ({self.epsilon:g}, {self.delta:g}) more fit one by "
-            f"one{_until(self.out)}"
+            f"one{any_time}{_until(self.out)}"
         ]
         if self.reserving is not None:
             lines.append(
@@ -55,7 +56,9 @@ class Forecast:
                 f"{_until(self.out_reserving)}"
             )
         if self.elsewhere is not None:
-            lines.append(f"{_many(self.elsewhere)} fit in each period that no other one touches")
+            lines.append(
+                f"{_many(self.elsewhere)} fit in each new period, one that overlaps no other"
+            )
         return "; ".join(lines) + "."
 
     __repr__ = __str__

@@ -114,8 +114,8 @@ def planned(explained: Any) -> Planned:
     plan = getattr(explained, "plan", explained)
     if not all(hasattr(plan, part) for part in ("budget", "profile", "request", "unit")):
         raise ParameterTypeError(
-            "plan must be what dp.explain, explain_tree_counts, explain_prefix_tree or "
-            f"explain_synthesize returns; got {type(explained).__name__}."
+            "plan must be what dp.explain or its kind returns, such as dp.explain_rollup, or a "
+            f"series of dp.plan_series; got {type(explained).__name__}."
         )
     found: Planned = plan
     return found

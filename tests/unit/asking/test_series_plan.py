@@ -157,3 +157,19 @@ def test_wrong_calls_say_what_to_write(
     with pytest.raises(error) as told:
         dp.plan_series(releases, *about, **{"total": TOTAL, **arguments})
     assert words in str(told.value)
+
+
+def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> None:
+    """Law: the path of a ledger, and the ledger in use, are as good as the ledger; with none the
+    error says how to name one."""
+    plan = series("hhh", releases=3, user="u")
+    for name in ("a.db", "b.db"):
+        dp.Ledger(tmp_path / name, epsilon=3.0, delta=1e-6, accountant="pld")
+    by_path = plan.reserve(tmp_path / "a.db")
+    with dp.use_ledger(tmp_path / "b.db"):
+        in_use = plan.reserve()
+    assert by_path is not None
+    assert in_use is not None
+    assert (by_path.left, by_path.epsilon) == (in_use.left, in_use.epsilon)
+    with pytest.raises(ParameterError, match="pass ledger=, made with accountant='pld'"):
+        plan.reserve()

@@ -97,7 +97,10 @@ def test_periods_that_nothing_touched_are_told_apart(tmp_path: Path) -> None:
         rows.dp.hhh(["a"], period=("when", "2026-W01"), **asked)
     told = ledger.forecast(plan)
     assert (told.added_up, told.elsewhere) == (0, 2)
-    assert repr(told).endswith("2 fit in each period that no other one touches.")
+    assert repr(told) == (
+        "0 of (0.5, 1e-07) more fit one by one whatever period they read; "
+        "2 fit in each new period, one that overlaps no other."
+    )
     for week in ("2026-W02", "2026-W03"):
         for _ in range(2):
             rows.dp.hhh(["a"], period=("when", week), **asked)
