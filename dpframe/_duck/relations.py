@@ -187,8 +187,16 @@ def beside(
         cursor = con.cursor()
         for name, value in (settings or {}).items():
             now = f"SELECT current_setting({literal(name)})"
-            if cursor.execute(now).fetchall() != [(value,)]:  # where all are locked, most are equal
+            if cursor.execute(now).fetchall() == [(value,)]:
+                continue  # also where they are locked
+            try:
                 cursor.execute(f"SET {name} = {literal(value)}")
+            except duckdb.InvalidInputException:
+                raise SourceError(
+                    f"{what} is read on a second connection, which has another {name} and cannot "
+                    f"be given yours: SET GLOBAL {name} = {literal(value)} before the "
+                    "configuration is locked."
+                ) from None
         if search_path:
             cursor.execute(f"SET search_path = {literal(search_path)}")
         check_collation(_rows(cursor.sql(ORDERED))["collation"][0].as_py())

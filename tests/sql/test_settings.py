@@ -162,3 +162,16 @@ def test_a_locked_configuration_is_named(ledger: dp.Ledger) -> None:
         with pytest.raises(dp.errors.SourceError, match="SET explain_output = 'all' before"):
             dp.hhh(con.table("rows_"), HHH["stream"][0], **BUDGET, **STREAM, ledger=ledger)
     assert ledger.releases().empty
+
+
+def test_a_locked_configuration_has_one_time_zone() -> None:
+    """Law: a second connection that cannot be given the time zone of the first counts nothing: in a
+    view that casts times it could read other days."""
+    con = duckdb.connect()
+    con.execute(TABLE)
+    dp.register(con)
+    con.execute("SET TimeZone = 'Asia/Tokyo'")
+    con.execute("SET lock_configuration = true")
+    ask = "FROM dp_rollup('rows_', ['a'], ['count'], epsilon := 8.0, delta := 1e-2)"
+    with pytest.raises(duckdb.Error, match="SET GLOBAL TimeZone = 'Asia/Tokyo' before"):
+        con.execute(ask)
