@@ -70,13 +70,16 @@ def selected(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
     with con:
         with suppress(duckdb.Error):  # without ICU nothing depends on it
             con.execute("SET TimeZone = 'UTC'")  # what a query casts is the same on every machine
+        failed = None
         try:
             relation = con.sql(query)
         except duckdb.Error as error:
+            failed = type(error).__name__
+        if failed is not None:  # outside of the handler: no context holds the original
             raise SourceError(
-                f"the query {query[:200]!r} cannot be read ({type(error).__name__}): try it in "
-                f"DuckDB on {str(path)!r}."
-            ) from None
+                f"the query {query[:200]!r} cannot be read ({failed}): try it in DuckDB on "
+                f"{str(path)!r}."
+            )
         if relation is None:
             raise SourceError(f"the query {query[:200]!r} selects nothing: write one SELECT.")
         yield relation

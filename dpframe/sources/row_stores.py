@@ -53,8 +53,10 @@ def of_sqlite(path: Path, query: str) -> pa.Table:
             declared = db.execute(f"PRAGMA table_info({VIEW})").fetchall()
             reads = {str(row[1]): _affinity(str(row[2])) for row in declared}
             return _rows(db.execute(_select(reads, VIEW)), reads)
-    except sqlite3.Error as error:
-        raise SourceError(_refused(query, f"{str(path)!r}", error)) from None
+    except sqlite3.Error as raised:
+        error = type(raised).__name__
+    # outside of the handler: no context holds the original
+    raise SourceError(_refused(query, f"{str(path)!r}", error))
 
 
 def _affinity(declared: str) -> Read:
@@ -105,8 +107,9 @@ def of_postgres(address: str, query: str) -> pa.Table:
             with db.cursor(VIEW) as cursor:
                 cursor.execute(_select(reads, inner).encode())
                 return _rows(cursor, reads)
-    except (psycopg.Error, UnicodeError) as error:
-        raise SourceError(_refused(query, "PostgreSQL", error)) from None
+    except (psycopg.Error, UnicodeError) as raised:
+        error = type(raised).__name__
+    raise SourceError(_refused(query, "PostgreSQL", error))
 
 
 # -- both ------------------------------------------------------------------------------------------
@@ -131,9 +134,9 @@ def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(arrays, schema=schema)
 
 
-def _refused(query: str, where: str, error: Exception) -> str:
+def _refused(query: str, where: str, error: str) -> str:
     """What failed, without the words of the database, which can quote a row."""
     return (
-        f"the query {query[:200]!r} cannot be read in {where} ({type(error).__name__}): try it "
+        f"the query {query[:200]!r} cannot be read in {where} ({error}): try it "
         "there, and check the path or address."
     )

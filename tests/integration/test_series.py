@@ -377,15 +377,6 @@ def test_a_target_that_cannot_be_written_fails_the_run_and_keeps_the_releases(
     assert assert_whole(content(folder / "results.duckdb")) == 4
 
 
-HOSTILE_ROWS = """
-CREATE TABLE visits ("when" TEXT, country TEXT, n INTEGER, price DECIMAL(9, 2), "odd ""name" BLOB);
-INSERT INTO visits VALUES ('2026-10-01 10:00:00', 'FR', 3, 2.5, x'ff');
-INSERT INTO visits VALUES ('2026-10-02 10:00:00', x'ff', 'three', 'much', NULL);
-INSERT INTO visits VALUES (7, 8, 9.5, 1e999, 1);
-INSERT INTO visits VALUES (NULL, NULL, NULL, NULL, NULL);
-"""
-
-
 def test_a_database_of_duckdb_is_read_in_utc(folder: Path) -> None:
     """Law: a query that casts times with a zone gives a record one time, on every machine."""
     with duckdb.connect(folder / "shop.duckdb") as con:
@@ -393,6 +384,31 @@ def test_a_database_of_duckdb_is_read_in_utc(folder: Path) -> None:
     query = "SELECT current_setting('TimeZone') AS zone"
     with _duck.selected(folder / "shop.duckdb", query) as relation:
         assert relation.fetchall() == [("UTC",)]
+
+
+def test_what_databases_say_is_in_no_context(folder: Path) -> None:
+    """Law: nothing of their words, which can quote a row, hangs on an error of ours."""
+    with closing(sqlite3.connect(folder / "shop.db")) as db:
+        db.execute("CREATE TABLE t (x TEXT)")
+        db.execute("INSERT INTO t VALUES ('secret')")
+        db.commit()
+    with pytest.raises(dp.SourceError, match="cannot be read") as of_rows:
+        of_sqlite(folder / "shop.db", "SELECT json_extract(x, '$') AS y FROM t")
+    duckdb.connect(folder / "shop.duckdb").close()
+    query = "SELECT * FROM missing"
+    reading = _duck.selected(folder / "shop.duckdb", query)
+    with pytest.raises(dp.SourceError, match="cannot be read") as of_query, reading:
+        pass
+    assert (of_rows.value.__context__, of_query.value.__context__) == (None, None)
+
+
+HOSTILE_ROWS = """
+CREATE TABLE visits ("when" TEXT, country TEXT, n INTEGER, price DECIMAL(9, 2), "odd ""name" BLOB);
+INSERT INTO visits VALUES ('2026-10-01 10:00:00', 'FR', 3, 2.5, x'ff');
+INSERT INTO visits VALUES ('2026-10-02 10:00:00', x'ff', 'three', 'much', NULL);
+INSERT INTO visits VALUES (7, 8, 9.5, 1e999, 1);
+INSERT INTO visits VALUES (NULL, NULL, NULL, NULL, NULL);
+"""
 
 
 def test_sqlite_is_read_by_declared_types(tmp_path: Path) -> None:
