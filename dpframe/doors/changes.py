@@ -64,8 +64,9 @@ def change(
     Raises
     ------
     ParameterError
-        The releases count different things, are one release or a replay of it, are not whole, or
-        their intervals cannot hold what is asked; the message says what to do.
+        The releases count different things, or samples of users that each drew anew, are one
+        release or a replay of it, are not whole, or their intervals cannot hold what is asked; the
+        message says what to do.
     ReleaseNameError, LedgerError
         A name is not in the ledger, or the ledger cannot be used.
 
@@ -73,7 +74,8 @@ def change(
     -----
     Intervals are by the joint law of both noises, which are independent, where receipts tell it
     (``how`` is "joint"), and from the ends of both frames otherwise ("as shown");
-    docs/afterwards.md says which. What clipping to bounds takes away is in no interval.
+    docs/afterwards.md says which. What clipping to bounds takes away is in no interval, nor is the
+    rounding of shares to 1/256.
 
     References
     ----------

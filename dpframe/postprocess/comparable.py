@@ -51,6 +51,12 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
     for fact, what in COUNTED.items():
         _same(one, other, fact, what, "release both with the same arguments")
     _same(one, other, "counts", "what is counted", "release both with the same arguments")
+    if one.get("user") is not None and one.get("contribution") != "share":
+        raise ParameterError(
+            f"contribution is {one.get('contribution')!r}: each release counted a sample of its own of "
+            "every user's records, so that numbers differ where nothing changed, and no interval "
+            "knows by how much. Release both with contribution='share', or without user."
+        )
     _check_periods(one.get("period"), other.get("period"))
 
 
@@ -77,6 +83,12 @@ def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColum
             f"measure ({name!r}) was cut to bounds {_bounds(ends[0])} before and "
             f"{_bounds(ends[1])} after, as found by 'auto': what is cut off differs. Release both "
             "with the same numbers as bounds."
+        )
+    if columns.kind == "distinct" and one.receipt.get("user") is not None:
+        raise ParameterError(
+            f"measure ({name!r}) counts different values of users, of which each release chose a "
+            "sample of its own among the nodes that it reports, so that numbers differ where "
+            "nothing changed, and no interval knows by how much. Name another measure."
         )
     return columns
 

@@ -518,3 +518,42 @@ def test_an_exact_number_has_a_change_without_width() -> None:
     """Law: without noise the interval of a change is the change."""
     still = Noise(NoiseTable("none", 0, np.array([1], dtype=np.uint64)), 0)
     assert difference_half_width(still, still, 0.999) == 0
+
+
+# -- samples ---------------------------------------------------------------------------------------
+
+VISITS = pd.DataFrame(
+    {"who": np.repeat(np.arange(2000), 2).astype(str), "origin": ["A", "B"] * 2000}
+)
+"""Users who are at two nodes, of which one release counts one."""
+
+
+SAMPLED = {**BUDGET, "user": "who", "contribution": "records", "max_contributions": 1}
+
+
+def two_measures(frame: pd.DataFrame) -> pd.DataFrame:
+    measures = {"n": "count", "who": "distinct(who, at_most=1)"}
+    return frame.dp.rollup(["origin"], measures, **BUDGET, user="who")
+
+
+SAMPLES: dict[str, tuple[Made, dict[str, Any]]] = {
+    "records": (lambda f: f.dp.hhh(["origin"], **SAMPLED), {}),
+    "tree, records": (lambda f: f.dp.tree_counts(["origin"], **SAMPLED), {}),
+    "distinct": (two_measures, {"measure": "who"}),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_samples_of_users_do_not_compare(kind: str) -> None:
+    """Law: where each release draws a sample of its own nothing is said: two releases of one table
+    differ by far more than their noise."""
+    made, which = SAMPLES[kind]
+    with pytest.raises(ParameterError, match="a sample of its own"):
+        dp.change(made(VISITS), made(VISITS), simultaneous=False, **which)
+
+
+def test_shares_of_users_compare_beside_a_measure_that_is_a_sample() -> None:
+    """Law: what is no sample is compared, and where nothing changed nothing is said to have."""
+    found = dp.change(two_measures(VISITS), two_measures(VISITS), measure="n", confidence=0.999999)
+    assert found["change"].notna().all()
+    assert not found["more_than_noise"].any()
