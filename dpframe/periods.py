@@ -8,33 +8,21 @@ NULL are a period of their own.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
-from typing import Literal
 
 from dpframe.errors import ParameterError, ParameterTypeError
-
-Unit = Literal["year", "quarter", "month", "week", "day", "hour"]
-Bounds = tuple[datetime, datetime]
+from dpframe.period_texts import EXAMPLES, Bounds, Unit, hint_of_type, is_written, one, written
 
 USERS = ", where all records of that user lie within one period"
 """Behind the sentence about neighbours, where a release of a period protects a user."""
 
 UNITS: tuple[Unit, ...] = ("year", "quarter", "month", "week", "day", "hour")
 
-YEARS = (1000, 9998)
-"""Four digits, and every bound in every zone is a ``datetime``."""
-
 EPOCH = datetime(1970, 1, 1)
 SECOND = timedelta(seconds=1)
-
-EXAMPLES = (
-    "'2026', '2026-Q4', '2026-11', '2026-W47', '2026-11-22', '2026-11-22T13' or a range such as "
-    "'2026-W40..2026-W47'"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +102,8 @@ def as_period(given: object) -> Period | None:
     """A period from an argument: None, a ``Period``, or a column, a text and perhaps a zone.
 
     ``("when", "2026-W47")``, ``("when", "2026-W47", "Europe/Berlin")``; ``("when", None)`` for the
-    records whose time is NULL. ParameterError or ParameterTypeError for anything else.
+    records whose time is NULL. In the place of the text may stand a ``datetime.date`` or a
+    ``pandas.Period`` that is one of ours. ParameterError or ParameterTypeError for anything else.
     """
     if given is None:
         return None
@@ -125,7 +114,7 @@ def as_period(given: object) -> Period | None:
     if not isinstance(given, tuple | list):
         raise ParameterTypeError(
             "period must be a column of times and a period, and a time zone if the column has "
-            f"one: ('when', '2026-W47'); got {type(given).__name__}."
+            f"one: ('when', '2026-W47'); got {type(given).__name__}.{_meant(given)}"
         )
     if not 2 <= len(given) <= 3:
         raise ParameterError(
@@ -146,11 +135,26 @@ def as_period(given: object) -> Period | None:
                 f"Leave {zone!r} out."
             )
         return Period(column=column, text=None)
+    if is_written(column) and isinstance(text, str) and not is_written(text.partition("..")[0]):
+        raise ParameterError(
+            f"period ({column!r}, {text[:60]!r}) must begin with the column of times, and then say "
+            f"which period: ({text[:60]!r}, {column!r})."
+        )
     text, (start, end) = _read(text)
     period = Period(column=column, text=text, zone=zone, start=start, end=end)
     if zone is not None:
         _ = period.instants  # an hour that its clocks leave out is refused here
     return period
+
+
+def _meant(given: object) -> str:
+    """What to write for a text that names a period without a column, or as an option does."""
+    if not isinstance(given, str):
+        return ""
+    column, _, text = given.rpartition("=")
+    if not is_written(text.partition("..")[0]):
+        return ""
+    return f" Write ({column or 'when'!r}, {text!r}), with the name of your column."
 
 
 def period_from_option(text: str) -> Period:
@@ -171,7 +175,7 @@ def period_from_option(text: str) -> Period:
 def unit_of(text: str) -> Unit | None:
     """The unit of a period's text; None for a range."""
     text, _ = _read(text)
-    return None if ".." in text else _one(text)[0]
+    return None if ".." in text else one(text)[0]
 
 
 def periods_of(unit: str, first: str, last: str) -> Iterator[str]:
@@ -187,7 +191,7 @@ def last_complete(unit: str, now: datetime) -> str:
     """The text of the last period of a unit that is over when a clock shows ``now``, which may
     have a zone: the clock of that zone is read then."""
     unit = _known_unit(unit)
-    _, (start, _) = _one(text_at(unit, now.replace(tzinfo=None)))
+    _, (start, _) = one(text_at(unit, now.replace(tzinfo=None)))
     return text_at(unit, start - SECOND)
 
 
@@ -195,7 +199,7 @@ def _texts(unit: Unit, start: datetime, end: datetime) -> Iterator[str]:
     while start < end:
         text = text_at(unit, start)
         yield text
-        _, (_, start) = _one(text)
+        _, (_, start) = one(text)
 
 
 def text_at(unit: Unit, at: datetime) -> str:
@@ -208,86 +212,30 @@ def text_at(unit: Unit, at: datetime) -> str:
     return at.isoformat()[: {"year": 4, "month": 7, "day": 10, "hour": 13}[unit]]
 
 
-def _month(year: int, month: int) -> datetime:
-    """The first of a month; months beyond the twelfth are of the next year."""
-    return datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
-
-
-def _from(start: date, **length: int) -> Bounds:
-    begin = datetime(*start.timetuple()[:4])
-    return begin, begin + timedelta(**length)
-
-
-READ: dict[Unit, tuple[re.Pattern[str], Callable[..., Bounds]]] = {
-    "year": (re.compile(r"(\d{4})", re.ASCII), lambda y: (_month(y, 1), _month(y, 13))),
-    "quarter": (
-        re.compile(r"(\d{4})-Q([1-4])", re.ASCII),
-        lambda y, q: (_month(y, 3 * q - 2), _month(y, 3 * q + 1)),
-    ),
-    "month": (
-        re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII),
-        lambda y, m: (_month(y, m), _month(y, m + 1)),
-    ),
-    "week": (
-        re.compile(r"(\d{4})-W(\d\d)", re.ASCII),
-        lambda y, w: _from(date.fromisocalendar(y, w, 1), days=7),
-    ),
-    "day": (
-        re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII),
-        lambda *day: _from(date(*day), days=1),
-    ),
-    "hour": (
-        re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII),
-        lambda *hour: _from(datetime(*hour), hours=1),
-    ),
-}
-"""How the text of a unit is written, and its bounds; ValueError for a day that does not exist."""
-
-
-def _one(text: str) -> tuple[Unit, Bounds]:
-    """Unit and bounds of a text that is no range."""
-    for unit, (pattern, bounds) in READ.items():
-        found = pattern.fullmatch(text)
-        if found is None:
-            continue
-        numbers = [int(part) for part in found.groups()]
-        if not YEARS[0] <= numbers[0] <= YEARS[1]:
-            raise ParameterError(f"period ({text!r}) must be of a year from 1000 to 9998.")
-        try:
-            return unit, bounds(*numbers)
-        except ValueError:
-            raise ParameterError(_missing(unit, text, numbers[0])) from None
-    raise ParameterError(f"period ({text[:60]!r}) cannot be read: write {EXAMPLES}.")
-
-
-def _missing(unit: Unit, text: str, year: int) -> str:
-    if unit != "week":
-        return f"period ({text!r}) does not exist: no calendar has that {unit}. Correct it."
-    last = date(year, 12, 28).isocalendar()[1]  # which is always in the last week
-    return f"period ({text!r}) does not exist: {year} has the ISO weeks 01 to {last}. Correct it."
-
-
 def _read(text: object) -> tuple[str, Bounds]:
     """The canonical writing of a period or a range, and its bounds."""
+    text = written(text)
     if not isinstance(text, str):
         raise ParameterTypeError(
             f"period must name a period as text: {EXAMPLES}; got {type(text).__name__}."
+            f"{hint_of_type(text)}"
         )
-    text = text.strip().upper()
+    text = text.strip()
     if ".." not in text:
-        return text, _one(text)[1]
+        return text.upper(), one(text)[1]
     first, _, last = (part.strip() for part in text.partition(".."))
-    (start, at_least), (begin, end) = _one(first)[1], _one(last)[1]
+    (start, at_least), (begin, end) = one(first)[1], one(last)[1]
     if begin < start or end < at_least:
         raise ParameterError(
             f"period ({text[:60]!r}) ends before it begins: write the earlier end first."
         )
+    first, last = first.upper(), last.upper()
     return (first if first == last else f"{first}..{last}"), (start, end)
 
 
 def _of_unit(unit: Unit, text: object) -> Bounds:
     canonical, bounds = _read(text)
-    if ".." in canonical or _one(canonical)[0] != unit:
+    if ".." in canonical or one(canonical)[0] != unit:
         raise ParameterError(f"period ({canonical!r}) is no {unit}: write one of {EXAMPLES}.")
     return bounds
 
@@ -314,6 +262,11 @@ def _known_zone(zone: object) -> str:
         raise ParameterTypeError(
             "the time zone of period must be a name such as 'Europe/Berlin'; got "
             f"{type(zone).__name__}."
+        )
+    if is_written(zone):
+        raise ParameterError(
+            f"period has a time zone in its third part, and {zone!r} is none: write a range as one "
+            "text, such as '2026-W40..2026-W47'."
         )
     if _zone(zone) is None:
         raise ParameterError(

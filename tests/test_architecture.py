@@ -25,6 +25,7 @@ FLOORS = [
         "budget",
         "digest",
     },
+    {"period_texts"},
     {
         "periods",
         "_paths",

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -208,7 +209,13 @@ def test_what_is_no_period_is_refused(given_: object, says: str) -> None:
         2026,
         (7, "2026"),
         ("when", 2026),
-        ("when", date(2026, 1, 1)),
+        ("when", datetime(2026, 1, 1)),
+        ("when", pd.Timestamp(2026, 1, 1)),
+        ("when", pd.NaT),
+        ("when", pd.Period("2026-01-01", "W-MON")),
+        ("when", pd.Period("2026-01-01", "2D")),
+        ("when", pd.Period("2026-01-01", "Q-JAN")),
+        ("when", pd.Period("2026-01-01 10:30", "min")),
         ("when", "2026", 1),
         {"when": "2026"},
     ],
@@ -318,3 +325,81 @@ def test_a_period_that_is_not_over_is_refused() -> None:
     _period(None).check_ended(instants=False, now=soon)
     with pytest.raises(ParameterError, match="is not over"):
         _period("2020..9998").check_ended(instants=False)
+
+
+FREQUENCIES = {
+    "year": "Y-DEC",
+    "quarter": "Q-DEC",
+    "month": "M",
+    "week": "W-SUN",
+    "day": "D",
+    "hour": "h",
+}
+
+
+@given(at=st.datetimes(datetime(1678, 1, 1), datetime(2261, 1, 1)), unit=st.sampled_from(UNITS))
+def test_a_period_of_pandas_is_the_one_with_its_bounds(at: datetime, unit: str) -> None:
+    """Law: it is stored by the text that it has here, and holds from its first instant to its
+    last what pandas says that it holds."""
+    theirs = pd.Period(at, FREQUENCIES[unit])
+    ours = as_period(("when", theirs))
+    assert ours is not None
+    assert ours.text is not None
+    assert unit_of(ours.text) == unit
+    assert ours == as_period(("when", ours.text))
+    assert ours.start == theirs.start_time
+    assert ours.end == (theirs + 1).start_time
+
+
+@given(day=st.dates(date(1000, 1, 1), date(9998, 12, 31)))
+def test_a_date_is_a_day(day: date) -> None:
+    """Law: of a column of times, the day that it names; and also as it is read in a declaration."""
+    assert as_period(("when", day)) == as_period(("when", day.isoformat()))
+
+
+@pytest.mark.parametrize(
+    ("written_", "meant"),
+    [
+        ("2026W47", "2026-W47"),
+        ("2026-W4", "2026-W04"),
+        ("2026w4", "2026-W04"),
+        ("2026Q4", "2026-Q4"),
+        ("2026 Q4", "2026-Q4"),
+        ("2026/11", "2026-11"),
+        ("2026-1", "2026-01"),
+        ("2026.11.22", "2026-11-22"),
+        ("2026-11-22 13:00", "2026-11-22T13"),
+        ("2026-W40:2026-W47", "2026-W40..2026-W47"),
+        ("2026-W40-2026-W47", "2026-W40..2026-W47"),
+        ("2026-W40 to 2026-W47", "2026-W40..2026-W47"),
+        ("2026-1/2026-3", "2026-01..2026-03"),
+    ],
+)
+def test_a_text_that_is_nearly_a_period_is_answered_with_it(written_: str, meant: str) -> None:
+    """Law: refused, as it was written, and with the text that is read."""
+    with pytest.raises(ParameterError) as raised:
+        as_period(("when", written_))
+    assert str(raised.value).startswith(f"period ({written_!r}) cannot be read: write")
+    assert str(raised.value).endswith(f" Did you mean {meant!r}?")
+    assert as_period(("when", meant)) is not None
+
+
+@pytest.mark.parametrize(
+    ("given_", "says"),
+    [
+        ("2026-W47", r"Write \('when', '2026-W47'\), with the name of your column"),
+        ("ts=2026-W47", r"Write \('ts', '2026-W47'\)"),
+        ("ts", r"got str\.$"),
+        (("2026-W47", "ts"), r"must begin with the column.*\('ts', '2026-W47'\)"),
+        (("ts", "2026-W40", "2026-W47"), r"'2026-W47' is none: write a range"),
+        (("ts", datetime(2026, 1, 1)), r"pass its \.date\(\) for the day"),
+        (("ts", "NULL"), r"Records without a time are None"),
+        (("ts", "2026-W99"), r"weeks 01 to 53"),
+        (("ts", "2026-W77:2026-W88"), r"such as '2026-W40\.\.2026-W47'\.$"),
+        (("ts", "last week"), r"'last week'.*such as '2026-W40\.\.2026-W47'\.$"),
+    ],
+)
+def test_parts_in_the_wrong_place_are_put_right(given_: object, says: str) -> None:
+    """Law: the message has what to write; where nothing is sure it guesses nothing."""
+    with pytest.raises((ParameterError, ParameterTypeError), match=says):
+        as_period(given_)

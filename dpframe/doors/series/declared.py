@@ -15,7 +15,8 @@ from dpframe.asking.given import column_name, data_name, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.periods import UNITS, Period, Unit, as_period, text_at, unit_of
+from dpframe.period_texts import Unit
+from dpframe.periods import UNITS, Period, as_period, text_at, unit_of
 from dpframe.publishing.names import family, identifier_of
 from dpframe.questions.listed import QUESTIONS
 

@@ -1,0 +1,160 @@
+"""How periods are written: the text of each unit, values that mean the same, what was meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Literal
+
+from dpframe.errors import ParameterError
+
+Unit = Literal["year", "quarter", "month", "week", "day", "hour"]
+Bounds = tuple[datetime, datetime]
+
+YEARS = (1000, 9998)
+"""Four digits, and every bound in every zone is a ``datetime``."""
+
+EXAMPLES = (
+    "'2026', '2026-Q4', '2026-11', '2026-W47', '2026-11-22', '2026-11-22T13' or a range such as "
+    "'2026-W40..2026-W47'"
+)
+
+OF_PANDAS = {
+    "A-DEC": "%Y",
+    "Y-DEC": "%Y",
+    "Q-DEC": "%Y-Q%q",
+    "M": "%Y-%m",
+    "W-SUN": "%G-W%V",
+    "D": "%Y-%m-%d",
+    "H": "%Y-%m-%dT%H",
+    "h": "%Y-%m-%dT%H",
+}
+"""Frequencies of ``pandas.Period`` that are units, and how these are written. Weeks to a Sunday are
+those of ISO 8601; years and quarters that end in other months are none of ours."""
+
+PARTS = re.compile(
+    r"(\d{4})[-/. ]?(?:([WQ])-?(\d{1,2})|(\d{1,2})(?:[-/.](\d{1,2})(?:[T ](\d{1,2})[:\d.]*)?)?)",
+    re.ASCII,
+)
+"""Year, and letter and number or month, day, hour, with other signs between or zeros left out."""
+
+RANGE = re.compile(r"(\d{4}\S*?)\s*(?::|/|\s-\s|-(?=\d{4}\b)|\bTO\b)\s*(\d{4}\S*)", re.ASCII)
+
+
+def _month(year: int, month: int) -> datetime:
+    """The first of a month; months beyond the twelfth are of the next year."""
+    return datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+
+
+def _from(start: date, **length: int) -> Bounds:
+    begin = datetime(*start.timetuple()[:4])
+    return begin, begin + timedelta(**length)
+
+
+READ: dict[Unit, tuple[re.Pattern[str], Callable[..., Bounds]]] = {
+    "year": (re.compile(r"(\d{4})", re.ASCII), lambda y: (_month(y, 1), _month(y, 13))),
+    "quarter": (
+        re.compile(r"(\d{4})-Q([1-4])", re.ASCII),
+        lambda y, q: (_month(y, 3 * q - 2), _month(y, 3 * q + 1)),
+    ),
+    "month": (
+        re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII),
+        lambda y, m: (_month(y, m), _month(y, m + 1)),
+    ),
+    "week": (
+        re.compile(r"(\d{4})-W(\d\d)", re.ASCII),
+        lambda y, w: _from(date.fromisocalendar(y, w, 1), days=7),
+    ),
+    "day": (
+        re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII),
+        lambda *day: _from(date(*day), days=1),
+    ),
+    "hour": (
+        re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII),
+        lambda *hour: _from(datetime(*hour), hours=1),
+    ),
+}
+"""How the text of a unit is written, and its bounds; ValueError for a day that does not exist."""
+
+
+def one(text: str) -> tuple[Unit, Bounds]:
+    """Unit and bounds of a text that is no range."""
+    for unit, (pattern, bounds) in READ.items():
+        found = pattern.fullmatch(text.upper())
+        if found is None:
+            continue
+        numbers = [int(part) for part in found.groups()]
+        if not YEARS[0] <= numbers[0] <= YEARS[1]:
+            raise ParameterError(f"period ({text!r}) must be of a year from 1000 to 9998.")
+        try:
+            return unit, bounds(*numbers)
+        except ValueError:
+            raise ParameterError(_missing(unit, text, numbers[0])) from None
+    raise ParameterError(f"period ({text[:60]!r}) cannot be read: write {EXAMPLES}.{_hint(text)}")
+
+
+def _missing(unit: Unit, text: str, year: int) -> str:
+    if unit != "week":
+        return f"period ({text!r}) does not exist: no calendar has that {unit}. Correct it."
+    last = date(year, 12, 28).isocalendar()[1]  # which is always in the last week
+    return f"period ({text!r}) does not exist: {year} has the ISO weeks 01 to {last}. Correct it."
+
+
+def _exists(text: str) -> bool:
+    """Like ``is_written``, for a text that may lead to no other hint."""
+    return any(pattern.fullmatch(text) for pattern, _ in READ.values()) and is_written(text)
+
+
+def is_written(text: str) -> bool:
+    """Whether a text is that of a period of some unit, and that period exists."""
+    try:
+        one(text)
+    except ParameterError:
+        return False
+    return True
+
+
+def written(value: object) -> object:
+    """The text of a value that is one period exactly: a ``datetime.date`` is a day, a
+    ``pandas.Period`` a year, quarter, month, week to Sunday, day or hour. Others as they are."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    frequency = getattr(value, "freqstr", None)  # pandas need not be there
+    if type(value).__name__ == "Period" and frequency in OF_PANDAS:
+        return _of_pandas(value, OF_PANDAS[frequency])
+    return value
+
+
+def _of_pandas(value: object, form: str) -> str:
+    start: datetime = value.start_time.to_pydatetime()  # type: ignore[attr-defined]
+    return start.strftime(form.replace("%q", str((start.month + 2) // 3)))
+
+
+def hint_of_type(value: object) -> str:
+    """What to write for a value that is no period."""
+    if isinstance(value, datetime):
+        return " A moment is no period: pass its .date() for the day."
+    return ""
+
+
+def _hint(text: str) -> str:
+    """What a text that cannot be read may have meant, if that is a period."""
+    text = text.upper()
+    if text in ("NULL", "NONE"):
+        return " Records without a time are None, without quotation marks."
+    ends = RANGE.fullmatch(text)
+    parts = [_with_hyphens(end) for end in (ends.groups() if ends else [text])]
+    sure = [part for part in parts if part is not None and _exists(part)]
+    return f" Did you mean {'..'.join(sure)!r}?" if len(sure) == len(parts) else ""
+
+
+def _with_hyphens(text: str) -> str | None:
+    found = PARTS.fullmatch(text)
+    if found is None:
+        return None
+    year, letter, number, month, day, hour = found.groups()
+    if letter is not None:
+        return f"{year}-{letter}{number.zfill(1 if letter == 'Q' else 2)}"
+    text = "-".join(part.zfill(2) for part in (year, month, day) if part is not None)
+    return text if hour is None else f"{text}T{hour.zfill(2)}"
