@@ -53,8 +53,8 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
     _same(one, other, "counts", "what is counted", "release both with the same arguments")
     if one.get("user") is not None and one.get("contribution") != "share":
         raise ParameterError(
-            f"contribution is {one.get('contribution')!r}: each release counted a sample of its own of "
-            "every user's records, so that numbers differ where nothing changed, and no interval "
+            f"contribution is {one.get('contribution')!r}: each release counted a sample of its own "
+            "of every user's records, so that numbers differ where nothing changed, and no interval "
             "knows by how much. Release both with contribution='share', or without user."
         )
     _check_periods(one.get("period"), other.get("period"))
