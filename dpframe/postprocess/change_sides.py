@@ -29,6 +29,9 @@ Numbers = list[Any]
 Told = Callable[[float], tuple[Numbers, Numbers]]
 """Ends of intervals for a confidence, None where a release does not report a node."""
 
+SELECTED_UPON = (*NOMINAL, "streaming")
+"""Mechanisms that report a number because of its own noise."""
+
 FLAT = (
     "heavy_hitters keeps the largest, whose counts were selected upon: pass simultaneous=False, "
     "or ask dp.hhh with the column as its only level"
@@ -124,6 +127,13 @@ class Side:
         return self.worth[0] * units, self.worth[1] * units
 
 
+def check_together(before: Side, after: Side, simultaneous: bool) -> None:
+    """ParameterError where intervals do not hold all together, whatever their confidence."""
+    for side in (before, after):
+        if simultaneous and side.selected:
+            raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
+
+
 def side_of(
     nodes: ShownNodes,
     name: str,
@@ -147,7 +157,7 @@ def side_of(
         unknown = str(error).rstrip(".")
     if nodes.is_flat:
         selected = FLAT
-    elif nodes.receipt["mechanism"] in NOMINAL:
+    elif nodes.receipt["mechanism"] in SELECTED_UPON:
         selected = (
             f"counts of mechanism {nodes.receipt['mechanism']!r} were selected upon: pass "
             "simultaneous=False, or release with mechanism='offline'"

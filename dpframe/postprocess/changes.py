@@ -93,7 +93,8 @@ def changes(
     anew = all(side.told is not None for side in sides)
     how = "joint" if not why else "widened" if anew else "as shown"
     out = _frame(first, second, rows, sides, ends)
-    out.attrs[CHANGE] = _facts(first, second, name, ends, simultaneous, how, why)
+    nominal = any(side.selected for side in sides)
+    out.attrs[CHANGE] = _facts(first, second, name, ends, simultaneous, how, why, nominal)
     return out
 
 
@@ -247,6 +248,7 @@ def _facts(
     simultaneous: bool,
     how: str,
     why: str,
+    nominal: bool,
 ) -> dict[str, Any]:
     """What the intervals of a change mean, as plain JSON types."""
     together = "all of them together" if simultaneous else "each on its own"
@@ -256,6 +258,8 @@ def _facts(
         "as released. Where one release does not report a node, they are bounds from its threshold "
         "and noise"
     )
+    if nominal:
+        words += ". Numbers were selected upon by their own noise: the confidence is nominal"
     facts: dict[str, Any] = {
         "measure": name,
         "confidence": ends.confidence,

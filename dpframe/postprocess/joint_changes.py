@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.errors import ParameterError
 from dpframe.postprocess.change_ends import Ends, finished, minus, number
-from dpframe.postprocess.change_sides import Drawn, Numbers, Side
+from dpframe.postprocess.change_sides import Drawn, Numbers, Side, check_together
 from dpframe.postprocess.joint_noise import Noise, difference_half_width, quotient_ends
 from dpframe.postprocess.ratios import ratio_interval
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
@@ -65,9 +64,7 @@ def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bo
     """By the laws of all numbers; ParameterError where they do not hold together."""
     assert before.drawn is not None
     assert after.drawn is not None
-    for side in (before, after):
-        if simultaneous and side.selected:
-            raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
+    check_together(before, after, simultaneous)
     alpha = 1 - confidence
     shared = chances(before, after, alpha, simultaneous=simultaneous)
     alone = chances(before, after, alpha, simultaneous=False)

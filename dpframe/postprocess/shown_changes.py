@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpframe.errors import ParameterError
 from dpframe.postprocess.change_ends import Ends, finished, minus
-from dpframe.postprocess.change_sides import Numbers, Side
+from dpframe.postprocess.change_sides import Numbers, Side, check_together
 
 
 def shown_ends(
@@ -19,6 +19,7 @@ def shown_ends(
     ``given`` says whether the caller named ``confidence``; if not, each on its own is what both
     frames hold together.
     """
+    check_together(before, after, simultaneous)
     released = [_bounded(side) for side in (before, after)]
     both = before.confidence * after.confidence
     rows = max(1, len(before.value))

@@ -557,3 +557,20 @@ def test_shares_of_users_compare_beside_a_measure_that_is_a_sample() -> None:
     found = dp.change(two_measures(VISITS), two_measures(VISITS), measure="n", confidence=0.999999)
     assert found["change"].notna().all()
     assert not found["more_than_noise"].any()
+
+
+UPON = {
+    "baseline": {"mechanism": "laplace"},
+    "stream": {"mechanism": "streaming"},
+}
+
+
+@pytest.mark.parametrize("kind", UPON)
+def test_numbers_that_were_selected_upon_hold_together_at_no_confidence(kind: str) -> None:
+    """Law: whichever way intervals are made, and however wide; each on its own is said to be
+    nominal."""
+    sides = [trips(s).dp.hhh(BY, **BUDGET, **UPON[kind], confidence=0.999999) for s in (1, 2)]
+    with pytest.raises(ParameterError, match="were selected upon"):
+        dp.change(*sides, confidence=0.9)
+    found = dp.change(*sides, simultaneous=False)
+    assert found.attrs["dp_change"]["means"].endswith("nominal")
