@@ -222,6 +222,17 @@ def test_a_rehearsal_says_what_a_run_costs_and_leaves_nothing(folder: Path) -> N
     assert done.cost == (0.0, 0.0)  # other weeks of the same column
 
 
+def test_a_rehearsal_names_a_column_that_is_not_there(folder: Path) -> None:
+    """Law: what a run could not read is a gap of the rehearsal too, with the same words."""
+    edited(folder, 'hierarchy = ["country"]', 'hierarchy = ["countri"]')
+    made = dp.Series.read(folder / "reports.toml")
+    would = made.run(dry_run=True)
+    assert would.code == 1
+    assert {step.state for step in would.steps} == {"gap"}
+    assert "'countri'" in str(would)
+    assert [step.why for step in would.steps] == [step.why for step in made.run().steps]
+
+
 def test_several_reports_pay_for_what_overlaps(folder: Path) -> None:
     """Days and weeks of one column: the dearest day counts."""
     daily = '[[report]]\nname = "daily"\nquestion = "tree-counts"\nhierarchy = ["country"]\n'

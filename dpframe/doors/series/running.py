@@ -20,6 +20,7 @@ from dpframe.doors.series.outcome import State, Step
 from dpframe.doors.series.sources import GivenSource
 from dpframe.errors import DpframeError, OverBudgetError, ReleaseNameError
 from dpframe.ledger import Ledger
+from dpframe.sources.frames import without_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,10 @@ def _draw(opened: Opened, task: Task, ledger: Ledger) -> State:
 
 
 def _charge(opened: Opened, task: Task, copy: Ledger) -> State:
-    report = task.report
+    report, source = task.report, without_rows(opened.source(task))  # types
     plan = report.question.declared(report.asked)
-    about = report.about(task.period).read_in(opened.source(task))  # types, and no row
+    report.question.checked(plan, source)
+    about = report.about(task.period).read_in(source)
     facts, place = plan.receipt(task.name), report.source.described(task.period)
     facts = facts.and_also(about.facts(facts))
     charged(lambda: None, plan, facts, place, copy, task.name, about.blocks)
