@@ -222,6 +222,34 @@ def test_a_rehearsal_says_what_a_run_costs_and_leaves_nothing(folder: Path) -> N
     assert done.cost == (0.0, 0.0)  # other weeks of the same column
 
 
+ASKED: dict[str, dict[str, Any]] = {
+    "tree-counts": {"hierarchy": ["country"], "delta": 1e-7},
+    "heavy-hitters": {"column": "country", "k": 3, "delta": 1e-7},
+    "rollup": {"by": ["country"], "measures": ["count AS n"], "delta": 1e-7},
+    "synthesize": {"columns": {"who": [0, 2000]}},
+    "prefix-tree": {"column": "country", "user": "who", "delta": 1e-7},
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_every_question_can_be_asked_every_week(question: str, tmp_path: Path) -> None:
+    """Law: what a function needs is enough, and a rehearsal says what its run does. Of a prefix
+    tree, whose noise follows from the number of users, it needs that number."""
+    week = pd.date_range("2026-10-05", periods=1200, freq="7min")
+    rows = pd.DataFrame({"when": week, "country": ["FR", "DE"] * 600, "who": range(1200)})
+    report = {"name": "r", "question": question, "epsilon": 2.0, **ASKED[question]}
+    made = dp.Series(
+        [report],
+        source=rows,
+        period={**PERIOD, "first": "2026-W41"},
+        ledger={"path": tmp_path / "b.db", "epsilon": 3.0, "delta": 1e-5},
+    )
+    would = made.run("2026-W41", dry_run=True)
+    assert [step.state for step in would.steps] == ["gap" if question == "prefix-tree" else "due"]
+    done = made.run("2026-W41")
+    assert [(step.state, step.epsilon) for step in done.steps] == [("drawn", 2.0)]
+
+
 def test_a_rehearsal_names_a_column_that_is_not_there(folder: Path) -> None:
     """Law: what a run could not read is a gap of the rehearsal too, with the same words."""
     edited(folder, 'hierarchy = ["country"]', 'hierarchy = ["countri"]')

@@ -36,7 +36,7 @@ class Task:
         return self.report.release(self.period)
 
     def step(self, state: State, error: DpframeError | None = None) -> Step:
-        budget = self.report.question.declared(self.report.asked).budget
+        budget = self.report.asked.budget
         return Step(
             report=self.report.name,
             period=self.period,

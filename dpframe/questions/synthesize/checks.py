@@ -14,6 +14,7 @@ import pyarrow as pa
 from dpframe._unicode import is_text
 from dpframe.accounting.privhp import Split
 from dpframe.asking.given import EPSILON, Given, amount, chosen, unit_from, whole
+from dpframe.budget import Budget
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
@@ -148,6 +149,10 @@ class Fitting:
     @property
     def request(self) -> dict[str, object]:
         return self.plan.request
+
+    @property
+    def budget(self) -> Budget:
+        return self.plan.budget
 
 
 def fitting(given: Given) -> Fitting:
