@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe.budget import Budget, per_record
 
 Profile = tuple[tuple[float, float], ...]
@@ -90,8 +91,9 @@ def _composed(profile: Profile, times: int) -> Any:
 @lru_cache(maxsize=256)
 def loss_distribution(profile: Profile) -> Any:
     """A privacy loss distribution that dominates every mechanism with this profile."""
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    with no_fork():
+        from dp_accounting.pld import pld_pmf
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     steps = math.ceil(profile[-1][0] / LOSS_STEP)
     losses = np.arange(-steps, steps + 1)

@@ -27,7 +27,7 @@ each of the (h + 1) K answers that one unit of privacy can move, at most.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -59,11 +59,33 @@ def spread_of(laws: Laws, *, height: int, moves: int) -> float:
     return moves * math.sqrt(height / laws.left**2 + 1 / laws.release_scale**2)
 
 
-def cost(laws: Laws, *, height: int, moves: int, epsilon: float) -> float:
-    """Delta at ``epsilon`` >= 0, an upper bound, from the tables that are drawn from."""
-    reach, t = laws.grid * moves, math.exp(epsilon)
-    ends = rounding = 0.0
-    log_factor = 0.0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What Gaussian releases tell of one unit of privacy; of several, in turns, all of it adds up.
+
+    ``squares`` is mu^2. ``ends`` is the mass of answers that a neighbour cannot give, ``rounding``
+    how far the tables that are moved are from the laws that they round, in total variation.
+    ``factor`` is by how much, at most, cutting makes the logarithm of a chance larger, ``shift``
+    how far a loss is off in floats.
+    """
+
+    squares: float
+    ends: float
+    rounding: float
+    factor: float
+    shift: float
+
+    def delta(self, epsilon: float) -> float:
+        """Delta at ``epsilon`` >= 0, an upper bound."""
+        curve = normal_delta(math.sqrt(self.squares) * (1 + 1e-12), epsilon - self.shift)
+        delta = self.ends + math.exp(self.factor) * curve + self.rounding * (1 + math.exp(epsilon))
+        return min(1.0, delta * (1 + 1e-9) + 1e-16)
+
+
+def told(laws: Laws, *, height: int, moves: int) -> Told:
+    """What one release tells, upper bounds, from the tables that are drawn from."""
+    reach = laws.grid * moves
+    ends = rounding = factor = 0.0
     for noise, sigma, nodes in (
         (laws.test, laws.left * laws.grid, height * reach),
         (laws.release, laws.release_scale * laws.grid, reach),
@@ -71,13 +93,19 @@ def cost(laws: Laws, *, height: int, moves: int, epsilon: float) -> float:
         ends += nodes / reach * edge(noise, reach)
         rounding += nodes * _off(noise, sigma)
         beyond = math.erfc((noise.highest + 0.5) / sigma / math.sqrt(2))
-        log_factor += nodes * (beyond * (1 + 1e-9) / (1 - beyond) + ETA)
-    nodes = (height + 1) * reach
-    curve = normal_delta(
-        spread_of(laws, height=height, moves=moves) * (1 + 1e-12), epsilon - 2 * nodes * ETA
+        factor += nodes * (beyond * (1 + 1e-9) / (1 - beyond) + ETA)
+    return Told(
+        squares=spread_of(laws, height=height, moves=moves) ** 2,
+        ends=ends,
+        rounding=rounding,
+        factor=factor,
+        shift=2 * (height + 1) * reach * ETA,
     )
-    delta = ends + math.exp(log_factor) * curve + rounding * (1 + t)
-    return min(1.0, delta * (1 + 1e-9) + 1e-16)
+
+
+def cost(laws: Laws, *, height: int, moves: int, epsilon: float) -> float:
+    """Delta at ``epsilon`` >= 0, an upper bound, from the tables that are drawn from."""
+    return told(laws, height=height, moves=moves).delta(epsilon)
 
 
 def edge(noise: NoiseTable, reach: int) -> float:
@@ -103,7 +131,7 @@ def normal_laws(
 
     Raises BudgetError where tables would be too long, or 64 bits too coarse.
     """
-    mu = _largest_mu(epsilon, CURVE_PART * delta * (1 - 1e-6))
+    mu = largest_mu(epsilon, CURVE_PART * delta * (1 - 1e-6))
     test = moves * math.sqrt(height / (1 - release_share)) / mu
     release = moves / math.sqrt(release_share) / mu
     if 2 * grid * FARTHEST * (test + release) > 2 * LARGEST_TABLE:
@@ -128,7 +156,7 @@ def normal_laws(
     raise out_of_reach(epsilon, delta, height)
 
 
-def _largest_mu(epsilon: float, delta: float) -> float:
+def largest_mu(epsilon: float, delta: float) -> float:
     """Rounded down."""
     low, high = 0.0, 1.0
     while normal_delta(high, epsilon) <= delta:

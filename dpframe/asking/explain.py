@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overloa
 
 from dpframe._known_arguments import bound, lacks
 from dpframe.asking.about import About
+from dpframe.asking.affording import affordable
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import flag, release_name
 from dpframe.asking.quantities import Quantity
@@ -16,7 +17,7 @@ from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
 from dpframe.asking.solving import solved, solved_line
 from dpframe.errors import ParameterTypeError
-from dpframe.ledger import chosen_ledger
+from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.sources.frames import without_rows
 from dpframe.sources.relations import reading_of
 
@@ -26,7 +27,8 @@ P = ParamSpec("P")
 DOC = """What :func:`{asked}` with these arguments would do: noise, thresholds, error.
 
 Takes the call of :func:`{asked}`. Where that has a source, names and types of the columns are
-checked; it may be left out. Spends nothing and reads no data.
+checked; it may be left out. Spends nothing and reads no data. With a ledger, given or in use, it
+says what the release would find there, in the blocks of its period, and whether it fits.
 
 With ``error`` in the place of ``epsilon`` it finds the smallest epsilon, to three digits, at which
 intervals are at most so wide to each side: a number, or numbers by the name of a measure, for what
@@ -100,12 +102,13 @@ def explaining(
         arguments = bound(explain, signature, first, given)
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
             raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
-        _check_release(arguments)
+        kept = _checked_release(arguments)
         asked, found = asked_for(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
-        return Explanation(plan, found, _about(arguments, arguments.get(source)))
+        about_it = _about(arguments, arguments.get(source))
+        return Explanation(plan, found, about_it, tuple(affordable(plan, about_it, *kept)))
 
     explain.__name__ = explain.__qualname__ = name
     explain.__module__ = question.ask.__module__
@@ -145,9 +148,10 @@ def _with_error(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=[*signature.parameters.values(), error])
 
 
-def _check_release(arguments: dict[str, object]) -> None:
-    """What says how a release is kept, checked as it would be."""
+def _checked_release(arguments: dict[str, object]) -> tuple[Ledger | None, str | None]:
+    """What says how a release is kept, checked as it would be: the ledger and the name."""
     ledger, name = chosen_ledger(arguments.get("ledger")), release_name(arguments.get("release"))
     flag("progress", arguments.get("progress", False))
     if name is not None:
         keeper(ledger, name)
+    return ledger, name

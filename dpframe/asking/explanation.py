@@ -26,13 +26,15 @@ class Explanation(Generic[P]):
     """The epsilon that was found for an error."""
     about: About = ANY
     """What else the call says of its data: a period of them."""
+    afforded: tuple[Quantity, ...] = ()
+    """What the ledger says of it, where one is given or in use."""
 
     @property
     def lines(self) -> list[Quantity]:
         """What is known before the data are read, and what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
         lines = self.about.on(self.plan.lines(), self.plan.unit.user)
-        return [*found, *lines, *self.plan.advice()]
+        return [*found, *lines, *self.afforded, *self.plan.advice()]
 
     def to_frame(self) -> pd.DataFrame:
         """Columns ``quantity``, ``value`` and ``meaning``, all text."""

@@ -15,9 +15,10 @@ from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import by_block, opened, store
 from dpframe.ledger.entries import Charge, check_history, newest
+from dpframe.ledger.filtering import Filtering
 from dpframe.ledger.forecast import Forecasting
 from dpframe.ledger.history import releases, reserved_frame, summary
-from dpframe.ledger.reservations import Reservation, planned, price
+from dpframe.ledger.reservations import Reservation, composes, planned, price
 from dpframe.ledger.results import Stored, differs, read_result, write_result
 from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.standing import Paid, charged, reserved, standing
@@ -31,7 +32,7 @@ DRAWING = 24 * 3600.0
 
 
 @known_arguments
-class Ledger(Forecasting):
+class Ledger(Forecasting, Filtering):
     """A privacy budget in a file, shared by every process that opens it.
 
     Parameters
@@ -108,9 +109,16 @@ class Ledger(Forecasting):
                 pass  # writing upgrades; what may only be read is read as it is
 
     def __repr__(self) -> str:
+        named = f"Ledger {str(self._path)!r} of ({self.epsilon:g}, {self.delta:g})"
+        try:
+            with self._reading() as db:
+                now = totals(db)
+        except LedgerError:
+            return f"<{named}, which cannot be read>"
+        spent, left = now.spent, now.left
         return (
-            f"Ledger({str(self._path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"accountant={self.accountant!r})"
+            f"<{named}: spent ({spent.epsilon:.4g}, {spent.delta:.3g}), left ({left.epsilon:.4g}, "
+            f"{left.delta:.3g}), accountant {self.accountant!r}>"
         )
 
     @property
@@ -180,7 +188,7 @@ class Ledger(Forecasting):
         >>> year.left, round(year.epsilon, 1)  # the plain sum is 5.2
         (52, 2.1)
         """
-        self._composes()
+        composes(self.accountant)
         law = planned(plan)
         number, cost = price(law, releases, delta)
         with self._writing() as db:
@@ -188,20 +196,13 @@ class Ledger(Forecasting):
 
     def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:
         """What :meth:`reserve` would charge for the same arguments; spends nothing."""
-        self._composes()
+        composes(self.accountant)
         return spending(price(planned(plan), releases, delta)[1])
 
     def reservations(self) -> pd.DataFrame:
         """One row a reservation, oldest first: its cost and law, and how many releases are left."""
         with self._reading() as db:
             return reserved_frame(db)
-
-    def _composes(self) -> None:
-        if self.accountant != "pld":
-            raise ParameterError(
-                "this ledger was made with accountant='sum', where epsilons and deltas add up: "
-                "make one with accountant='pld' to reserve releases."
-            )
 
     # -- results under a name ------------------------------------------------------------------
 
@@ -255,7 +256,7 @@ class Ledger(Forecasting):
     def summary(self) -> pd.DataFrame:
         """One row: totals, spent, left, the plain sum of epsilons, and the number of releases.
 
-        ``saved_epsilon`` is what reservations and disjoint periods save against the plain sum.
+        ``saved_epsilon`` is what reservations, filters and disjoint periods save against that sum.
         ``reserved`` is the number of releases that are paid for and not drawn yet. ``left`` is what
         any release finds, ``unread`` what one finds of a period that no release with a period has
         read. ``protects`` says what the total holds for, in the words of the receipts; where

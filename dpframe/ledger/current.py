@@ -12,6 +12,7 @@ import inspect
 import itertools
 import sys
 import threading
+import time
 import weakref
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -62,6 +63,9 @@ _choices: weakref.WeakSet[_Choice] = weakref.WeakSet()
 """All others, while a context knows them or their block is open."""
 
 _adding = threading.Lock()
+
+WAITS = (0.0, 0.01, 0.05)
+"""Seconds before collections of garbage: one does nothing while another thread is at it."""
 
 
 class use_ledger:
@@ -194,11 +198,13 @@ def _found(frames: list[FrameType]) -> Ledger | str | None:
 
 def _of_the_program() -> Ledger | str | None:
     ledger = None if _program is None else _program.ledger
-    if _others_chose_than(ledger):
+    for wait in WAITS:
+        if not _others_chose_than(ledger):
+            return ledger
+        time.sleep(wait)
         gc.collect()  # contexts that are over, in cycles of a task or an exception, count no more
-        if _others_chose_than(ledger):
-            return "this thread or task chose none, and others did"
-    return ledger
+    unclear = _others_chose_than(ledger)
+    return "this thread or task chose none, and others did" if unclear else ledger
 
 
 def _others_chose_than(ledger: Ledger | None) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dpframe.accounting.compose import Profile
+from dpframe.accounting.normal import Told
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
 from dpframe.ledger.segments import Segments, tops_of
@@ -49,6 +50,8 @@ class Charge:
     receipt: str
     name: str | None = None
     blocks: Blocks | None = None
+    told: Callable[[], Told | None] = lambda: None
+    """What Gaussian noise tells, for filters; None of other noise."""
 
     @property
     def neighbours(self) -> str | None:

@@ -8,12 +8,14 @@ from datetime import date, datetime, timedelta
 from dpframe._known_arguments import known_arguments, shown
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.ledger.entries import Charge
+from dpframe.ledger.filters import HeldFilter
 from dpframe.ledger.opened import OpenedFile
 from dpframe.ledger.refusing import elsewhere, left_in
-from dpframe.ledger.reservations import MOST, Planned, neighbours_of, planned, price
+from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price, told_by
 from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Units
+from dpframe.ledger.totals import Spending, Units, spending
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
 DAYS |= {"year": 365.25}
@@ -64,9 +66,28 @@ class Forecast:
     __repr__ = __str__
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What a charge finds in the blocks that it reads: spent, left, and left ``after`` it, if it
+    ``fits``; ``paid_by`` says what has paid for it already."""
+
+    spent: Spending
+    left: Spending
+    after: Spending
+    fits: bool
+    paid_by: str | None
+
+
 @known_arguments
 class Forecasting(OpenedFile):
     """What a ledger says of releases to come."""
+
+    def foresee(self, charge: Charge) -> Foreseen:
+        """What a charge would do now; nothing is charged."""
+        profile = charge.profile() if self._made.accountant == "pld" else ()
+        with self._reading() as db:
+            here = standing(db)
+            return foreseen(here, charge, here.reservation_for(charge, profile))
 
     def forecast(self, plan: object, *, every: object = None) -> Forecast:
         """How many more releases of a law fit, and when the budget runs out; spends nothing.
@@ -101,6 +122,20 @@ class Forecasting(OpenedFile):
         return forecast(here, law, profile, every)
 
 
+def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> Foreseen:
+    """What a charge would do, and what pays for it after it, if anything does."""
+    left = left_in(here.now, here.segments, charge.blocks)
+    cost = units_up(charge.epsilon, EPSILON_UNIT), units_up(charge.delta, DELTA_UNIT)
+    after = left[0] - cost[0], left[1] - cost[1]
+    return Foreseen(
+        spent=spending((here.now.epsilon - left[0], here.now.delta - left[1])),
+        left=spending(left),
+        after=spending((max(0, after[0]), max(0, after[1]))),
+        fits=min(after) >= 0,
+        paid_by=None if paid is None else paid.words,
+    )
+
+
 def _many(number: int) -> str:
     return f"{number} or more" if number >= MOST else str(number)
 
@@ -113,7 +148,7 @@ def forecast(here: Standing, plan: Planned, profile: Profile, every: object) -> 
     """How many more of ``plan`` the totals leave room for."""
     now, told = here.now, neighbours_of(plan)
     left = left_in(now, here.segments, None)
-    reserved = sum(one.left for one in here.held if one.pays_for(profile, told))
+    reserved = sum(one.fits(profile, told_by(plan), told) for one in here.held)
     apart = [_added_up(plan, elsewhere(now, here.segments, axis)) for axis in here.segments.tops]
     added = _added_up(plan, left)
     reserving = max(added, _reserving(plan, left)) if now.accountant == "pld" else None

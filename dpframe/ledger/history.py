@@ -13,9 +13,10 @@ from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import text_of
 from dpframe.ledger.entries import Entry, entries, newest, protected
+from dpframe.ledger.filters import Filter
 from dpframe.ledger.reservations import Reservation
 from dpframe.ledger.segments import tops_of
-from dpframe.ledger.standing import reservations
+from dpframe.ledger.standing import filters, reservations
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import totals
 
@@ -42,6 +43,7 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
     plain = (high << 32) + low
     tops = tops_of(last.tops).values()
     plain += sum(r.releases * units_up(r.release_epsilon, EPSILON_UNIT) for r in made)
+    plain += sum(_plain(db, one) for one in filters(db))
     return pd.DataFrame(
         {
             "ledger": [path],
@@ -71,6 +73,15 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "protects": pd.Series(["; ".join(protected(db, now, last))], dtype=text_dtype()),
         }
     )
+
+
+def _plain(db: sqlite3.Connection, one: Filter) -> int:
+    """What the releases that a filter paid for would have added up to; what it cost, at least."""
+    (drawn,) = db.execute(
+        "SELECT coalesce(sum(epsilon), 0) FROM charges WHERE releases IS NULL AND under = ?",
+        (one.filter_id,),
+    ).fetchone()
+    return max(int(drawn), units_up(one.epsilon, EPSILON_UNIT))
 
 
 def text_dtype() -> Any:

@@ -9,17 +9,18 @@ once, as one release of that (epsilon, delta) would be; so the totals of a ledge
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Protocol
 
 from dpframe._known_arguments import shown
 from dpframe.accounting.compose import Profile, composed_epsilon
+from dpframe.accounting.normal import Told
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
-from dpframe.ledger.totals import Totals, Units
+from dpframe.ledger.totals import Accountant, Totals, Units
 from dpframe.periods import USERS
 
 MOST = 100_000
@@ -75,6 +76,30 @@ class Held:
     profile: Profile
     neighbours: str | None
 
+    def after(
+        self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
+    ) -> Held | None:
+        """What it is after a release that it pays for; None if it does not."""
+        return replace(self, left=self.left - 1) if self.pays_for(profile, neighbours) else None
+
+    def fits(self, profile: Profile, told: Told | None, neighbours: str) -> int:
+        """How many such releases it pays for."""
+        return self.left if self.pays_for(profile, neighbours) else 0
+
+    @property
+    def remaining(self) -> int:
+        """As entries have it."""
+        return self.left
+
+    @property
+    def words(self) -> str:
+        """For a receipt."""
+        return f"a reservation of {self.releases} releases, of which {self.left} are left"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"id": self.reservation_id, "releases": self.releases, "left": self.left}
+
     def pays_for(self, profile: Profile, neighbours: str | None) -> bool:
         """Whether a release has the reserved law: the same budget and, but for rounding, curve.
 
@@ -82,7 +107,7 @@ class Held:
         earlier versions knew no more of some plans. One of a period is paid for, too: a reservation
         touches every period, and its law is for users wherever their records lie.
         """
-        if (neighbours or "").removesuffix(USERS) != self.neighbours:
+        if bare(neighbours) != self.neighbours:
             return False
         if profile[-1] != self.profile[-1]:
             return False
@@ -93,6 +118,11 @@ class Held:
                 for (_, asked), (_, reserved) in zip(profile[:-1], self.profile[:-1], strict=True)
             )
         )
+
+
+def bare(neighbours: str | None) -> str:
+    """What is protected, without the words that a period adds."""
+    return (neighbours or "").removesuffix(USERS)
 
 
 def _least(reserved: float) -> float:
@@ -107,6 +137,21 @@ def reserved_law(profile: Profile) -> Profile:
 def neighbours_of(plan: Any) -> str:
     """What a release of a plan protects, as its receipt will say."""
     return str(getattr(plan, "neighbours", None) or plan.unit.sentence)
+
+
+def told_by(plan: object) -> Told | None:
+    """What a release tells, if its cost is a sum of squares: of Gaussian noise; None of other."""
+    found: Told | None = getattr(plan, "told", None)
+    return found
+
+
+def composes(accountant: Accountant) -> None:
+    """Raise ParameterError if a ledger reserves nothing."""
+    if accountant != "pld":
+        raise ParameterError(
+            "this ledger was made with accountant='sum', where epsilons and deltas add up: "
+            "make one with accountant='pld' to reserve releases."
+        )
 
 
 def planned(explained: Any) -> Planned:

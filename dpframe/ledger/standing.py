@@ -8,8 +8,10 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from dpframe.accounting.compose import Profile
+from dpframe.accounting.filtering import Amounts
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
 from dpframe.ledger.entries import (
@@ -22,6 +24,7 @@ from dpframe.ledger.entries import (
     protected,
     said_of,
 )
+from dpframe.ledger.filters import Filter, HeldFilter, held_filter, is_filter, text_of
 from dpframe.ledger.refusing import left_in, over_budget
 from dpframe.ledger.reservations import (
     Held,
@@ -46,7 +49,7 @@ class Paid:
 
     left: Spending
     there: Spending
-    reservation: Held | None
+    reservation: Held | HeldFilter | None
     reserved: bool
     resumed: tuple[str, str] | None = None
 
@@ -58,24 +61,27 @@ class Standing:
 
     now: Totals
     last: Entry
-    held: tuple[Held, ...]
+    held: tuple[Held | HeldFilter, ...]
     segments: Segments = field(default_factory=lambda: Segments(None, {}))
     protects: tuple[str, ...] = ()
 
-    def reservation_for(self, charge: Charge, profile: Profile) -> Held | None:
-        """The oldest reservation that pays for a release."""
-        for held in self.held:
-            if held.pays_for(profile, charge.neighbours):
-                return replace(held, left=held.left - 1)
+    def reservation_for(self, charge: Charge, profile: Profile) -> Held | HeldFilter | None:
+        """The oldest reservation that pays for a release, else the oldest filter, after it."""
+        for held in sorted(self.held, key=lambda one: isinstance(one, HeldFilter)):
+            after = held.after(profile, charge.told, charge.neighbours)
+            if after is not None:
+                return after
         return None
 
-    def with_charge(self, charge: Charge, profile: Profile) -> tuple[Entry, Held | None]:
+    def with_charge(
+        self, charge: Charge, profile: Profile
+    ) -> tuple[Entry, Held | HeldFilter | None]:
         """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
         the totals."""
         entry = self._written(entry_of(charge, profile, self.now.spent_units))
         paid = self.reservation_for(charge, profile)
         if paid is not None:
-            left = self._left(paid.reservation_id, paid.left)
+            left = self._left(paid.reservation_id, paid.remaining)
             return entry._replace(under=paid.reservation_id, open=left), paid
         spent = self.plus(entry.cost, charge.blocks)
         return entry._replace(
@@ -84,21 +90,51 @@ class Standing:
 
     def with_reservation(self, plan: Planned, releases: int, cost: Units) -> Entry:
         """The entry of a reservation, which costs what is paid for all of its releases."""
+        return self._paid_before(
+            plan,
+            cost,
+            releases=releases,
+            source=f"a reservation of {releases} releases",
+            profile=json.dumps(reserved_law(plan.profile)),
+            left=releases,
+        )
+
+    def with_filter(self, plan: Planned, epsilon: float, cost: Units, amounts: Amounts) -> Entry:
+        """The entry of a filter, which costs what all releases may that use it up."""
+        return self._paid_before(
+            plan,
+            cost,
+            releases=1,
+            source="a filter",
+            profile=text_of(epsilon, amounts),
+            left=amounts,
+        )
+
+    def _paid_before(
+        self,
+        plan: Planned,
+        cost: Units,
+        *,
+        releases: int,
+        source: str,
+        profile: str,
+        left: int | Amounts,
+    ) -> Entry:
         spent, reservation_id = self.plus(cost), uuid.uuid4().hex
         entry = self.last._replace(
             release_id=reservation_id,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
             name=None,
-            source=f"a reservation of {releases} releases",
+            source=source,
             epsilon=cost[0],
             delta=cost[1],
-            profile=json.dumps(reserved_law(plan.profile)),
+            profile=profile,
             receipt=json.dumps({"neighbours": neighbours_of(plan), "request": plan.request}),
             spent_epsilon=spent[0],
             spent_delta=spent[1],
             releases=releases,
             under=None,
-            open=self._left(reservation_id, releases),
+            open=self._left(reservation_id, left),
             axis=None,
             first=None,
             last=None,
@@ -132,8 +168,9 @@ class Standing:
         known = dict.fromkeys((*self.protects, *said_of(entry)))
         return entry._replace(tops=json.dumps(self.segments.tops), protects=json.dumps(list(known)))
 
-    def _left(self, reservation_id: str, left: int) -> str:
-        counts = {held.reservation_id: held.left for held in self.held} | {reservation_id: left}
+    def _left(self, reservation_id: str, left: int | Amounts) -> str:
+        counts: dict[str, int | Amounts] = {h.reservation_id: h.remaining for h in self.held}
+        counts[reservation_id] = left
         return json.dumps({name: number for name, number in counts.items() if number})
 
 
@@ -151,19 +188,26 @@ def standing(db: sqlite3.Connection) -> Standing:
     )
 
 
-def _held(db: sqlite3.Connection, now: Totals, reservation_id: str, left: int) -> Held:
+def _held(
+    db: sqlite3.Connection, now: Totals, reservation_id: str, left: int | list[int]
+) -> Held | HeldFilter:
     row = db.execute(
         "SELECT number FROM charges WHERE release_id = ?", (reservation_id,)
     ).fetchone()
     entry = next(entries(db, now, *row, *row)) if row else None
-    if entry is None or entry.release_id != reservation_id or not 0 < left <= (entry.releases or 0):
+    if entry is None or entry.release_id != reservation_id:
+        raise damaged("a reservation is not what was reserved")
+    neighbours = json.loads(entry.receipt)["neighbours"]
+    if is_filter(entry.profile):
+        return held_filter(reservation_id, entry.profile, left, neighbours)
+    if not isinstance(left, int) or not 0 < left <= (entry.releases or 0):
         raise damaged("a reservation is not what was reserved")
     return Held(
         reservation_id=reservation_id,
         releases=entry.releases or 0,
         left=left,
         profile=profile_of(entry.profile),
-        neighbours=json.loads(entry.receipt)["neighbours"],
+        neighbours=neighbours,
     )
 
 
@@ -196,20 +240,69 @@ def reserved(db: sqlite3.Connection, plan: Planned, releases: int, cost: Units) 
     return _reservation(entry, releases)
 
 
+def opened_filter(
+    db: sqlite3.Connection, plan: Planned, epsilon: float, cost: Units, amounts: Amounts
+) -> Filter:
+    """Write a filter, or raise OverBudgetError."""
+    here = standing(db)
+    entry = here.with_filter(plan, epsilon, cost, amounts)
+    append(db, here.last, entry)
+    return _filter(entry, amounts, 0)
+
+
 def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
-    """All that was reserved, oldest first."""
+    """All that was reserved, oldest first, but for filters."""
+    left = _remaining(db)
+    for entry in _paid_before(db):
+        if not is_filter(entry.profile):
+            there = left.get(entry.release_id, 0)
+            yield _reservation(entry, there if isinstance(there, int) else 0)
+
+
+def filters(db: sqlite3.Connection) -> Iterator[Filter]:
+    """All filters, oldest first."""
+    left = _remaining(db)
+    for entry in _paid_before(db):
+        if is_filter(entry.profile):
+            (drawn,) = db.execute(
+                "SELECT count(*) FROM charges WHERE releases IS NULL AND under = ?",
+                (entry.release_id,),
+            ).fetchone()
+            yield _filter(entry, left[entry.release_id], drawn)
+
+
+def _remaining(db: sqlite3.Connection) -> dict[str, Any]:
+    return {held.reservation_id: held.remaining for held in standing(db).held}
+
+
+def _paid_before(db: sqlite3.Connection) -> Iterator[Entry]:
+    """Entries of reservations and filters."""
     if store.format_of(db) < schema.RESERVATIONS:
         return
-    here = standing(db)
-    left = {held.reservation_id: held.left for held in here.held}
+    now = totals(db)
     numbers = db.execute(
         "SELECT number FROM charges WHERE releases > 0 "  # by their index:
         "ORDER BY +number ASC NULLS FIRST"
     ).fetchall()
     for (number,) in numbers:
-        for entry in entries(db, here.now, number, number):
+        for entry in entries(db, now, number, number):
             if entry.profile != "[]":  # not the releases of the first format
-                yield _reservation(entry, left.get(entry.release_id, 0))
+                yield entry
+
+
+def _filter(entry: Entry, left: Amounts, drawn: int) -> Filter:
+    neighbours = json.loads(entry.receipt)["neighbours"]
+    held = held_filter(entry.release_id, entry.profile, list(left), neighbours)
+    return Filter(
+        filter_id=entry.release_id,
+        time=entry.time,
+        releases=drawn,
+        left=held.part,
+        ends_left=held.ends,
+        epsilon=amount(entry.epsilon, EPSILON_UNIT),
+        delta=amount(entry.delta, DELTA_UNIT),
+        neighbours=neighbours,
+    )
 
 
 def _reservation(entry: Entry, left: int) -> Reservation:

@@ -22,8 +22,9 @@ from contextlib import closing, contextmanager, suppress
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
+from dpframe._forking import no_fork
 from dpframe.errors import LedgerError
-from dpframe.ledger.forking import lock_of_parent, no_fork
+from dpframe.ledger.forking import lock_of_parent
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADES
 
 EPSILON_UNIT = Decimal("1e-12")

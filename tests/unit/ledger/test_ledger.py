@@ -182,13 +182,15 @@ def test_names_that_nobody_can_read_are_refused(ledger: Ledger, name: str) -> No
 # -- how it prints and travels ---------------------------------------------------------------------
 
 
-def test_repr_names_the_file_and_the_totals(ledger: Ledger) -> None:
-    """Law: repr is a call that opens the same ledger; it reads nothing."""
-    text = repr(ledger)
-    assert text == f"Ledger({str(ledger.path)!r}, epsilon=3, delta=1e-05, accountant='sum')"
-    assert eval(text, {"Ledger": Ledger}).ledger_id == ledger.ledger_id
+def test_repr_says_what_is_spent_and_what_is_left(ledger: Ledger) -> None:
+    """Law: the numbers of the file as it is now; a ledger that is gone has a repr, too."""
+    named = f"<Ledger {str(ledger.path)!r} of (3, 1e-05)"
+    assert repr(ledger) == f"{named}: spent (0, 0), left (3, 1e-05), accountant 'sum'>"
+    frame = pd.DataFrame({"a": ["x"] * 900})
+    dp.hhh(frame, "a", epsilon=1.0, delta=1e-6, ledger=ledger.path)
+    assert repr(ledger) == f"{named}: spent (1, 1e-06), left (2, 9e-06), accountant 'sum'>"
     ledger.path.unlink()
-    assert repr(ledger) == text
+    assert repr(ledger) == f"{named}, which cannot be read>"
 
 
 def test_a_use_prints_its_ledger(ledger: Ledger, none_in_use: None) -> None:

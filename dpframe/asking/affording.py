@@ -1,0 +1,53 @@
+"""What a ledger says of a release that is explained: what it would cost, and whether it fits."""
+
+from __future__ import annotations
+
+from dpframe.asking.about import About
+from dpframe.asking.plan import Plan
+from dpframe.asking.quantities import Quantity, shown
+from dpframe.asking.release import LEAST_CHARGE
+from dpframe.ledger import Charge, Ledger, Spending
+from dpframe.ledger.reservations import told_by
+
+
+def affordable(
+    plan: Plan[object, object], about: About, ledger: Ledger | None, name: str | None = None
+) -> list[Quantity]:
+    """A line for the card of an explanation; none without a ledger. Nothing is charged."""
+    if ledger is None:
+        return []
+    if name is not None and ledger.find(name) is not None:
+        meaning = f"release {name!r} is stored: the call that it answered is replayed for nothing"
+        return [Quantity("in the ledger", "nothing to pay", meaning)]
+    receipt = plan.receipt(name)
+    facts = receipt.and_also(about.facts(receipt))
+    seen = ledger.foresee(
+        Charge(
+            release_id=facts["release_id"],
+            time=facts["time"],
+            epsilon=plan.budget.epsilon,
+            delta=plan.budget.delta or LEAST_CHARGE,
+            profile=lambda: plan.profile,
+            source="",
+            receipt=facts.to_json(),
+            blocks=about.blocks,
+            told=lambda: told_by(plan),
+        )
+    )
+    where = "for any release"
+    if about.period is not None and about.reading is not None:
+        where = f"for {about.period.column} {about.period.text or 'NULL'}, which has spent "
+        where += f"{_pair(seen.spent)}"
+    elif about.period is not None:
+        where = "for any release; a period has that or more, which its source tells"
+    if seen.paid_by is not None:
+        return [Quantity("in the ledger", "paid for already", f"by {seen.paid_by}")]
+    if not seen.fits:
+        value = f"does not fit: {_pair(seen.left)} left"
+        return [Quantity("in the ledger", value, f"{where}; it would be refused")]
+    after = f"{where}; {_pair(seen.after)} would be left there"
+    return [Quantity("in the ledger", f"fits: {_pair(seen.left)} left", after)]
+
+
+def _pair(amount: Spending) -> str:
+    return f"({shown(amount.epsilon)}, {shown(amount.delta)})"

@@ -1,0 +1,83 @@
+"""What a ledger says of privacy filters: opening them, and listing what is left."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING
+
+from dpframe._known_arguments import known_arguments
+from dpframe.ledger.filters import Filter, checked, priced
+from dpframe.ledger.opened import OpenedFile
+from dpframe.ledger.reservations import composes, planned, told_by
+from dpframe.ledger.standing import filters, opened_filter
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@known_arguments
+class Filtering(OpenedFile):
+    """Filters of a ledger."""
+
+    def open_filter(self, plan: object, *, epsilon: float, delta: float) -> Filter:
+        """Pay now for Gaussian releases to come, however many and whatever their budgets.
+
+        A *privacy filter*: later releases with ``mechanism="offline-gaussian"`` that protect the
+        same use it up, each by what it tells, and cost nothing more. Their number, budgets,
+        thresholds and questions may be chosen after looking at earlier answers. What a release
+        takes follows the square of its epsilon, nearly: many small ones fit. One that does not fit
+        is charged on top. What is not used is not given back.
+
+        Parameters
+        ----------
+        plan
+            What ``dp.explain`` or its kind returns for such a release, or a series of
+            :func:`plan_series`. The filter is for what it protects: records, or users of a column.
+        epsilon, delta
+            Of all releases together that the filter pays for: epsilon from 0.01 to 100. A quarter
+            of delta is for the ends of noise tables, of which a release takes about half of its own
+            delta.
+
+        Raises
+        ------
+        ParameterError
+            The plan has other noise, whose cost is no sum of squares.
+        OverBudgetError
+            The totals do not hold that much; nothing is charged.
+
+        Privacy
+        -------
+        All that the filter pays for is (epsilon, delta)-private together, against an analyst who
+        chooses every release after seeing all others (docs/decisions/0023).
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, dpframe as dp
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "budget.db")
+        >>> ledger = dp.Ledger(file, epsilon=3.0, delta=1e-5, accountant="pld")
+        >>> one = dp.explain(
+        ...     ["origin"], epsilon=0.2, delta=1e-8, mechanism="offline-gaussian"
+        ... )
+        >>> adhoc = ledger.open_filter(one, epsilon=2.0, delta=2e-6)
+        >>> adhoc.left, ledger.forecast(one).reserved  # ten by the plain sum
+        (1.0, 104)
+        """
+        composes(self.accountant)
+        law = planned(plan)
+        cost, amounts = priced(epsilon, delta)
+        checked(law, told_by(law), float(epsilon), amounts)
+        with self._writing() as db:
+            return opened_filter(db, law, float(epsilon), cost, amounts)
+
+    def filters(self) -> pd.DataFrame:
+        """One row a filter, oldest first: its cost, what is left, and how many releases used it."""
+        import pandas as pd
+
+        with self._reading() as db:
+            rows = [asdict(made) for made in filters(db)]
+        kinds = {"str": pd.Series([""]).dtype, "int": "int64", "float": "float64"}
+        columns = {
+            field.name: pd.Series([row[field.name] for row in rows], dtype=kinds[str(field.type)])
+            for field in fields(Filter)
+        }
+        return pd.DataFrame(columns)
