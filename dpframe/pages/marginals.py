@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe._paths import check_target, local, replacing
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
@@ -144,7 +145,8 @@ def _marginal(
 
 
 def _numbers(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
-    from dpframe.postprocess.wasserstein import distance
+    with no_fork():
+        from dpframe.postprocess.wasserstein import distance
 
     apart = distance(real, synthetic)
     drawing = histogram(
@@ -184,7 +186,8 @@ def _printable(label: str) -> str:
 
 def _declared(receipt: Receipt) -> dict[str, tuple[float, float]]:
     """Bounds of numbers and times from the specification in the receipt."""
-    from dpframe.domains import NumberAxis, TimeAxis, as_domain
+    with no_fork():
+        from dpframe.domains import NumberAxis, TimeAxis, as_domain
 
     found = {}
     for spec in str(receipt["hierarchy"]).split("; "):

@@ -27,10 +27,11 @@ def document(
     *,
     title: str,
     lead: str,
-    figures: Iterable[tuple[str, str, str]],
+    figures: Iterable[tuple[str, str, str]] = (),
     promise: Iterable[str],
     receipt: Receipt,
     style: str,
+    heading: str = "What is promised",
     policy: str = "",
     before: str = "",
     after: str = "",
@@ -53,6 +54,8 @@ def document(
         Whose card stands at the end.
     style
         All CSS.
+    heading
+        Of the sentences about what is promised.
     policy
         What the policy says beyond that of pages without scripts.
     before, after
@@ -64,7 +67,8 @@ def document(
     return Template(asset("document.html")).substitute(
         title=html.escape(title),
         lead=lead,
-        figures="".join(_figure(*figure) for figure in figures),
+        figures=figures_list(figures),
+        heading=html.escape(heading),
         sections=sections,
         promise=f"<ul class='promise'>{said}</ul>",
         card=_card(receipt),
@@ -74,6 +78,12 @@ def document(
         before=before,
         after=after,
     )
+
+
+def figures_list(figures: Iterable[tuple[str, str, str]]) -> str:
+    """Name, value and remark of some numbers, as HTML; nothing where there are none."""
+    shown = "".join(_figure(*figure) for figure in figures)
+    return f'<dl class="figures">{shown}</dl>' if shown else ""
 
 
 def _figure(name: str, value: str, remark: str) -> str:

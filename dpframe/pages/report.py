@@ -1,4 +1,4 @@
-"""A release as one HTML page that needs nothing from outside: drawing, table, promise, card."""
+"""A release as one HTML page that needs nothing from outside: answer, drawing, table, card."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from dpframe._paths import check_target, local, replacing
 from dpframe.asking.measured import ShownMeasure, shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.hierarchy import Hierarchy
+from dpframe.pages.answers import answered
+from dpframe.pages.fitting import Chartable, Kind, area_measure, chartable
 from dpframe.pages.parts import (
     asset,
     budget_words,
     document,
     figure,
+    figures_list,
     hash_of,
     plain_words,
     shown_part,
     spent,
 )
 from dpframe.pages.rollups import drawn_measure, heads, hint, measure_facts, said, totals
-from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 
 NUMBERS = ("residual", "count", "lower", "upper")
@@ -36,14 +38,28 @@ HEAD = (
     '<th scope="col" role="columnheader" data-by="{}" class="number">'
     '<button type="button">{}</button></th>'
 )
+UNDRAWN = "Choose a name in the table to see what is below it."
 HINT = (
-    "Width is the noisy count; a hatched block holds several small nodes. Choose a block to zoom "
+    "Width is the noisy count, of small blocks more than that, so that they can be read; a hatched "
+    "block holds several nodes. Choose a block to zoom "
     "in, one above it to zoom out. With the keyboard: arrow keys, Enter, Escape."
+)
+SHARED = (
+    "A user with many records counts no more than one with few, and is divided over the nodes of "
+    "their records: a node may have many more users than its number, each with a small part. How "
+    "many different users a node has, a rollup says with dp.distinct of the user."
 )
 LEAD = '<p class="lead">Noisy {} with <strong>{}</strong>.</p>'
 
 
-def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> str:
+def page(
+    frame: pd.DataFrame,
+    receipt: Receipt,
+    *,
+    title: str | None = None,
+    kind: Kind | None = None,
+    measure: str | None = None,
+) -> str:
     """The page as text.
 
     Parameters
@@ -55,6 +71,10 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     title
         Heading of the page; by default what was counted, "Heavy hitters of" or "Counts of", and
         the columns.
+    kind
+        What is drawn: "bar", "line", "heatmap" or "icicle"; by default what fits the release.
+    measure
+        Of a rollup, which one the answer and the drawing are of; by default the first.
 
     Returns
     -------
@@ -65,28 +85,39 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     Raises
     ------
     ParameterError
-        The frame lacks a column of a release, does not belong to the receipt, or holds other
-        numbers than were released.
+        The kind or the measure does not fit the release; the frame lacks a column of a release,
+        does not belong to the receipt, or holds other numbers than were released.
 
     Privacy
     -------
     Post-processing of a release: free. The page promises what the receipt says.
     """
     frame, extract = shown_part(frame, receipt, "report")
-    hierarchy = as_hierarchy(receipt["hierarchy"])
-    frame = as_nodes(frame, hierarchy.label_columns)
-    measures = shown_measures(receipt)
-    nodes = _nodes(frame, receipt, hierarchy, measures)
+    shown = chartable(frame, receipt)
+    asked = shown.chosen(measure)
+    form = shown.kind(kind)
+    if form == "treemap":
+        raise ParameterError(
+            "kind ('treemap') is drawn by result.dp.plot; a page draws an 'icicle' instead."
+        )
+    first = asked or shown.measures[0]
+    hierarchy, measures = shown.hierarchy, shown_measures(receipt)
+    if form == "icicle" and asked is not None:
+        measures.sort(key=lambda one: one.name != area_measure(shown, form, asked).name)
+    nodes = _nodes(shown.nodes, receipt, hierarchy, measures)
     script = "\n".join(asset(name) for name in SCRIPTS)
+    told, top = answered(frame, shown, first, form, (asked,) if asked else shown.measures)
     return document(
-        _sections(measures),
+        top + _sections(shown, measures, form) + _facts(shown, receipt, measures),
         title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
-        lead=LEAD.format("numbers" if measures else "counts", html.escape(receipt["guarantee"]))
+        lead=told
+        + _notices(receipt)
+        + LEAD.format("numbers" if measures else "counts", html.escape(receipt["guarantee"]))
         + _said(extract),
-        figures=_figures(frame, receipt, measures),
         promise=_promise(receipt, measures),
+        heading="What the numbers mean and what is promised",
         receipt=receipt,
-        style=asset("page.css"),
+        style=asset("page.css") + asset("lines.css") + asset("charts.css"),
         policy=f"; script-src 'sha256-{hash_of(script)}'",
         before='<a class="skip" href="#nodes">Skip to the table</a>',
         after=(
@@ -96,15 +127,39 @@ def page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> 
     )
 
 
-def _sections(measures: list[ShownMeasure]) -> str:
+def _sections(shown: Chartable, measures: list[ShownMeasure], form: str) -> str:
     """Drawing and table, before their numbers are in."""
     counted = "\n".join(HEAD.format(title.lower(), title) for title in TITLES)
+    drawn = form == "icicle"
     return Template(asset("page.html")).substitute(
         columns="measures" if measures else "counts",
         heads=heads(measures) if measures else counted,
-        hint=hint(measures) if measures else HINT,
-        undrawn=" hidden" if measures and drawn_measure(measures) is None else "",
+        hierarchy="Parts of the whole" if drawn else "One node at a time",
+        hint=(hint(measures) if measures else HINT) if drawn else UNDRAWN,
+        undrawn="" if drawn else " hidden",
+        flat=" hidden" if not drawn and shown.hierarchy.height == 1 else "",
     )
+
+
+def _facts(shown: Chartable, receipt: Receipt, measures: list[ShownMeasure]) -> str:
+    figures = figures_list(_figures(shown.nodes, receipt, measures))
+    return (
+        "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
+        f"{figures}</section>"
+    )
+
+
+def _notices(receipt: Receipt) -> str:
+    """What the released numbers say against themselves, and what to change."""
+    found = []
+    for notice in receipt.get("notices", ()):
+        head, _, said = str(notice).partition(": ")
+        head, said = (f"{text[:1].upper()}{text[1:]}" for text in (head, said))
+        end = "" if said.endswith((".", "?")) else "."
+        found.append(
+            f"<p class='notice'><strong>{html.escape(head)}</strong> {html.escape(said)}{end}</p>"
+        )
+    return "".join(found)
 
 
 def _said(extract: str) -> str:
@@ -112,12 +167,18 @@ def _said(extract: str) -> str:
 
 
 def write_report(
-    frame: pd.DataFrame, receipt: Receipt, path: str | Path, *, title: str | None = None
+    frame: pd.DataFrame,
+    receipt: Receipt,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    kind: Kind | None = None,
+    measure: str | None = None,
 ) -> None:
     """Write :func:`page` to a file, as a whole or not at all."""
     path = local(path, "report")
     check_target("report", path)
-    text = page(frame, receipt, title=title)
+    text = page(frame, receipt, title=title, kind=kind, measure=measure)
     with replacing(path, "the report") as file:
         file.write(text.encode(errors="replace"))
 
@@ -126,7 +187,10 @@ def write_report(
 
 
 def _nodes(
-    frame: pd.DataFrame, receipt: Receipt, hierarchy: Hierarchy, measures: list[ShownMeasure]
+    frame: pd.DataFrame,
+    receipt: Receipt,
+    hierarchy: Hierarchy,
+    measures: list[ShownMeasure],
 ) -> dict[str, object]:
     """The released numbers, a list a column, and where each node lies."""
     ancestor = nearest_reported(frame, hierarchy)
@@ -207,17 +271,21 @@ def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
     intervals = receipt["intervals"]
     about = [f"The counts are of {receipt['counts']}. {_about_noise(receipt)}"]
     words = [
-        f"The numbers on this page were released with {receipt['guarantee']}.",
-        plain_words(receipt, "this page"),
         *(said(receipt, measures) if measures else about),
         f"{intervals[:1].upper()}{intervals[1:]} ({_percent(receipt)}).",
     ]
+    if receipt.get("user") is not None and receipt.get("contribution") == "share":
+        words.append(SHARED)
     if {"certainly reported", "never reported"} <= card.keys():
         words.append(
             "A node that was not reported need not be empty: a residual of "
             f"{card['certainly reported'].value} or more is certainly reported, one below "
             f"{card['never reported'].value} never is."
         )
+    words += [
+        f"The numbers on this page were released with {receipt['guarantee']}.",
+        plain_words(receipt, "this page"),
+    ]
     if receipt.get("local_guarantee"):
         words.append(f"Whoever sees single reports of devices: {receipt['local_guarantee']}.")
     return [*words, budget_words(receipt)]

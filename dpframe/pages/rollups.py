@@ -86,9 +86,9 @@ def hint(measures: Sequence[ShownMeasure]) -> str:
             "drawn to scale. Choose a name in the table to see what is below it."
         )
     return (
-        f"Width is <bdi>{html.escape(drawn.name)}</bdi>, which is noisy; a hatched block holds "
-        "several small nodes. Choose a block to zoom in, one above it to zoom out. With the "
-        "keyboard: arrow keys, Enter, Escape."
+        f"Width is <bdi>{html.escape(drawn.name)}</bdi>, which is noisy, of small blocks more than "
+        "that, so that they can be read; a hatched block holds several nodes. Choose a block to "
+        "zoom in, one above it to zoom out. With the keyboard: arrow keys, Enter, Escape."
     )
 
 

@@ -35,9 +35,13 @@ Node = tuple[int, str]
 ROOT = (0, "*")
 
 
+Changes = pd.DataFrame | str
+"""What ``dp.change`` says, or why it says nothing."""
+
+
 def series_page(
     releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
-    changes: pd.DataFrame | str,
+    changes: Changes | Mapping[str, Changes],
     *,
     title: str,
 ) -> str:
@@ -49,7 +53,8 @@ def series_page(
         Frame and receipt of every period in order, of one declaration; None of a period that was
         not drawn.
     changes
-        What ``dp.change`` says of the last two that were drawn, or why it says nothing.
+        What ``dp.change`` says of the last two that were drawn, or why it says nothing; of
+        rollups by the name of a measure.
     title
         Heading.
 
@@ -74,40 +79,38 @@ def series_page(
     frame, receipt = list(drawn.values())[-1]
     if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
         raise ParameterError("a page over time shows nodes of a hierarchy: leave pages out.")
-    columns, digits, what = _columns(frame, receipt)
-    found = {period: _points(made[0], receipt, columns) for period, made in drawn.items()}
-    told = _Told(digits=digits, confidence=_percent(receipt["confidence"]))
-    gaps = frozenset(shown.keys() - drawn.keys())
-    over = _Over(periods=tuple(shown), found=found, gaps=gaps, told=told)
-    last = tuple(found)[-2:]
-    if isinstance(changes, str):
-        table = f"<p>{html.escape(changes)}</p>"
-    else:
-        table = changes_table(changes, (last[0], last[-1]), number=told.number, signed=told.signed)
-    sections = Template(asset("series.html")).substitute(
-        what=html.escape(what),
-        confidence=told.confidence,
-        gap_key='<span class="key gap">not drawn</span>' if gaps else "",
-        total=_total(over),
-        changes=table,
-        nodes="".join(_figure(node, over) for node in _largest(found)) or "<p>None reported.</p>",
+    gaps, confidence = frozenset(shown.keys() - drawn.keys()), _percent(receipt["confidence"])
+    all_of_them = _measures(frame, receipt)
+    parts, rows = [], []
+    for number, (columns, digits, what) in enumerate(all_of_them):
+        found = {period: _points(made[0], receipt, columns) for period, made in drawn.items()}
+        told = _Told(digits=digits, confidence=confidence)
+        over = _Over(periods=tuple(shown), found=found, gaps=gaps, told=told)
+        own = changes.get(columns[0], "") if isinstance(changes, Mapping) else changes
+        whose = html.escape(what) if len(all_of_them) > 1 else ""
+        parts.append(_sections(over, own, number, html.escape(what), whose))
+        rows += _figures(over, own, what, several=bool(whose))
+    periods = (
+        "Periods",
+        f"{len(drawn):,}",
+        f"{len(gaps):,} not drawn" if gaps else "none is missing",
     )
     return document(
-        sections,
+        _contents([what for *_, what in all_of_them]) + "".join(parts),
         title=title,
         lead=f'<p class="lead">Every release with <strong>{html.escape(receipt["guarantee"])}'
         "</strong>.</p>",
-        figures=_figures(over, changes, what, receipt),
+        figures=[*rows, periods, spent(receipt)],
         promise=_promise(receipt, told),
         receipt=receipt,
-        style=asset("page.css") + asset("series.css"),
+        style=asset("page.css") + asset("lines.css") + asset("series.css"),
         before=HATCH,
     )
 
 
 def write_series_page(
     releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
-    changes: pd.DataFrame | str,
+    changes: Changes | Mapping[str, Changes],
     path: str | Path,
     *,
     title: str,
@@ -123,13 +126,12 @@ def write_series_page(
 # -- numbers -------------------------------------------------------------------------------------
 
 
-def _columns(frame: pd.DataFrame, receipt: Receipt) -> tuple[tuple[str, str, str], int, str]:
-    """Value and ends of what is drawn, its decimals, and what it is."""
+def _measures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[tuple[str, str, str], int, str]]:
+    """Value and ends of what is drawn, its decimals, and what it is; of each measure."""
     measures = shown_measures(receipt)
     if not measures:
-        return ("count", "lower", "upper"), receipt.digits, receipt["counts"].split(",")[0]
-    first = measures[0]
-    return first.columns, decimals(frame, first), first.name
+        return [(("count", "lower", "upper"), receipt.digits, receipt["counts"].split(",")[0])]
+    return [(one.columns, decimals(frame, one), one.name) for one in measures]
 
 
 def _points(
@@ -206,6 +208,37 @@ class _Over:
         )
 
 
+def _contents(names: list[str]) -> str:
+    """Links to the measures, if there are several."""
+    if len(names) < 2:
+        return ""
+    links = "".join(
+        f'<a href="#time-{number}" dir="auto">{html.escape(name)}</a>'
+        for number, name in enumerate(names)
+    )
+    return f'<nav class="measures" aria-label="Measures">{links}</nav>'
+
+
+def _sections(over: _Over, changes: Changes, number: int, what: str, whose: str) -> str:
+    """Of one measure: its total over time, the largest changes, the largest nodes."""
+    last, told = tuple(over.found)[-2:], over.told
+    if isinstance(changes, str):
+        table = f"<p>{html.escape(changes)}</p>"
+    else:
+        table = changes_table(changes, (last[0], last[-1]), number=told.number, signed=told.signed)
+    nodes = "".join(_figure(node, over) for node in _largest(over.found))
+    return Template(asset("series.html")).substitute(
+        number=number,
+        whose=f'<span class="whose" dir="auto">{whose}</span> ' if whose else "",
+        what=what,
+        confidence=told.confidence,
+        gap_key='<span class="key gap">not drawn</span>' if over.gaps else "",
+        total=_total(over),
+        changes=table,
+        nodes=nodes or "<p>None reported.</p>",
+    )
+
+
 def _total(over: _Over) -> str:
     if not any(over.of(ROOT)):
         return "<p>No total was released.</p>"
@@ -227,22 +260,21 @@ def _figure(node: Node, over: _Over) -> str:
 
 
 def _figures(
-    over: _Over, changes: pd.DataFrame | str, what: str, receipt: Receipt
+    over: _Over, changes: Changes, what: str, *, several: bool
 ) -> list[tuple[str, str, str]]:
+    """The total of a measure, and of one alone its change."""
     last = list(over.found)[-1]
     rows = []
     total = over.found[last].get(ROOT)
     if total is not None:
         between = f"{over.told.between(total.lower, total.upper)}, {over.told.confidence}"
         rows.append((f"{what.capitalize()}, {last}", over.told.number(total.value), between))
-    known_changes = [] if isinstance(changes, str) else changes_of(changes)
+    known_changes = [] if isinstance(changes, str) or several else changes_of(changes)
     whole = next((change for change in known_changes if change.level == 0), None)
     if whole is not None and whole.change is not None:
         remark = over.told.between(whole.lower, whole.upper, sign=True)
         rows.append(("Change", over.told.signed(whole.change), remark))
-    missing = f"{len(over.gaps):,} not drawn" if over.gaps else "none is missing"
-    rows.append(("Periods", f"{len(over.found):,}", missing))
-    return [*rows, spent(receipt)]
+    return rows
 
 
 def _promise(receipt: Receipt, told: _Told) -> list[str]:

@@ -18,6 +18,8 @@ from tests.integration.test_report_in_browser import (
     page,
 )
 
+pytestmark = pytest.mark.engines
+
 __all__ = ["chromium", "page"]
 
 BOUNDS = {"distance": (0, 5000), "ts": ("2013-01-01", "2014-01-01")}

@@ -21,6 +21,8 @@ from tests.integration.test_report_in_browser import (
     page,
 )
 
+pytestmark = pytest.mark.engines
+
 __all__ = ["chromium", "page"]
 
 GAP = "2026-W42"
@@ -136,3 +138,53 @@ def test_one_period_and_many_are_drawn() -> None:
     assert "2026-01-01T299" in many
     assert "2026-01-01T179:" not in many
     assert "class='dot'" not in many
+
+
+def measured(weeks: int) -> Releases:
+    """Rollups of three measures, one a week."""
+    out: Releases = {}
+    for week in range(40, 40 + weeks):
+        rows = pd.DataFrame(
+            {
+                "label": ["groceries"] * (500 + 30 * week) + ["a long name of a department"] * 400,
+                "paid": [7.5 + week % 5] * (900 + 30 * week),
+            }
+        )
+        measures = {
+            "orders": "count",
+            "revenue": dp.sum("paid", lower=0, upper=20),
+            "basket": dp.mean("paid", lower=0, upper=20),
+        }
+        frame = rows.dp.rollup(["label"], measures, epsilon=3.0, delta=1e-6)
+        out[f"2026-W{week}"] = (frame, Receipt(frame.attrs[RECEIPT]))
+    return out
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_measure_of_a_rollup_has_its_lines_and_changes(page: Page, width: int) -> None:
+    """Law: each measure has its total, changes and nodes, in its own numbers, and a link to it."""
+    made = measured(4)
+    last = [frame for frame, _ in filter(None, made.values())][-2:]
+    names = ("orders", "revenue", "basket")
+    changes = {name: dp.change(*last, measure=name) for name in names}
+    file = page.folder / "measures.html"
+    write_series_page(made, changes, file, title="Shops")
+    page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
+    page.driver.get(file.as_uri())
+    assert page.fits()
+    assert page.js("[...document.querySelectorAll('.measures a')].map(e => e.textContent)") == [
+        *names
+    ]
+    targets = page.js(
+        "[...document.querySelectorAll('.measures a')].map(e => "
+        "document.querySelector(e.getAttribute('href'))?.textContent.trim())"
+    )
+    assert targets == [f"{name} over time" for name in names]
+    assert page.js(f"{DRAWN}.length") == 3 * 3
+    assert page.js("document.querySelectorAll('.changes').length") == 3
+    ids = page.js("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+    whole = page.js("document.querySelector('main, body').innerText")
+    frame = last[-1]
+    basket = frame.loc[frame["level"] == 0, "basket"].item()
+    assert f"{basket:.2f}".rstrip("0")[:4] in whole

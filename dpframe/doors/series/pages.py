@@ -7,7 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dpframe._forking import no_fork
 from dpframe._paths import named
+from dpframe.asking.measured import shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.doors.changes import change
 from dpframe.doors.series.declared import Report
@@ -18,13 +20,16 @@ from dpframe.publishing.names import identifier_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpframe.pages.series import Changes
+
 
 def written(report: Report, periods: Sequence[str], ledger: Ledger, folder: str) -> list[str]:
     """Write the page of a report, if one of its periods is stored; its path.
 
     The new page takes the place of the old one as a whole.
     """
-    from dpframe.pages.series import PERIODS, write_series_page  # not for `import dpframe`
+    with no_fork():
+        from dpframe.pages.series import PERIODS, write_series_page  # not for `import dpframe`
 
     releases = {period: _stored(report, period, ledger) for period in periods[-PERIODS:]}
     if not any(releases.values()):
@@ -42,13 +47,27 @@ def written(report: Report, periods: Sequence[str], ledger: Ledger, folder: str)
     return [path]
 
 
-def _changes(report: Report, releases: Mapping[str, object], ledger: Ledger) -> pd.DataFrame | str:
-    """Between the last two that are stored, or why there is nothing to say."""
+def _changes(
+    report: Report,
+    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
+    ledger: Ledger,
+) -> Changes | Mapping[str, Changes]:
+    """Between the last two that are stored, of each measure of a rollup."""
+    receipt = next(made[1] for made in releases.values() if made is not None)
+    names = [measure.name for measure in shown_measures(receipt)]
     last = [report.release(period) for period, made in releases.items() if made is not None][-2:]
     if len(last) < 2:
         return "Two periods are needed, and one is drawn so far."
+    if not names:
+        return _change(last, ledger, None)
+    return {name: _change(last, ledger, name) for name in names}
+
+
+def _change(names: Sequence[str], ledger: Ledger, measure: str | None) -> Changes:
+    """What changed, or why there is nothing to say."""
+    before, after = names
     try:
-        return change(*last, ledger=ledger)
+        return change(before, after, measure=measure, ledger=ledger)
     except ParameterError as error:
         return f"Not compared: {error}"
 

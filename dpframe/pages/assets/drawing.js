@@ -4,6 +4,46 @@ const tree = document.getElementById("tree");
 const NARROWEST = 3; // pixels; narrower nodes are drawn together
 const GROUP = 12; // pixels of nodes drawn together where there would be too many for one block
 const TARGET = 30; // pixels that a block of several nodes gets where nothing else needs them
+const LEAST = 84; // pixels of a block that can be read
+const SPARED = 0.4; // of a block, for children that are widened beside others that are not
+
+/** How many of some small ones, largest first, get a block of their own; equal ones do alike. */
+function alone(sizes, most) {
+  if (sizes.length <= Math.max(1, most)) return sizes.length;
+  let fit = most - 1; // one is for those that are drawn together
+  while (fit > 0 && sizes[fit - 1] === sizes[fit]) fit -= 1;
+  return Math.max(0, fit);
+}
+
+/** Widths of children, largest first: small ones as wide as can be read, or drawn together.
+ *
+ * As `dpframe.pages.widths`. Of a list of children the first `single` have a block of their own.
+ */
+function widened(nodes, width, total, least) {
+  const wide = nodes.map((i) => (total > 0 ? (width * data.area[i]) / total : 0));
+  const positive = wide.filter((w) => w > 0).length;
+  let big = positive;
+  let narrower = 1;
+  let [single, each, together] = [positive, 0, 0];
+  for (;;) {
+    let next = big;
+    while (next > 0 && wide[next - 1] * narrower < least) next -= 1;
+    if (next === big) break;
+    big = next; // what others take can make the next one narrow
+    const limit = big === 0 ? width : SPARED * width;
+    const sizes = nodes.slice(big, positive).map((i) => data.area[i]);
+    const own = alone(sizes, Math.floor(limit / least + 1e-9));
+    single = big + own;
+    const rest = single < positive;
+    each = Math.min(least, limit / (own + (rest ? 1 : 0)));
+    const sum = (from, to) => wide.slice(from, to).reduce((a, b) => a + b, 0);
+    together = rest ? Math.max(each, Math.min(sum(single, positive), limit - own * each)) : 0;
+    const left = width - sum(big, positive);
+    narrower = left > 0 ? Math.min(1, Math.max(0, width - own * each - together) / left) : 0;
+  }
+  const widths = wide.slice(0, single).map((w, k) => (k < big ? w * narrower : each));
+  return { widths, single, together };
+}
 
 let cells = new Map(); // key -> what is drawn
 const elements = new Map(); // key -> its element; kept while zooming, and with it the focus
@@ -16,6 +56,24 @@ function arrange(view, pixels) {
   function below(node, x, width, from, to, total) {
     const around = String(node);
     const end = x + width;
+    if (!ordered && view.to === undefined && to - from === children[node].length) {
+      const found = widened(children[node], width, total, LEAST / pixels);
+      const row = (k) => rowOf.get(data.level[children[node][k]]);
+      found.widths.forEach((share, k) => {
+        const child = children[node][k];
+        put(String(child), { node: child, x, width: share, row: row(k), around });
+        below(child, x, share, 0, children[child].length, data.area[child]);
+        x += share;
+      });
+      if (found.single < to) {
+        const rows = children[node].slice(found.single).map((child) => rowOf.get(data.level[child]));
+        const run = { node, from: found.single, to, x, row: Math.min(...rows), around };
+        run.width = Math.max(found.together, Math.min(TARGET / pixels, end - x));
+        const same = node === view.node && run.from === view.from && run.to === view.to;
+        if (!same && run.width * pixels >= 1) put(`${node}:${run.from}-${run.to}`, run);
+      }
+      return;
+    }
     const split = ordered || (node === view.node && view.to !== undefined);
     let run = null;
     const flush = () => {
@@ -117,7 +175,15 @@ function draw(view) {
     const wide = cell.width * pixels;
     element.classList.toggle("blank", wide < 28);
     element.classList.toggle("brief", wide < 110);
+    element.classList.remove("unread");
   }
+  const isCut = (element) => {
+    const text = element.querySelector(".label");
+    return text && (text.scrollWidth > text.clientWidth + 1 || text.scrollHeight > text.clientHeight + 1);
+  };
+  const cut = [...elements.values()].filter(isCut);
+  for (const element of cut) element.classList.add("brief"); // the label needs the room of the number
+  for (const element of cut.filter(isCut)) element.classList.add("unread"); // no part stands for it
   reach(cells.has(current) ? current : String(view.node));
 }
 

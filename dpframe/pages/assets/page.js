@@ -218,6 +218,8 @@ const widest = (names) =>
   }, 0);
 if (!data.measures) {
   const { style } = document.getElementById("table");
+  const longest = Math.max(widest(["count", "lower", "upper"]), widest(["residual"]));
+  document.getElementById("table").classList.toggle("long", longest > 8);
   style.setProperty("--count-width", `${widest(["count", "lower", "upper"])}ch`);
   style.setProperty("--residual-width", `${widest(["residual"])}ch`);
 }

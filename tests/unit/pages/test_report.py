@@ -231,7 +231,7 @@ def test_the_promise_is_the_receipts(arguments: dict[str, Any]) -> None:
     frame = result(**arguments)
     receipt = frame.dp.receipt
     text = read(frame).text
-    said = text[text.index("What is promised") : text.index("Privacy card")]
+    said = text[text.index("and what is promised") : text.index("Privacy card")]
     assert receipt["guarantee"] in said
     assert f"differ by {receipt['neighbours']}" in said
     assert receipt["counts"] in said
@@ -346,7 +346,7 @@ def test_the_promise_of_tree_counts_is_the_receipts(arguments: dict[str, Any]) -
         frame = dp.tree_counts(SALES, ["country", "city"], **{**BUDGET, **arguments})
     receipt = frame.dp.receipt
     text = read(frame).text
-    said = text[text.index("What is promised") : text.index("Privacy card")]
+    said = text[text.index("and what is promised") : text.index("Privacy card")]
     assert receipt["guarantee"] in said
     assert f"differ by {receipt['neighbours']}" in said
     assert receipt["counts"] in said

@@ -1,0 +1,263 @@
+"""What can be drawn of a release, and which drawing fits it: decided by its kind, not its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.asking.measured import shown_measures
+from dpframe.asking.receipt import Receipt
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import OTHER, Hierarchy, as_hierarchy
+from dpframe.pages.moments import in_time
+from dpframe.pages.rollups import check_columns, decimals
+from dpframe.postprocess.flat import as_nodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["bar", "line", "icicle", "treemap", "heatmap"]
+
+KINDS: Mapping[Kind, str] = {
+    "bar": "numbers side by side with their intervals",
+    "line": "numbers over time with the band of their intervals",
+    "icicle": "parts as widths of a whole, a level a row",
+    "treemap": "parts as areas of a whole",
+    "heatmap": "two columns against each other",
+}
+"""Kinds of drawings, and what they show."""
+
+FULL = 0.5
+"""Two columns are drawn against each other where so many of the cells of their grid are there."""
+
+REPEATED = 1.5
+"""And where a value of the second one is under so many of the first on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A measure as it is drawn: its columns, its decimals, whether its parts make up a whole."""
+
+    name: str
+    columns: tuple[str, str, str]
+    digits: int
+    area: bool
+    signed: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chartable:
+    """Released nodes to be drawn. Public."""
+
+    nodes: pd.DataFrame
+    receipt: Receipt
+    hierarchy: Hierarchy
+    measures: tuple[Drawn, ...]
+
+    @property
+    def is_rollup(self) -> bool:
+        """Whether measures were named."""
+        return bool(self.receipt.get("measures"))
+
+    @cached_property
+    def level(self) -> NDArray[np.int64]:
+        return self.nodes["level"].to_numpy(dtype=np.int64)
+
+    @cached_property
+    def listed(self) -> int:
+        """The level whose nodes stand side by side: the coarsest that branches, else the first."""
+        levels, times = np.unique(self.level[self.level > 0], return_counts=True)
+        several = levels[times > 1]
+        return int(several[0] if len(several) else levels[0]) if len(levels) else 1
+
+    @cached_property
+    def timed(self) -> int | None:
+        """The level of dates with the most nodes, the finest of those; None if there is none."""
+        if self.hierarchy.kind not in ("date", "columns"):
+            return None
+        found: list[tuple[int, int]] = []
+        for depth in range(1, self.hierarchy.height + 1 if self.hierarchy.kind == "date" else 2):
+            labels = self.nodes["prefix"][self.level == depth].astype(str).tolist()
+            times = sum(one is not None for one in in_time(labels))
+            if times > 1 and 2 * times > len(labels):
+                found.append((times, depth))
+        return max(found)[1] if found else None
+
+    @cached_property
+    def crossed(self) -> bool:
+        """Whether the second column repeats under the first, so that most of a grid is there."""
+        if self.hierarchy.kind != "columns" or self.hierarchy.height != 2:
+            return False
+        first, second = (self.nodes[name][self.level == 2] for name in self.hierarchy.label_columns)
+        wide, high = first.nunique(), second.nunique()
+        full = len(first) >= FULL * wide * high and len(first) >= REPEATED * high
+        return bool(wide > 1 and high > 1 and full)
+
+    @cached_property
+    def is_dated(self) -> bool:
+        """Whether its type says that what is counted are dates."""
+        if self.timed is None or self.hierarchy.kind == "date":
+            return self.timed is not None
+        from pandas.api import types
+
+        column = self.nodes[self.hierarchy.label_columns[0]]
+        if types.is_datetime64_any_dtype(column.dtype):
+            return self.hierarchy.height == 1
+        held = types.infer_dtype(column, skipna=True)
+        return self.hierarchy.height == 1 and held in ("date", "datetime", "datetime64")
+
+    @property
+    def fits(self) -> tuple[Kind, ...]:
+        """Kinds that can show it, the usual one first."""
+        area = any(measure.area for measure in self.measures)
+        can: dict[Kind, bool] = {
+            "bar": True,
+            "line": self.timed is not None,
+            "icicle": area,
+            "treemap": area,
+            "heatmap": self.hierarchy.kind == "columns" and self.hierarchy.height > 1,
+        }
+        usual: Kind = "icicle" if area else "bar"
+        if self.is_dated:
+            usual = "line"
+        elif self.hierarchy.height == 1:
+            usual = "bar"
+        elif self.crossed:
+            usual = "heatmap"
+        return (usual, *(kind for kind, fits in can.items() if fits and kind != usual))
+
+    def kind(self, asked: object) -> Kind:
+        """The kind that was asked for, or the usual one; ParameterError if it does not fit."""
+        fits = self.fits
+        if asked is None:
+            return fits[0]
+        known = [kind for kind in KINDS if kind == asked]
+        if not known:
+            raise ParameterError(f"kind ({asked!r}) must be one of {', '.join(map(repr, KINDS))}.")
+        if known[0] in fits:
+            return known[0]
+        raise ParameterError(
+            f"kind ({asked!r}) shows {KINDS[known[0]]}, and {_lacks(known[0], self)}: what fits is "
+            f"{', '.join(map(repr, fits))}."
+        )
+
+    def chosen(self, asked: object) -> Drawn | None:
+        """The measure that was asked for; ParameterError for one that is not there."""
+        if asked is None:
+            return None
+        if not self.is_rollup:
+            raise ParameterError(f"measure ({asked!r}) is of rollups: leave it out here.")
+        for measure in self.measures:
+            if measure.name == asked:
+                return measure
+        known = ", ".join(repr(measure.name) for measure in self.measures)
+        raise ParameterError(
+            f"measure ({asked!r}) is no measure of this rollup: pass one of {known}."
+        )
+
+
+def _lacks(kind: Kind, shown: Chartable) -> str:
+    if kind == "line":
+        return "no level of this release holds more than one date"
+    if kind == "heatmap":
+        return f"this release is of {shown.hierarchy.spec!r}, not of two columns or more"
+    return (
+        "no measure of this rollup has parts of a whole (means and numbers of different values do "
+        "not add up, and sums of both signs have parts that are more than the whole)"
+    )
+
+
+def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
+    """Released columns of a frame (:func:`dpframe.pages.parts.shown_part`), to be drawn.
+
+    Raises ParameterError for a column that is not there.
+    """
+    hierarchy = as_hierarchy(receipt["hierarchy"])
+    nodes = as_nodes(frame, hierarchy.label_columns)
+    named = shown_measures(receipt)
+    check_columns(nodes, named)
+    counted = Drawn(
+        name="count",
+        columns=("count", "lower", "upper"),
+        digits=receipt.digits,
+        area=True,
+        signed=False,
+    )
+    for column in ("level", "prefix", *(() if named else counted.columns)):
+        if column not in nodes.columns:
+            raise ParameterError(
+                f"the frame has no column {column!r}: pass it as dpframe returned it."
+            )
+    measures = tuple(
+        Drawn(
+            name=measure.name,
+            columns=measure.columns,
+            digits=decimals(nodes, measure),
+            area=measure.drawn,
+            signed=measure.signed,
+        )
+        for measure in named
+    )
+    return Chartable(
+        nodes=nodes, receipt=receipt, hierarchy=hierarchy, measures=measures or (counted,)
+    )
+
+
+def area_measure(shown: Chartable, kind: str, asked: Drawn | None) -> Drawn:
+    """The one measure that a drawing shows; ParameterError for one that areas cannot show."""
+    if kind == "heatmap":
+        return asked or shown.measures[0]
+    can = [measure for measure in shown.measures if measure.area]
+    if asked is None:
+        return can[0]
+    if asked.area:
+        return asked
+    raise ParameterError(
+        f"kind {kind!r} shows parts of a whole, which measure {asked.name!r} cannot be: means and "
+        "numbers of different values do not add up, and sums of both signs have parts that are "
+        f"more than the whole. It can show {', '.join(repr(m.name) for m in can)}; kind='bar' "
+        "shows every measure."
+    )
+
+
+def beside(shown: Chartable, level: int) -> pd.DataFrame:
+    """Rows of one level in the order that they are read in: of numbers and dates their own, else
+    the largest first; what is ``<other>`` and ``<invalid>`` last."""
+    rows = shown.nodes[shown.level == level]
+    labels = rows["prefix"].astype(str).tolist()
+    values = rows[shown.measures[0].columns[0]].astype("Float64")
+    sizes = values.to_numpy(dtype=np.float64, na_value=-np.inf)
+    rest = np.array([label.endswith((OTHER, "<invalid>")) for label in labels], dtype=np.bool_)
+    if shown.hierarchy.kind == "number":
+        key = np.array([_start(label) for label in labels])
+    elif shown.timed == level:
+        key = np.array([-np.inf if t is None else float(t.ordinal) for t in in_time(labels)])
+    else:
+        key = -sizes
+    order = np.lexsort((np.arange(len(rows)), key, rest))
+    ordered: pd.DataFrame = rows.iloc[order]
+    return ordered
+
+
+def _start(label: str) -> float:
+    """Of an interval such as [0, 50)."""
+    try:
+        return float(label[1:].partition(",")[0])
+    except ValueError:
+        return np.inf
+
+
+def numbers(column: pd.Series[Any]) -> list[float | None]:
+    """Numbers of a column; None for what is missing or has no end."""
+    found = column.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    return [float(n) if np.isfinite(n) else None for n in found]
+
+
+def written(number: float, digits: int) -> str:
+    """A released number as people read it."""
+    return f"{number:,.{digits}f}"

@@ -1,0 +1,195 @@
+"""The answer of a page: two sentences, and the ten largest nodes with intervals and shares."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpframe.asking.measured import digits
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import INVALID, OTHER
+from dpframe.pages.fitting import Chartable, Drawn, numbers, written
+from dpframe.postprocess.shares import shares
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST = 10
+
+SHORT = 80
+"""Letters of a label within a sentence; all of it is in the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A node: its number, the ends of its interval, and its share of everything."""
+
+    label: str
+    value: float
+    lower: float | None
+    upper: float | None
+    share: tuple[float, float, float] | None = None
+
+
+def bars_of(
+    rows: pd.DataFrame, measure: Drawn, share: Mapping[int, tuple[float, float, float]]
+) -> list[Bar]:
+    """Rows as bars, without those that have no number; ``share`` by place in the release."""
+    columns = (numbers(rows[name]) for name in measure.columns)
+    labels, places = rows["prefix"].astype(str), rows["place"]
+    return [
+        Bar(label=label, value=value, lower=lower, upper=upper, share=share.get(place))
+        for label, place, value, lower, upper in zip(labels, places, *columns, strict=True)
+        if value is not None
+    ]
+
+
+def largest(shown: Chartable, measure: Drawn, level: int) -> pd.DataFrame:
+    """Rows of a level, the largest first; what is left of it (``<other>``, ``<invalid>``) last."""
+    rows = shown.nodes.assign(place=np.arange(len(shown.nodes)))[shown.level == level]
+    labels = rows["prefix"].astype(str).tolist()
+    rest = [label.endswith((OTHER, INVALID)) for label in labels]
+    size = [-np.inf if n is None else n for n in numbers(rows[measure.columns[0]])]
+    ordered: pd.DataFrame = rows.iloc[np.lexsort((np.arange(len(rows)), -np.array(size), rest))]
+    return ordered
+
+
+def shares_of(
+    frame: pd.DataFrame, shown: Chartable, measure: Drawn
+) -> dict[int, tuple[float, float, float]]:
+    """Shares of everything with their intervals, by place; none where they cannot be told."""
+    try:
+        name = measure.name if shown.is_rollup else None
+        found = shares(frame, shown.receipt, of="total", measure=name)
+    except ParameterError:  # no total, a mean, or a frame of an older version
+        return {}
+    columns = (found[name].tolist() for name in ("share", "share_lower", "share_upper"))
+    known = enumerate(zip(*columns, strict=True))
+    return {place: row for place, row in known if not any(np.isnan(row))}
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def answer(shown: Chartable, measure: Drawn, what: str, bars: Sequence[Bar], level: int) -> str:
+    """Two sentences, as HTML: how much there is, and what is largest."""
+    first = _first(shown, measure, what, bars, level)
+    return f"<p class='answer'>{_whole(shown, measure, what)} {first}</p>"
+
+
+def _whole(shown: Chartable, measure: Drawn, what: str) -> str:
+    row = shown.nodes[shown.level == 0]
+    values = [numbers(row[name]) for name in measure.columns]
+    if len(row) != 1 or values[0][0] is None:
+        return "How much there is in all is not part of what is shown here."
+    value, lower, upper = (column[0] for column in values)
+    number = f"<strong>{written(value or 0, measure.digits)}</strong>"
+    sure = f"{100 * shown.receipt['confidence']:.6g} %"
+    ends = f" ({_between(lower, upper, measure.digits)}, {sure})"
+    if shown.is_rollup:
+        return f"In all, <bdi>{html.escape(what)}</bdi> is about {number}{ends}."
+    return f"There are about {number} <bdi>{html.escape(what)}</bdi> in all{ends}."
+
+
+def _first(shown: Chartable, measure: Drawn, what: str, bars: Sequence[Bar], level: int) -> str:
+    name = f"<bdi>{html.escape(shown.hierarchy.level_names[level - 1])}</bdi>"
+    named = [bar for bar in bars if not bar.label.endswith((OTHER, INVALID))]
+    if not named:
+        return "Nothing in it is large enough to be shown on its own."
+    places, first = measure.digits, named[0]
+    unit = "" if shown.is_rollup else f" <bdi>{html.escape(what)}</bdi>"
+    said = f"about {written(first.value, places)}{unit}{_part(first)}"
+    if len(named) == 1:
+        return f"Only one {name} is shown: {_called(first)}, with {said}."
+    second = named[1]
+    other = f"{_called(second)}, with {written(second.value, places)}{_part(second)},"
+    if first.lower is None or second.upper is None or first.lower <= second.upper:
+        return (
+            f"The largest {name} seems to be {_called(first)}, with {said}; {other} is so close "
+            "that noise may have decided which of them is first."
+        )
+    return f"The largest {name} is {_called(first)}, with {said}; {other} comes next."
+
+
+def _part(bar: Bar) -> str:
+    return "" if bar.share is None else f" ({percents(bar.share)[0]} of everything)"
+
+
+def _called(bar: Bar) -> str:
+    short = bar.label if len(bar.label) <= SHORT else f"{bar.label[: SHORT - 1]}…"
+    return f"<strong><bdi>{html.escape(short)}</bdi></strong>"
+
+
+def _between(lower: float | None, upper: float | None, places: int) -> str:
+    if lower is None:
+        return "interval unknown"
+    return f"{written(lower, places)} " + (
+        "or more" if upper is None else f"to {written(upper, places)}"
+    )
+
+
+def percents(share: tuple[float, float, float]) -> tuple[str, str, str]:
+    """A share and the ends of its interval, as fine as that interval is wide."""
+    places = min(2, max(0, digits(50 * (share[2] - share[1])) - 1))
+    value, lower, upper = (f"{100 * part:.{places}f} %" for part in share)
+    return value, lower, upper
+
+
+# -- bars ----------------------------------------------------------------------------------------
+
+
+def bars_table(
+    bars: Sequence[Bar], shown: Chartable, measure: Drawn, what: str, level: int, title: str
+) -> str:
+    """Bars as the rows of a table, the whole labels as text beside them; HTML.
+
+    Parameters
+    ----------
+    title
+        The id of the heading.
+    """
+    ends = [end for bar in bars for end in (bar.value, bar.lower, bar.upper) if end is not None]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    span = (high - low) or 1.0
+    name = shown.hierarchy.level_names[level - 1]
+    shares = any(bar.share for bar in bars)
+    rows = "".join(_row(bar, low, span, measure.digits, shares) for bar in bars)
+    share_head = "<th scope='col' class='number share'>Share</th>" if shares else ""
+    return (
+        f"<table class='bars' aria-labelledby='{title}'><thead><tr>"
+        f"<th scope='col'><bdi>{html.escape(name)}</bdi></th>"
+        "<th class='drawn' aria-hidden='true'></th>"
+        f"<th scope='col' class='number'><bdi>{html.escape(what)}</bdi></th>"
+        f"{share_head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(bar: Bar, low: float, span: float, places: int, shares: bool) -> str:
+    def at(value: float) -> float:
+        return round(100 * (value - low) / span, 3)
+
+    left, right = sorted((at(0.0), at(bar.value)))
+    parts = [
+        f"<rect class='bar' x='{left}' y='0' width='{max(right - left, 0.3):.3f}' height='16'/>"
+    ]
+    if bar.lower is not None and bar.upper is not None:
+        start, wide = at(bar.lower), max(at(bar.upper) - at(bar.lower), 0.35)
+        parts.append(f"<rect class='whisker' x='{start}' y='6' width='{wide:.3f}' height='4'/>")
+    share = ""
+    if shares:
+        told = ""
+        if bar.share is not None:
+            part, least, most = percents(bar.share)
+            told = f"{part}<small>{least.removesuffix(' %')} to {most}</small>"
+        share = f"<td class='number share'>{told}</td>"
+    return (
+        f"<tr><th scope='row'><bdi>{html.escape(bar.label)}</bdi></th>"
+        "<td class='drawn' aria-hidden='true'><svg viewBox='0 0 100 16' "
+        f"preserveAspectRatio='none'>{''.join(parts)}</svg></td>"
+        f"<td class='number'>{written(bar.value, places)}"
+        f"<small>{_between(bar.lower, bar.upper, places)}</small></td>{share}</tr>"
+    )

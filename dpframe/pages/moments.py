@@ -1,0 +1,70 @@
+"""Labels of dates as periods of time, in the order of time."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+WRITTEN = re.compile(
+    r"(\d{4})(?:-?Q([1-4])|-W(\d\d)|-(\d\d)(?:-(\d\d)(?:[ T](\d\d)(?::00(?::00(?:\.0+)?)?)?)?)?)?"
+)
+"""Years, quarters, ISO weeks, months, days and hours, as labels write them."""
+
+
+def moment(label: str) -> pd.Period | None:
+    """The period that a label names, such as 2013, 2013-W05 or 2013-01-05 10:00; None if none."""
+    import pandas as pd
+
+    found = WRITTEN.fullmatch(label)
+    if found is None:
+        return None
+    year = int(found[1])
+    quarter, week, month, day, hour = (
+        None if part is None else int(part) for part in found.groups()[1:]
+    )
+    try:
+        if quarter is not None:
+            return pd.Period(year=year, quarter=quarter, freq="Q")
+        if week is not None:
+            return pd.Period(datetime.date.fromisocalendar(year, week, 1), "W-SUN")
+        if month is None:
+            return pd.Period(year=year, freq="Y")
+        datetime.date(year, month, 1 if day is None else day)
+        if day is None:
+            return pd.Period(year=year, month=month, freq="M")
+        if hour is None:
+            return pd.Period(year=year, month=month, day=day, freq="D")
+        return pd.Period(year=year, month=month, day=day, hour=hour, freq="h")
+    except ValueError:
+        return None
+
+
+def in_time(labels: Sequence[str]) -> list[pd.Period | None]:
+    """The periods of labels, None for a label that names none, or one of another length than most.
+
+    Days that are written as times at midnight, of columns of timestamps, are days where all are.
+    """
+    found = [moment(label) for label in labels]
+    known = [one for one in found if one is not None]
+    if known and all(one.freqstr == "h" and one.hour == 0 for one in known) and len(known) > 1:
+        found = [None if one is None else one.asfreq("D") for one in found]
+    lengths = Counter(one.freqstr for one in found if one is not None)
+    if not lengths:
+        return found
+    usual = lengths.most_common(1)[0][0]
+    return [one if one is not None and one.freqstr == usual else None for one in found]
+
+
+def day_of(period: pd.Period) -> str:
+    """Where a period begins, as text that charts read."""
+    start = period.asfreq("h" if period.freqstr == "h" else "D", "start")
+    return f"{start.year:04}-{start.month:02}-{start.day:02}" + (
+        f" {start.hour:02}:00" if period.freqstr == "h" else ""
+    )

@@ -1,0 +1,96 @@
+"""Two columns against each other as a plotly heatmap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.pages.fitting import Chartable, Drawn
+from dpframe.pages.plot_texts import hover, plotted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CELLS = 30
+"""So many values of each column are drawn, those with the most in them."""
+
+WRITTEN = 16
+"""Numbers are written into the cells where neither column has more values."""
+
+LONGEST = 28
+"""Letters of a label beside the grid."""
+
+SCALE = "Cividis"
+"""Even steps of lightness, in grey print and with any kind of sight (Nunez et al. 2018)."""
+
+SIGNED = [[0.0, "#8c510a"], [0.5, "#f5f5f5"], [1.0, "#01665e"]]
+"""Brown to green over nearly white (ColorBrewer BrBG): measures of both signs."""
+
+
+def heatmap(shown: Chartable, measure: Drawn, graph: Any) -> tuple[Any, list[str]]:
+    """A figure of the first level by the second, and what has to be said of it."""
+    rows = shown.nodes[shown.level == 2]
+    first, second = (named(rows, name) for name in shown.hierarchy.label_columns[:2])
+    value = rows[measure.columns[0]].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    across, down = (ranked(column, value) for column in (second, first))
+    x, y = ({label: i for i, label in enumerate(axis[:CELLS])} for axis in (across, down))
+    grid = np.full((len(y), len(x)), np.nan)
+    texts = np.full(grid.shape, "not reported", dtype=object)
+    said = hover(rows, shown)
+    for a, b, number, text in zip(first, second, value, said, strict=True):
+        if a in y and b in x:
+            grid[y[a], x[b]], texts[y[a], x[b]] = number, text
+    trace = graph.Heatmap(
+        z=grid,
+        colorscale=SIGNED if measure.signed else SCALE,
+        zmid=0 if measure.signed else None,
+        xgap=1,
+        ygap=1,
+        text=texts,
+        texttemplate="%{z:.3~s}" if max(grid.shape) <= WRITTEN else None,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorbar={"title": {"text": plotted(measure.name, LONGEST)}, "tickformat": ","},
+    )
+    figure = graph.Figure(trace)
+    names = shown.hierarchy.level_names
+    figure.update_xaxes(**_axis(list(x), names[1]), tickangle=-45 if len(x) > 6 else 0)
+    figure.update_yaxes(**_axis(list(y), names[0]), autorange="reversed")
+    figure.update_layout(height=260 + 22 * max(len(y), 4))
+    notes = ["empty cells were not reported, which is not zero"] if np.isnan(grid).any() else []
+    notes += [
+        f"the {CELLS} largest of {len(axis):,} values of {plotted(name)}"
+        for axis, name in ((down, names[0]), (across, names[1]))
+        if len(axis) > CELLS
+    ]
+    return figure, notes
+
+
+def named(rows: pd.DataFrame, column: str) -> list[str]:
+    """Values of a level as text; of those without a value, the end of the label."""
+    ends = rows["prefix"].astype(str).str.rpartition(" / ")[2]
+    values = rows[column]
+    return [
+        end if missing else str(value)
+        for value, missing, end in zip(values, values.isna(), ends, strict=True)
+    ]
+
+
+def ranked(labels: list[str], value: Any) -> list[str]:
+    """Different labels, those with the most in them first."""
+    sizes: dict[str, float] = {}
+    for label, number in zip(labels, np.nan_to_num(np.abs(value)), strict=True):
+        sizes[label] = sizes.get(label, 0.0) + number
+    return sorted(sizes, key=lambda label: (-sizes[label], label))
+
+
+def _axis(labels: list[str], name: str) -> dict[str, Any]:
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": [plotted(label, LONGEST) for label in labels],
+        "title": {"text": plotted(name, LONGEST)},
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
+    }

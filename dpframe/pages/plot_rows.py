@@ -1,0 +1,187 @@
+"""Bars with their intervals, and lines over time with a band, as plotly traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from dpframe.pages.fitting import Chartable, Drawn, beside, numbers
+from dpframe.pages.moments import day_of, in_time
+from dpframe.pages.plot_texts import hover, plotted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILL = "#3b8bc4"
+"""Blue that stands out from white, from grey and from black (3:1), with any kind of sight."""
+
+BAND = "rgba(59,139,196,0.25)"
+
+BARS = 40
+"""So many bars are drawn, the first ones."""
+
+LONGEST = 36
+"""Letters of a label beside a bar; all of it is in the hover text."""
+
+PANELS = 6
+"""Measures that are drawn beside each other."""
+
+ROW, PANEL = 26, 240
+"""Pixels of a bar, and of a panel of lines."""
+
+
+def bars(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, list[str]]:
+    """A figure of bars, one panel a measure, and what has to be said of it."""
+    rows = beside(shown, shown.listed)
+    drawn, panels = rows.head(BARS), measures[:PANELS]
+    labels = _labels(drawn, shown)
+    figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=True)
+    for at, measure in enumerate(panels, 1):
+        value, more, less = _with_ends(drawn, measure)
+        figure.add_trace(
+            graph.Bar(
+                x=value,
+                y=list(range(len(drawn))),
+                orientation="h",
+                marker={"color": FILL},
+                error_x={"type": "data", "array": more, "arrayminus": less, "thickness": 1.5},
+                hovertext=hover(drawn, shown),
+                hovertemplate="%{hovertext}<extra></extra>",
+            ),
+            **({"row": 1, "col": at} if shown.is_rollup else {}),
+        )
+    ticks = max(3, 10 // max(1, len(panels)))
+    figure.update_xaxes(rangemode="tozero", tickformat=",", nticks=ticks, tickangle=0)
+    figure.update_yaxes(
+        tickvals=list(range(len(drawn))),
+        ticktext=labels,
+        range=[max(len(drawn), 1) - 0.5, -0.5],
+        automargin=True,
+        showgrid=False,
+        zeroline=False,
+    )
+    figure.update_layout(showlegend=False, bargap=0.25, height=150 + ROW * max(len(drawn), 4))
+    return figure, list(_left_out(rows, shown, len(measures)))
+
+
+def lines(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, list[str]]:
+    """A figure of lines, one panel a measure, and what has to be said of it."""
+    assert shown.timed is not None
+    rows = beside(shown, shown.timed)
+    times = in_time(rows["prefix"].astype(str).tolist())
+    kept = [time is not None for time in times]
+    drawn, moments = rows[kept], [time for time in times if time is not None]
+    starts = [day_of(time) for time in moments]
+    runs = _runs([time.ordinal for time in moments])
+    panels = measures[:PANELS]
+    figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=False)
+    texts = hover(drawn, shown)
+    for at, measure in enumerate(panels, 1):
+        where = {"row": at, "col": 1} if shown.is_rollup else {}
+        value, lower, upper = (numbers(drawn[name]) for name in measure.columns)
+        figure.add_trace(_band(starts, lower, upper, runs, graph), **where)
+        x, y, said = (_broken(column, runs) for column in (starts, value, texts))
+        figure.add_trace(
+            graph.Scatter(
+                x=x,
+                y=y,
+                mode="lines+markers" if len(starts) <= 3 * BARS else "lines",
+                line={"color": FILL, "width": 2},
+                marker={"size": 5},
+                connectgaps=False,
+                hovertext=said,
+                hovertemplate="%{hovertext}<extra></extra>",
+            ),
+            **where,
+        )
+    figure.update_yaxes(rangemode="tozero", tickformat=",", automargin=True)
+    figure.update_layout(showlegend=False, height=140 + PANEL * max(1, len(panels)))
+    said = [f"a point is one {shown.hierarchy.level_names[shown.timed - 1]}"]
+    if len(runs) > 1:
+        said.append("the line breaks where nothing was reported, which is not zero")
+    if len(rows) > len(drawn):
+        said.append(f"not drawn: {len(rows) - len(drawn):,} without a date")
+    return figure, [*said, *_further(len(measures))]
+
+
+def _panels(graph: Any, names: list[str], *, across: bool) -> Any:
+    if not names:
+        return graph.Figure()
+    import importlib
+
+    subplots = importlib.import_module("plotly.subplots")
+    shape = {"rows": 1, "cols": len(names)} if across else {"rows": len(names), "cols": 1}
+    shared = {"shared_yaxes": True} if across else {"shared_xaxes": True}
+    spacing = {"horizontal_spacing": 0.04} if across else {"vertical_spacing": 0.08}
+    titles = [plotted(name, LONGEST) for name in names]
+    return subplots.make_subplots(**shape, **shared, **spacing, subplot_titles=titles)
+
+
+def _labels(rows: pd.DataFrame, shown: Chartable) -> list[str]:
+    return [plotted(label, LONGEST) for label in rows["prefix"].astype(str)]
+
+
+def _with_ends(
+    rows: pd.DataFrame, measure: Drawn
+) -> tuple[list[float | None], list[float | None], list[float | None]]:
+    """Values, and how far the ends of their intervals are from them; None where nobody knows."""
+    value, lower, upper = (numbers(rows[name]) for name in measure.columns)
+    more = [None if v is None or u is None else u - v for v, u in zip(value, upper, strict=True)]
+    less = [None if v is None or b is None else v - b for v, b in zip(value, lower, strict=True)]
+    return value, more, less
+
+
+def _left_out(rows: pd.DataFrame, shown: Chartable, measures: int) -> Iterator[str]:
+    if shown.hierarchy.height > 1:
+        yield f"level {shown.listed} ({shown.hierarchy.level_names[shown.listed - 1]})"
+    if len(rows) > BARS:
+        yield f"the first {BARS} of {len(rows):,}"
+    yield from _further(measures)
+
+
+def _further(measures: int) -> Iterator[str]:
+    if measures > PANELS:
+        yield f"the first {PANELS} of {measures} measures: pass measure= for another one"
+
+
+def _runs(ordinals: Sequence[int]) -> list[tuple[int, int]]:
+    """Stretches without a gap, as places from and to."""
+    cuts = [i for i in range(1, len(ordinals)) if ordinals[i] != ordinals[i - 1] + 1]
+    ends = [0, *cuts, len(ordinals)]
+    return [(a, b) for a, b in pairwise(ends) if a < b]
+
+
+def _broken(column: Sequence[Any], runs: Sequence[tuple[int, int]]) -> list[Any]:
+    """With a None between runs, at which lines break."""
+    out: list[Any] = []
+    for start, end in runs:
+        out += ([None] if out else []) + list(column[start:end])
+    return out
+
+
+def _band(
+    starts: Sequence[str],
+    lower: Sequence[float | None],
+    upper: Sequence[float | None],
+    runs: Sequence[tuple[int, int]],
+    graph: Any,
+) -> Any:
+    """Polygons between the ends of the intervals, one a run; of a point alone, a stroke."""
+    x: list[Any] = []
+    y: list[Any] = []
+    for start, end in runs:
+        there = [i for i in range(start, end) if lower[i] is not None and upper[i] is not None]
+        if there:
+            x += ([None] if x else []) + [starts[i] for i in (*there, *there[::-1], there[0])]
+            y += [None] if y else []
+            y += [*(upper[i] for i in there), *(lower[i] for i in there[::-1]), upper[there[0]]]
+    return graph.Scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        fill="toself",
+        fillcolor=BAND,
+        line={"color": BAND, "width": 1},
+        hoverinfo="skip",
+    )

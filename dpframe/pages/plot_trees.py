@@ -1,0 +1,88 @@
+"""Parts of a whole as a plotly icicle or treemap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpframe.pages.fitting import Chartable, Drawn
+from dpframe.pages.plot_texts import hover, plotted
+from dpframe.pages.widths import Block, blocks
+from dpframe.postprocess.nesting import areas, joint, nearest_reported
+
+NAMED = 12
+"""Nodes of a block of several that its hover text names."""
+
+GREY = "rgb(225,225,225)"
+
+HEIGHT = 720
+"""Pixels: the least block of a level has room for a line of text."""
+
+ACROSS = 112
+"""Letters beside each other in the width of a usual figure; every level has its part of them."""
+
+WIDENED = "small blocks are drawn larger than to scale, and hatched ones hold several nodes"
+
+
+def tree(shown: Chartable, measure: Drawn, kind: str, graph: Any) -> tuple[Any, list[str]]:
+    """A figure with one trace, and what has to be said of it."""
+    ancestor = nearest_reported(shown.nodes, shown.hierarchy)
+    area = areas(shown.nodes, ancestor, measure.columns[0])
+    in_order = shown.hierarchy.kind in ("date", "number")
+    drawn = blocks(area, ancestor, in_order=in_order)
+    longest = max(8, ACROSS // (len(set(shown.level.tolist())) or 1)) if kind == "icicle" else 60
+    labels = _labels(shown, ancestor.tolist(), longest)
+    said = hover(shown.nodes, shown)
+    level = shown.level.tolist()
+    kinds = {"icicle": graph.Icicle, "treemap": graph.Treemap}
+    ids = [f"more in {b.inside}" if b.several else str(b.node) for b in drawn]
+    trace = kinds[kind](
+        ids=ids,
+        parents=[ids[block.inside] if block.inside >= 0 else "" for block in drawn],
+        labels=[f"{len(b.several):,} more" if b.several else labels[b.node] for b in drawn],
+        values=[block.value for block in drawn],
+        branchvalues="total",
+        sort=False,
+        marker={
+            "colors": [
+                GREY if block.several else _colour(level[block.node], shown.hierarchy.height)
+                for block in drawn
+            ],
+            "line": {"color": "white", "width": 1},
+            "pattern": {"shape": ["/" if block.several else "" for block in drawn]},
+        },
+        hovertext=[_said(block, said, labels) for block in drawn],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    figure = graph.Figure(trace)
+    figure.update_layout(uniformtext={"minsize": 11, "mode": "hide"}, height=HEIGHT)
+    if kind == "icicle":
+        figure.update_traces(tiling={"orientation": "h"}, leaf={"opacity": 1})
+    widened = any(block.widened for block in drawn)
+    return figure, [WIDENED] if widened else []
+
+
+def _labels(shown: Chartable, ancestor: list[int], longest: int) -> list[str]:
+    """Labels without what the node above already says."""
+    between = joint(shown.hierarchy)
+    levels, whole = shown.level.tolist(), shown.nodes["prefix"].astype(str).tolist()
+    out = []
+    for label, above in zip(whole, ancestor, strict=True):
+        start = whole[above] + between if between and above >= 0 and levels[above] else ""
+        out.append(plotted(label.removeprefix(start), longest))
+    return ["Everything" if level == 0 else label for level, label in zip(levels, out, strict=True)]
+
+
+def _said(block: Block, said: list[str], labels: list[str]) -> str:
+    if not block.several:
+        wider = "<br>drawn wider than to scale" if block.widened else ""
+        return said[block.node] + wider
+    names = [labels[i] for i in block.several[:NAMED]]
+    more = ["…"] if len(block.several) > NAMED else []
+    return "<br>".join([f"<b>{len(block.several):,} smaller nodes</b>", *names, *more])
+
+
+def _colour(level: int, height: int) -> str:
+    """Light blue for everything to green for the finest level; dark text is legible on all."""
+    ends = zip((202, 222, 255), (131, 179, 168), strict=True)
+    r, g, b = (round(a + (z - a) * level / height) for a, z in ends)
+    return f"rgb({r},{g},{b})"

@@ -1,0 +1,203 @@
+"""No label of a page is cut, spilled or over another one, measured in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.testing import seeded_noise
+from tests.integration.test_report_in_browser import (  # fixtures too
+    HOSTILE,
+    SCRIPTS,
+    Page,
+    chromium,
+    frame_of,
+    many,
+    page,
+    receipt_for,
+)
+from tests.members import in_turn
+
+pytestmark = pytest.mark.engines
+
+__all__ = ["chromium", "page"]
+
+FOUND = """
+// Every visible line of text: where it is, and the box that would cut it.
+const lines = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const boxes = new Map();
+const clip = (element) => {
+  if (!element || element === document.body) return null;
+  if (boxes.has(element)) return boxes.get(element);
+  const style = getComputedStyle(element);
+  let found;
+  if (style.overflowX === 'auto' || style.overflowX === 'scroll') found = 'scrolled';
+  else if (style.overflowX === 'hidden') found = element;
+  else found = clip(element.parentElement);
+  boxes.set(element, found);
+  return found;
+};
+while (walker.nextNode()) {
+  const node = walker.currentNode;
+  const parent = node.parentElement;
+  if (!node.textContent.trim() || parent.closest('script, style, noscript, title, option, .skip'))
+    continue;
+  if (parent.closest('#trail')) continue; // one line that scrolls
+  if (!parent.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+  if (parseFloat(getComputedStyle(parent).fontSize) === 0) continue;
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  for (const r of range.getClientRects()) {
+    if (r.width < 1) continue;
+    lines.push({ node, parent, text: node.textContent.trim().slice(0, 40), clip: clip(parent),
+      l: r.left, r: r.right, t: r.top + r.height * 0.22, b: r.bottom - r.height * 0.22 });
+  }
+}
+const wrong = [];
+for (const line of lines) {
+  if (line.clip === 'scrolled') continue;
+  if (line.l < -1 || line.r > innerWidth + 1) wrong.push(['outside the page', line.text]);
+  if (line.clip && line.parent.namespaceURI.endsWith('xhtml')) {
+    const box = line.clip.getBoundingClientRect();
+    const clamped = getComputedStyle(line.clip).webkitLineClamp !== 'none';
+    const hangs = line.text.includes(' ') ? 6 : 1; // the space at the end of a line
+    if (line.l < box.left - hangs || line.r > box.right + hangs)
+      wrong.push(['cut', line.text, line.clip.className || line.clip.id || line.clip.tagName]);
+    else if (!clamped && (line.t < box.top - 1 || line.b > box.bottom + 1))
+      wrong.push(['cut', line.text]);
+    line.gone = clamped && line.t > box.bottom;
+  }
+}
+const shown = lines.filter((line) => !line.gone).sort((x, y) => x.t - y.t);
+for (let i = 0; i < shown.length; i += 1) {
+  for (let k = i + 1; k < shown.length && shown[k].t < shown[i].b; k += 1) {
+    const [x, y] = [shown[i], shown[k]];
+    if (x.node !== y.node && Math.min(x.r, y.r) - Math.max(x.l, y.l) > 1)
+      wrong.push(['over another', `${x.text} | ${y.text}`]);
+  }
+}
+return [lines.length, wrong.slice(0, 12)];
+"""
+
+
+def wrong_in(page: Page) -> list[list[str]]:
+    """What is cut, spilled or over something else; of a page that has text."""
+    lines, wrong = page.driver.execute_script(FOUND)
+    assert lines > 20
+    assert page.fits()
+    return wrong
+
+
+def skewed() -> pd.DataFrame:
+    """One node with 91 %, many small ones, and words that do not fit."""
+    counts = {"*": 10_000, "GROCERY": 9_100}
+    counts |= {f"GROCERY/BAKED BREAD, BUNS AND ROLLS {i}": 4_000 // i for i in range(1, 60)}
+    counts |= {f"SMALL {i}": 90 // i for i in range(1, 30)}
+    return frame_of(counts)
+
+
+def odd() -> pd.DataFrame:
+    """Long labels, labels without a space, from right to left, and hostile ones."""
+    words = ["مرحبا بالعالم هذا نص طويل من اليمين إلى اليسار", "x" * 90, "a b " * 30, *SCRIPTS]
+    labels = [*words, *(text.replace("/", "|") for text in HOSTILE)]
+    counts = {label: 900 - 40 * i for i, label in enumerate(labels)}
+    counts |= {f"{words[0]}/{label}": 60 for label in words}
+    return frame_of({"*": 12_000, **counts})
+
+
+DAYS = pd.DataFrame({"day": pd.date_range("2022-11-01", periods=430).repeat(12)})
+CROSS = pd.DataFrame(
+    {
+        "a": [f"origin number {i % 5}" for i in range(9000)],
+        "b": [f"carrier {i % 9}" for i in range(9000)],
+    }
+)
+CROSS["v"] = np.arange(9000) % 40 - 3.5
+BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-6}
+
+
+def released(name: str) -> pd.DataFrame:
+    measures = {
+        "rows": "count",
+        "balance of the account": "sum(v, -5, 50)",
+        "mean": "mean(v, -5, 50)",
+    }
+    with seeded_noise(5):
+        return {
+            "days": lambda: DAYS.dp.hhh("date:day?levels=month,day", **BUDGET),
+            "months": lambda: DAYS.dp.rollup("date:day?levels=month", ["count"], **BUDGET),
+            "grid": lambda: CROSS.dp.hhh(["a", "b"], **BUDGET),
+            "list": lambda: CROSS.dp.heavy_hitters("b", k=8, **BUDGET),
+            "measures": lambda: CROSS.dp.rollup(["a", "b"], measures, **BUDGET),
+        }[name]()
+
+
+MADE = {
+    "10": lambda: many(10),
+    "1000": lambda: many(1_000),
+    "10000": lambda: many(10_000),
+    "skewed": skewed,
+    "odd": odd,
+}
+
+
+@in_turn(
+    ("name", [*MADE, "days", "months", "grid", "list", "measures"]), ("width", [390, 768, 1280])
+)
+def test_no_label_is_cut_spilled_or_over_another(page: Page, name: str, width: int) -> None:
+    """Law: every line of text lies in the page and in its box, and none over another."""
+    frame = MADE[name]() if name in MADE else released(name)
+    receipt = receipt_for() if name in MADE else frame.dp.receipt
+    page.open(frame, receipt, width=width)
+    assert wrong_in(page) == []
+
+
+def test_a_label_that_is_cut_or_over_another_is_found(page: Page) -> None:
+    """Negative control: of each kind of fault one is made, and found."""
+    page.open(skewed(), width=768)
+    assert wrong_in(page) == []
+    label = "document.querySelector('.bars tbody th')"
+    faults = {
+        "cut": f"{label}.firstChild.style.cssText = 'display: block; overflow: hidden; "
+        "white-space: nowrap; width: 9px'",
+        "over another": f"{label}.firstChild.style.cssText = (r => "
+        "'position: fixed; left: ' + r.left + 'px; top: ' + r.top + 'px')"
+        "(document.querySelector('.answer').getBoundingClientRect())",
+        "outside the page": f"{label}.firstChild.style.cssText = 'position: fixed; left: -2rem'",
+    }
+    for fault, made in faults.items():
+        page.js(made)
+        _, wrong = page.driver.execute_script(FOUND)
+        assert fault in {kind for kind, *_ in wrong}, fault
+        page.js(f"{label}.style.cssText = {label}.firstChild.style.cssText = ''")
+
+
+def test_ten_thousand_nodes_are_a_bounded_page(page: Page, tmp_path: Path) -> None:
+    """Law: less than two megabytes, and no more elements than for a few nodes."""
+    page.open(many(10_000))
+    assert (page.folder / "report.html").stat().st_size < 2_000_000
+    assert page.js("document.querySelectorAll('*').length") < 4_000
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_picture_of_every_kind_is_on_its_page(page: Page, dark: bool) -> None:
+    """Law: the kind that is asked for is what is there, and one that does not fit is refused."""
+    shows = {"bar": ".bars .bar", "line": ".time .lines .line", "icicle": "#plot:not([hidden])"}
+    shows["heatmap"] = ".grid td.above"
+    found = {"line": released("days"), "heatmap": released("grid")}
+    for kind, selector in shows.items():
+        frame = found.get(kind, released("grid"))
+        page.open(frame, frame.dp.receipt, kind=kind, dark=dark)
+        assert page.js("document.querySelectorAll(arguments[0]).length", selector) > 0, kind
+        others = {s for k, s in shows.items() if k not in (kind, "bar")}
+        assert all(
+            page.js("document.querySelectorAll(arguments[0]).length", s) == 0 for s in others
+        )
+    with pytest.raises(dp.ParameterError, match="what fits is 'heatmap', 'bar', 'icicle'"):
+        page.open(frame, frame.dp.receipt, kind="line")
