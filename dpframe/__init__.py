@@ -3,51 +3,60 @@
 >>> import pandas as pd, dpframe as dp
 >>> plan = dp.explain(["country", "city"], epsilon=1.0, delta=1e-6)
 
-``import dpframe`` also gives every pandas frame the accessor ``.dp``.
+``import dpframe`` also gives every pandas frame the accessor ``.dp``. It loads little: what a name
+needs is loaded when the name is first used.
 """
 
-from dpframe import _forking as _forking
+from typing import TYPE_CHECKING, Any
+
+from dpframe import errors as errors
+from dpframe._forking import loaded as _loaded
 from dpframe._version import __version__
-from dpframe.asking.explanation import Explanation
-from dpframe.asking.receipt import Receipt
-from dpframe.doors.changes import change
-from dpframe.doors.planned_series import plan_series
-from dpframe.doors.series.series import Series
-from dpframe.doors.sql.register import register
-from dpframe.doors.warehouse import measures_sql, rollup_sql, tree_rollup_sql
-from dpframe.doors.when_pandas import register_accessor
-from dpframe.errors import (
-    BudgetError,
-    ColumnError,
-    DpframeError,
-    HierarchyError,
-    LedgerError,
-    OverBudgetError,
-    ParameterError,
-    ParameterTypeError,
-    ReleaseNameError,
-    ReplayedNotice,
-    SourceError,
-    ThresholdError,
-)
-from dpframe.evaluation.compare import compare
-from dpframe.evaluation.compare_prefix import PrefixComparison, compare_prefix_trees
-from dpframe.evaluation.wasserstein import wasserstein
-from dpframe.hierarchy import code, columns, date, domain, ip, number, path
-from dpframe.ledger import Ledger, Spending, use_ledger
-from dpframe.measures import count, distinct, mean, sum
-from dpframe.publishing.publish import publish
+from dpframe.doors.when_loaded import register_accessors as _register_accessors
 from dpframe.questions import listed as _listed
-from dpframe.questions.hhh.stream import StreamingHHH
-from dpframe.questions.listed import *  # noqa: F403
-from dpframe.questions.sketches.ask import (
-    MergedSketch,
-    MisraGries,
-    PrivacyAwareMisraGries,
-    merge_sketches,
-)
-from dpframe.questions.synthesize.generator import Generator
-from dpframe.questions.synthesize.privhp import PrivHP
+
+_HOMES = {
+    "dpframe.asking.explanation": ("Explanation",),
+    "dpframe.asking.receipt": ("Receipt",),
+    "dpframe.doors.changes": ("change",),
+    "dpframe.doors.planned_series": ("plan_series",),
+    "dpframe.doors.series.series": ("Series",),
+    "dpframe.doors.sql.register": ("register",),
+    "dpframe.doors.warehouse": ("measures_sql", "rollup_sql", "tree_rollup_sql"),
+    "dpframe.errors": (
+        "BudgetError",
+        "ColumnError",
+        "DpframeError",
+        "HierarchyError",
+        "LedgerError",
+        "OverBudgetError",
+        "ParameterError",
+        "ParameterTypeError",
+        "ReleaseNameError",
+        "ReplayedNotice",
+        "SourceError",
+        "ThresholdError",
+    ),
+    "dpframe.evaluation.compare": ("compare",),
+    "dpframe.evaluation.compare_prefix": ("PrefixComparison", "compare_prefix_trees"),
+    "dpframe.evaluation.wasserstein": ("wasserstein",),
+    "dpframe.hierarchy": ("code", "columns", "date", "domain", "ip", "number", "path"),
+    "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
+    "dpframe.measures": ("count", "distinct", "mean", "sum"),
+    "dpframe.publishing.publish": ("publish",),
+    "dpframe.questions.hhh.stream": ("StreamingHHH",),
+    "dpframe.questions.sketches.ask": (
+        "MergedSketch",
+        "MisraGries",
+        "PrivacyAwareMisraGries",
+        "merge_sketches",
+    ),
+    "dpframe.questions.synthesize.generator": ("Generator",),
+    "dpframe.questions.synthesize.privhp": ("PrivHP",),
+}
+"""Where the public names are that are not loaded yet, but for the functions that ask."""
+
+_HOME = {name: home for home, names in _HOMES.items() for name in names} | _listed.HOMES
 
 __all__ = [
     "BudgetError",
@@ -101,4 +110,73 @@ __all__ = [
 ]
 __all__ += _listed.__all__
 
-register_accessor()
+if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'dpframe' has no attribute {name!r}")
+        value = globals()[name] = _loaded(_HOME[name], name)
+        return value
+
+else:
+    from dpframe.asking.explanation import Explanation
+    from dpframe.asking.receipt import Receipt
+    from dpframe.doors.changes import change
+    from dpframe.doors.planned_series import plan_series
+    from dpframe.doors.series.series import Series
+    from dpframe.doors.sql.register import register
+    from dpframe.doors.warehouse import (
+        measures_sql,
+        rollup_sql,
+        tree_rollup_sql,
+    )
+    from dpframe.errors import (
+        BudgetError,
+        ColumnError,
+        DpframeError,
+        HierarchyError,
+        LedgerError,
+        OverBudgetError,
+        ParameterError,
+        ParameterTypeError,
+        ReleaseNameError,
+        ReplayedNotice,
+        SourceError,
+        ThresholdError,
+    )
+    from dpframe.evaluation.compare import compare
+    from dpframe.evaluation.compare_prefix import (
+        PrefixComparison,
+        compare_prefix_trees,
+    )
+    from dpframe.evaluation.wasserstein import wasserstein
+    from dpframe.hierarchy import (
+        code,
+        columns,
+        date,
+        domain,
+        ip,
+        number,
+        path,
+    )
+    from dpframe.ledger import Ledger, Spending, use_ledger
+    from dpframe.measures import count, distinct, mean, sum
+    from dpframe.publishing.publish import publish
+    from dpframe.questions.hhh.stream import StreamingHHH
+    from dpframe.questions.listed import *  # noqa: F403
+    from dpframe.questions.sketches.ask import (
+        MergedSketch,
+        MisraGries,
+        PrivacyAwareMisraGries,
+        merge_sketches,
+    )
+    from dpframe.questions.synthesize.generator import Generator
+    from dpframe.questions.synthesize.privhp import PrivHP
+
+
+def __dir__() -> list[str]:
+    """What is public."""
+    return sorted(__all__)
+
+
+_register_accessors()

@@ -12,6 +12,7 @@ import glob
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,9 @@ from pathlib import Path
 from typing import IO
 
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+
+LEFT = 24 * 3600.0
+"""Seconds after which a file that nobody finished is one that a dead process left."""
 
 LONG = 200
 """Characters of a path in a message."""
@@ -182,11 +186,20 @@ def _takes_place(file: Path) -> bool:
 
 def _new(file: Path, *, private: bool) -> tuple[int, Path]:
     """An empty file in the same folder, under a name that no pattern for data matches."""
+    _forget(file.parent)
     beside = file.with_name(f".dpframe-{uuid.uuid4().hex}.new")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     if not private and _there(file):
         shutil.copymode(file, beside)
     return handle, beside
+
+
+def _forget(folder: Path) -> None:
+    """Remove what processes left that died over a file: nobody has written to it for a day."""
+    for left in folder.glob(".dpframe-*.new"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > LEFT:
+                left.unlink()
 
 
 def _keep_name(folder: Path) -> None:

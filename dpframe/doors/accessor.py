@@ -6,24 +6,26 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import pandas as pd
 
+from dpframe._forking import loaded, no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import OF_WAREHOUSE
 from dpframe.doors.of_results import OfResults
-from dpframe.questions.hhh import ask as hhh_ask
-from dpframe.questions.hhh import heavy_hitters as flat_ask
-from dpframe.questions.prefix_tree import ask as prefix_ask
-from dpframe.questions.rollup import ask as rollup_ask
-from dpframe.questions.synthesize import ask as synthetic_ask
-from dpframe.questions.tree_counts import ask as tree_ask
+from dpframe.questions.listed import HOMES, READ
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dpframe.asking.explain import Explains, ExplainsFrame
+
+if READ:
+    from dpframe.questions import listed as asks
+if not TYPE_CHECKING:
+    asks = SimpleNamespace(**{name: name for name in HOMES})  # not loaded yet
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +39,28 @@ def of_frame(
 ) -> Callable[Concatenate[DpAccessor, P], T]:
     """A function as a method that asks the frame: the same call without a source, and what it is
     about must be said, since nobody else has counted it."""
+    name = cast(str, asked)  # see above
+    return cast("Callable[Concatenate[DpAccessor, P], T]", _Method(name, example))
+
+
+class _Method:
+    """A method of the accessor until somebody looks at it: then its function is loaded."""
+
+    def __init__(self, name: str, example: str) -> None:
+        self._name, self._example = name, example
+
+    def __get__(self, accessor: DpAccessor | None, kind: type[DpAccessor]) -> Any:
+        asked = loaded(HOMES[self._name], self._name)
+        method = known_arguments(_of_frame(asked, self._example))
+        setattr(DpAccessor, self._name, method)  # in the place of this
+        return method.__get__(accessor, kind)
+
+    __doc__ = property(lambda self: self.__get__(None, DpAccessor).__doc__)
+
+
+def _of_frame(
+    asked: Callable[Concatenate[Any, P], T], example: str
+) -> Callable[Concatenate[DpAccessor, P], T]:
     source, about, *rest = inspect.signature(asked).parameters.values()
     unknown = (source.name, *OF_WAREHOUSE)
     reached = weakref.ref(asked)  # what pandas holds would outlive the interpreter
@@ -71,7 +95,6 @@ def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
     return cast("ExplainsFrame[P]", of_frame(asked, example))
 
 
-@pd.api.extensions.register_dataframe_accessor("dp")
 @known_arguments
 class DpAccessor(OfResults):
     """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
@@ -85,7 +108,7 @@ class DpAccessor(OfResults):
         return f"<dpframe accessor: {', '.join(names)}>"
 
     hhh = of_frame(
-        hhh_ask.hhh,
+        asks.hhh,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
@@ -95,7 +118,7 @@ class DpAccessor(OfResults):
         """,
     )
     rollup = of_frame(
-        rollup_ask.rollup,
+        asks.rollup,
         """
         >>> import pandas as pd, dpframe as dp
         >>> sales = pd.DataFrame({"country": ["FR"] * 600 + ["DE"] * 400, "amount": 10.0})
@@ -106,7 +129,7 @@ class DpAccessor(OfResults):
         """,
     )
     tree_counts = of_frame(
-        tree_ask.tree_counts,
+        asks.tree_counts,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
@@ -115,7 +138,7 @@ class DpAccessor(OfResults):
         """,
     )
     heavy_hitters = of_frame(
-        flat_ask.heavy_hitters,
+        asks.heavy_hitters,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300 + ["LGA"] * 200})
@@ -124,7 +147,7 @@ class DpAccessor(OfResults):
         """,
     )
     synthesize = of_frame(
-        synthetic_ask.synthesize,
+        asks.synthesize,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"distance": [200, 1000, 2500] * 300})
@@ -133,7 +156,7 @@ class DpAccessor(OfResults):
         """,
     )
     prefix_tree = of_frame(
-        prefix_ask.prefix_tree,
+        asks.prefix_tree,
         """
         >>> import pandas as pd, dpframe
         >>> typed = pd.DataFrame({"who": range(3000), "word": ["selfie"] * 3000})
@@ -142,7 +165,7 @@ class DpAccessor(OfResults):
         """,
     )
     explain = explaining_frame(
-        hhh_ask.explain,
+        asks.explain,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
@@ -151,7 +174,7 @@ class DpAccessor(OfResults):
         """,
     )
     explain_rollup = explaining_frame(
-        rollup_ask.explain_rollup,
+        asks.explain_rollup,
         """
         >>> import pandas as pd, dpframe as dp
         >>> sales = pd.DataFrame({"country": ["FR"] * 600 + ["DE"] * 400, "amount": 10.0})
@@ -161,7 +184,7 @@ class DpAccessor(OfResults):
         """,
     )
     explain_tree_counts = explaining_frame(
-        tree_ask.explain_tree_counts,
+        asks.explain_tree_counts,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300})
@@ -170,7 +193,7 @@ class DpAccessor(OfResults):
         """,
     )
     explain_heavy_hitters = explaining_frame(
-        flat_ask.explain_heavy_hitters,
+        asks.explain_heavy_hitters,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"origin": ["JFK"] * 300})
@@ -179,7 +202,7 @@ class DpAccessor(OfResults):
         """,
     )
     explain_synthesize = explaining_frame(
-        synthetic_ask.explain_synthesize,
+        asks.explain_synthesize,
         """
         >>> import pandas as pd, dpframe
         >>> trips = pd.DataFrame({"distance": [200, 1000, 2500]})
@@ -188,7 +211,7 @@ class DpAccessor(OfResults):
         """,
     )
     explain_prefix_tree = explaining_frame(
-        prefix_ask.explain_prefix_tree,
+        asks.explain_prefix_tree,
         """
         >>> import pandas as pd, dpframe
         >>> typed = pd.DataFrame({"who": range(3000), "word": ["selfie"] * 3000})
@@ -198,12 +221,31 @@ class DpAccessor(OfResults):
         """,
     )
 
-    def report(self, path: str | Path, *, title: str | None = None) -> None:
-        """Write a result as one HTML page that works offline: hierarchy, table, privacy card.
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        kind: Literal["bar", "line", "icicle", "heatmap"] | None = None,
+        measure: str | None = None,
+    ) -> None:
+        """Write a result as one HTML page that works offline, for somebody who has not asked it.
 
-        For a frame that dpframe returned. Rows may have been filtered, which the page says, or
-        sorted; of other numbers than the released ones no page is made. Free: everything on the
-        page is released already.
+        First the answer in two sentences and the ten largest with intervals and shares, then a
+        drawing, the table, what the numbers mean, and the privacy card. For a frame that dpframe
+        returned. Rows may have been filtered, which the page says, or sorted; of other numbers
+        than the released ones no page is made. Free: everything on the page is released already.
+
+        Parameters
+        ----------
+        path
+            The file; one that is there is replaced.
+        title
+            Heading; by default what was counted and the columns.
+        kind
+            The drawing, as for ``plot``; by default what fits the result.
+        measure
+            Of a rollup, which one the answer is about; by default the first.
 
         Examples
         --------
@@ -213,15 +255,45 @@ class DpAccessor(OfResults):
         >>> page = pathlib.Path(tempfile.mkdtemp(), "trips.html")
         >>> result.dp.report(page)
         """
-        from dpframe.pages.report import write_report
+        with no_fork():
+            from dpframe.pages.report import write_report
 
-        write_report(self._frame, self.receipt, path, title=title)
+        write_report(self._frame, self.receipt, path, title=title, kind=kind, measure=measure)
 
     def plot(
-        self, *, kind: Literal["icicle", "treemap"] = "icicle", measure: str | None = None
+        self,
+        *,
+        kind: Literal["bar", "line", "icicle", "treemap", "heatmap"] | None = None,
+        measure: str | None = None,
     ) -> Any:
-        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``. Of a rollup
-        ``measure`` has the area, by default the first one that areas can show."""
-        from dpframe.pages.plot import plot
+        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
+
+        For a frame that dpframe returned, or some of its rows; free.
+
+        Parameters
+        ----------
+        kind
+            By default what fits: "bar" with intervals for lists, "line" with a band for dates,
+            "heatmap" for two columns of which most combinations are reported, "icicle" for other
+            trees. "treemap" too; one that cannot show the result is refused, and the error says
+            what can.
+        measure
+            Of a rollup what is drawn; by default all, beside each other, as bars or lines, and in
+            other drawings the first one that they can show.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+        """
+        with no_fork():
+            from dpframe.pages.plot import plot
 
         return plot(self._frame, self.receipt, kind=kind, measure=measure)
+
+
+AT_ONCE = ("hhh", "rollup", "tree_counts")
+"""Methods that are loaded with pandas. Whoever has frames will ask one of them, the first time as
+fast as the second; of the other rooms each is loaded when it is asked."""
+
+for _name in AT_ONCE:
+    getattr(DpAccessor, _name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 
@@ -65,8 +66,8 @@ def change(
     ------
     ParameterError
         The releases count different things, or samples of users that each drew anew, are one
-        release or a replay of it, are not whole, or their intervals cannot hold what is asked; the
-        message says what to do.
+        release or a replay of it, are not whole, are of a later and then an earlier period, or
+        their intervals cannot hold what is asked; the message says what to do.
     ReleaseNameError, LedgerError
         A name is not in the ledger, or the ledger cannot be used.
 
@@ -93,7 +94,8 @@ def change(
     >>> found.loc[found["more_than_noise"], "prefix"].tolist()
     ['*', 'JFK']
     """
-    from dpframe.postprocess.changes import changes
+    with no_fork():
+        from dpframe.postprocess.changes import changes
 
     sides = [_side(role, given, ledger) for role, given in (("before", before), ("after", after))]
     return changes(*sides, measure=measure, confidence=confidence, simultaneous=simultaneous)
@@ -101,11 +103,12 @@ def change(
 
 def _side(role: str, given: Any, ledger: object) -> Given:
     """A frame, its receipt and the law of its tests."""
-    from dpframe.asking.receipt import Receipt
-    from dpframe.asking.release import Release
-    from dpframe.digest import RECEIPT
-    from dpframe.ledger import chosen_ledger
-    from dpframe.questions.hhh.remade import law_of_tests
+    with no_fork():
+        from dpframe.asking.receipt import Receipt
+        from dpframe.asking.release import Release
+        from dpframe.digest import RECEIPT
+        from dpframe.ledger import chosen_ledger
+        from dpframe.questions.hhh.remade import law_of_tests
 
     if isinstance(given, str):
         book = chosen_ledger(ledger)

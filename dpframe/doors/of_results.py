@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    import pyarrow as pa
 
     from dpframe.asking.receipt import Receipt
     from dpframe.asking.release import Release
@@ -64,7 +67,8 @@ class OfResults:
         >>> round(float(result.dp.share()["share"][1]), 1)
         0.8
         """
-        from dpframe.postprocess.shares import shares
+        with no_fork():
+            from dpframe.postprocess.shares import shares
 
         return shares(self._frame, self.receipt, of=of, measure=measure)
 
@@ -99,7 +103,8 @@ class OfResults:
         >>> result.dp.top(1)[["prefix", "above_next"]].values.tolist()
         [['JFK', True]]
         """
-        from dpframe.postprocess.largest import largest
+        with no_fork():
+            from dpframe.postprocess.largest import largest
 
         return largest(self._frame, self.receipt, n, by=by, level=level)
 
@@ -120,7 +125,8 @@ class OfResults:
         >>> result.dp.below("JFK")["prefix"].tolist()
         ['JFK / LAX']
         """
-        from dpframe.postprocess.subtree import subtree
+        with no_fork():
+            from dpframe.postprocess.subtree import subtree
 
         return subtree(self._frame, self.receipt, label)
 
@@ -170,7 +176,8 @@ class OfResults:
         >>> bool((wide["upper"] > result["upper"]).all()), wide.dp.receipt["confidence"]
         (True, 0.999)
         """
-        from dpframe.postprocess.other_confidence import other_confidence
+        with no_fork():
+            from dpframe.postprocess.other_confidence import other_confidence
 
         return other_confidence(
             self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
@@ -206,7 +213,8 @@ class OfResults:
         >>> bool((found["change_upper"][:2] < 0).all())
         True
         """
-        from dpframe.doors.changes import change
+        with no_fork():
+            from dpframe.doors.changes import change
 
         return change(
             before,
@@ -217,14 +225,46 @@ class OfResults:
             ledger=ledger,
         )
 
+    def to_arrow(self) -> pa.Table:
+        """A result as an Arrow table that carries its receipt on.
+
+        Its metadata has the receipt where pandas looks for it: a Parquet file of the table, read by
+        ``pandas.read_parquet``, has ``.dp.receipt``.
+
+        Returns
+        -------
+        pyarrow.Table
+            The columns and rows of the frame, without its index.
+
+        Raises
+        ------
+        ParameterError
+            The frame carries no receipt.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 400})
+        >>> trips.dp.hhh("origin", epsilon=1.0, delta=1e-6).dp.to_arrow().column_names[:2]
+        ['level', 'prefix']
+        """
+        import pyarrow as pa
+
+        _ = self.receipt  # there is one
+        table = pa.Table.from_pandas(self._frame, preserve_index=False)
+        attrs = json.dumps(self._frame.attrs).encode()
+        said = {**(table.schema.metadata or {}), b"PANDAS_ATTRS": attrs}
+        return table.replace_schema_metadata(said)
+
     @property
     def receipt(self) -> Receipt:
         """The receipt of a result of dpframe; prints as a privacy card.
 
         Of a frame that is not as it was released, also under ``frame`` what it is.
         """
-        from dpframe.asking.receipt import Receipt
-        from dpframe.digest import RECEIPT, standing
+        with no_fork():
+            from dpframe.asking.receipt import Receipt
+            from dpframe.digest import RECEIPT, standing
 
         facts = self._frame.attrs.get(RECEIPT)
         if not isinstance(facts, dict):

@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Any
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import Question
 from dpframe.asking.warehouse_plan import (
-    DUCKDB,
     RollupSql,
     WarehousePlan,
-    column_types,
     dialect_from,
     source_from,
     statement,
 )
+from dpframe.asking.warehouse_types import DUCKDB, column_types
 from dpframe.errors import ParameterError
+from dpframe.periods import as_period
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.rollup.ask import ROLLUP
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
+    from datetime import date
+
+    import pandas as pd
+
     from dpframe.hierarchy import Hierarchy
     from dpframe.measures import Measure
+    from dpframe.periods import Period
 
 
 @known_arguments
@@ -46,6 +51,7 @@ def rollup_sql(
     release_share: float | None = None,
     confidence: float = 0.95,
     acknowledge: bool = False,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
 ) -> RollupSql:
     """The SQL statement that counts for :func:`hhh` in a warehouse, and the plan it belongs to.
 
@@ -65,7 +71,12 @@ def rollup_sql(
     types
         Types of columns by name, as the warehouse or DuckDB calls them. Columns without one are
         read as text: right for texts and whole numbers. Give those of floating-point numbers,
-        decimals, dates and timestamps, and always that of a weight.
+        decimals, dates and timestamps, and always that of a weight and of the times of a period,
+        as they are: a time with a zone is compared as an instant, others as they are written.
+    period
+        As for :func:`hhh`: the statement reads the records of that period alone, which the ledger
+        is charged for. One that is not over is refused; a query in parentheses restricts as well,
+        and is charged for all times.
 
     Returns
     -------
@@ -115,6 +126,7 @@ def tree_rollup_sql(
     confidence: float = 0.95,
     alpha: float | None = None,
     largest: int | None = None,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.tree_counts(candidates=result, plan=statement.plan)``.
 
@@ -145,6 +157,7 @@ def measures_sql(
     keys: object = None,
     selection_share: float | None = None,
     confidence: float = 0.95,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.rollup(candidates=result, plan=statement.plan)``.
 
@@ -171,7 +184,7 @@ def measures_sql(
             f"heavy ({heavy!r}) selects by whole numbers of 128 bits, which warehouses lack: leave "
             "heavy out, and records decide; or pass the rows to dp.rollup, as Parquet files."
         )
-    plan = ROLLUP.plan(locals())
+    about, plan = as_period(period), ROLLUP.plan(locals())
     for name, measure in plan.asked.measures.items():
         if measure.kind == "distinct" or measure.searched:
             why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
@@ -186,15 +199,17 @@ def measures_sql(
         plan=plan,
         table=source_from(table),
         dialect=chosen,
-        types=column_types(plan, chosen, types, list(dict.fromkeys(values))),
+        types=column_types(plan, chosen, types, list(dict.fromkeys(values)), about),
         question=ROLLUP.name,
         vectors=plan.vectors,
+        period=about,
     )
     return statement(belonging)
 
 
 def _written(question: Question[Any, Any], arguments: Mapping[str, Any]) -> RollupSql:
     plan, chosen = question.plan(arguments), dialect_from(arguments["dialect"])
+    period = as_period(arguments["period"])
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(
             f"weight ({plan.unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
@@ -205,7 +220,8 @@ def _written(question: Question[Any, Any], arguments: Mapping[str, Any]) -> Roll
         plan=plan,
         table=source_from(arguments["table"]),
         dialect=chosen,
-        types=column_types(plan, chosen, arguments["types"]),
+        types=column_types(plan, chosen, arguments["types"], period=period),
         question=question.name,
+        period=period,
     )
     return statement(belonging)

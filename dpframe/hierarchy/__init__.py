@@ -27,7 +27,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, OnInvalid
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
-from dpframe.hierarchy._date import Date
+from dpframe.hierarchy._date import USUAL, Date
 from dpframe.hierarchy._domain import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
@@ -124,18 +124,19 @@ def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> Host
 def date(
     column: str,
     *,
-    levels: tuple[str, ...] = ("year", "month", "day", "hour"),
+    levels: tuple[str, ...] = USUAL,
     zone: str | None = None,
     invalid: OnInvalid = "count",
 ) -> Date:
-    """Dates and times: the year, month, day and hour they are in.
+    """Dates and times: the year, quarter, month, week, day and hour they are in.
 
     Parameters
     ----------
     column
         Column of dates, timestamps or ISO 8601 text.
     levels
-        Some of year, month, day, hour, coarse to fine.
+        Some of year, quarter, month, day, hour, coarse to fine; or some of week, day, hour, with
+        the weeks of ISO 8601.
     zone
         Time zone in whose clocks timestamps with a zone, and texts with an offset, are read, such
         as "Europe/Paris"; UTC by default. What has no zone is read as it stands.

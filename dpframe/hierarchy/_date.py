@@ -1,21 +1,34 @@
-"""Dates and times: year, month, day, hour."""
+"""Dates and times: year, quarter, month, week, day, hour."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable
 from dataclasses import dataclass
+from datetime import date as day_of
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column
 from dpframe.hierarchy._zone import ahead_sql, check_zone, listed_year
 
-FORMATS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}
-"""Levels, coarse to fine, and how people read them."""
+USUAL = ("year", "month", "day", "hour")
 
-WIDTHS = {"year": 4, "month": 7, "day": 10, "hour": 16}
-"""Characters of each format: a coarser level is the beginning of a finer one."""
+FORMATS = {
+    "year": "%Y",
+    "quarter": "%Y-Q",
+    "month": "%Y-%m",
+    "week": "%G-W%V",
+    "day": "%Y-%m-%d",
+    "hour": "%Y-%m-%d %H:00",
+}
+"""Levels, coarse to fine, and how people read them; a quarter has its number behind."""
+
+WIDTHS = {"year": 4, "quarter": 7, "month": 7, "week": 8, "day": 10, "hour": 16}
+"""Characters of each format. Years, months and days are the beginning of what is finer."""
+
+ACROSS = ("year", "quarter", "month")
+"""Of which a week can lie in two."""
 
 OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*$"
 """End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
@@ -32,7 +45,9 @@ YEARS = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.99999
 
 @dataclass(frozen=True)
 class Date(Hierarchy):
-    """Year > month > day > hour, or some of them, coarse to fine.
+    """Year > quarter > month > day > hour, or some of them, coarse to fine; or week > day > hour.
+
+    Weeks are those of ISO 8601, from Monday, under no year: some lie in two.
 
     Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in ``zone``, in
     UTC without it; others as they stand. Infinite and unreadable times are invalid. With ``zone``
@@ -42,7 +57,7 @@ class Date(Hierarchy):
     """
 
     column: str
-    levels: tuple[str, ...] = ("year", "month", "day", "hour")
+    levels: tuple[str, ...] = USUAL
     invalid: OnInvalid = "count"
     zone: str | None = None
     kind: ClassVar[str] = "date"
@@ -61,6 +76,12 @@ class Date(Hierarchy):
         order = [known.index(name) for name in self.levels]
         if any(a >= b for a, b in itertools.pairwise(order)):
             raise HierarchyError(f"date: levels must go from coarse to fine; got {self.levels!r}.")
+        around = [name for name in self.levels if name in ACROSS]
+        if around and "week" in self.levels:
+            raise HierarchyError(
+                f"date: a week can lie in two {around[-1]}s, so that no level of {around[-1]}s is "
+                f"above weeks: ask for levels=week,day, and for {around[-1]}s in another release."
+            )
         if self.zone is not None:
             check_zone(self.zone)
 
@@ -82,7 +103,7 @@ class Date(Hierarchy):
 
     @property
     def options(self) -> dict[str, str]:
-        out = {} if self.levels == tuple(FORMATS) else {"levels": ",".join(self.levels)}
+        out = {} if self.levels == USUAL else {"levels": ",".join(self.levels)}
         return out if self.zone is None else {**out, "zone": self.zone}
 
     @property
@@ -145,10 +166,12 @@ class Date(Hierarchy):
         return keys
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
-        return (f"strftime({keys[0]}, '{FORMATS[self.levels[level - 1]]}')",)
+        name = self.levels[level - 1]
+        text = f"strftime({keys[0]}, '{FORMATS[name]}')"
+        return (f"{text} || quarter({keys[0]})" if name == "quarter" else text,)
 
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
-        return (*(shown[0][: WIDTHS[name]] for name in self.levels[: level - 1]), shown[0])
+        return (*(_around(name, shown[0]) for name in self.levels[: level - 1]), shown[0])
 
 
 def moment_sql(column: str, duckdb_type: str) -> str:
@@ -168,3 +191,13 @@ def moment_sql(column: str, duckdb_type: str) -> str:
 
 def _cut(level: str, time: str) -> str:
     return f"CAST(date_trunc('{level}', {time}) AS TIMESTAMP)"
+
+
+def _around(level: str, label: str) -> str:
+    """The label of a coarser level around what a finer label says; ValueError if it says none."""
+    if level == "quarter":
+        return f"{label[:4]}-Q{(int(label[5:7]) + 2) // 3}"
+    if level == "week":
+        year, week, _ = day_of.fromisoformat(label[:10]).isocalendar()
+        return f"{year:04}-W{week:02}"
+    return label[: WIDTHS[level]]

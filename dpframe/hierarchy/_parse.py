@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, unquote
 
-from dpframe.errors import HierarchyError, ParameterTypeError
+from dpframe.errors import HierarchyError, ParameterTypeError, class_name
 from dpframe.hierarchy._base import Hierarchy
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
@@ -87,14 +87,23 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
         return _from_string(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return Columns(tuple(value))
+    if hasattr(value, "tolist") and not hasattr(value, "columns"):  # df.columns[:2], an array
+        return Columns(tuple(value.tolist()))
     raise ParameterTypeError(
-        f"{name} must be text such as {EXAMPLE}, a list of column names, or a hierarchy "
-        f"object; got {type(value).__name__}."
+        f"{name} must be the name of a column, text such as {EXAMPLE}, a list of column names, or "
+        f"a hierarchy object; got {class_name(value)}."
     )
 
 
 def _from_string(text: str) -> Hierarchy:
     kind, colon, rest = text.partition(":")
+    if not colon and "," in text:
+        several = [name.strip() for name in text.split(",")]
+        raise HierarchyError(
+            f"hierarchy {text!r} would be one column: write {several!r} for a level each."
+        )
+    if not colon and text and kind not in KINDS:
+        return Columns((text,))
     if not colon or kind not in KINDS:
         near = difflib.get_close_matches(kind.lower(), KINDS, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near and colon else ""

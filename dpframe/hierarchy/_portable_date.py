@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dpframe.dialects import ZONED, Dialect
+from dpframe.errors import HierarchyError
 from dpframe.hierarchy._date import FORMATS, WIDTHS, Date
 from dpframe.hierarchy._zone import ahead_sql, listed_year
 from dpframe.hierarchy.portable import ANY, BLANK, BLANKS, OneKey, Step
@@ -36,6 +37,14 @@ EPOCH = f"{BLANK}*[eE][pP][oO][cC][hH]{BLANK}*"
 class DateKeys(OneKey):
     hierarchy: Date
 
+    def __init__(self, hierarchy: Date, dialect: Dialect, types: tuple[str, ...]) -> None:
+        if "week" in hierarchy.levels:
+            raise HierarchyError(
+                "date: weeks are found in frames, files and DuckDB: elsewhere add a column of them "
+                "and pass it as columns:."
+            )
+        super().__init__(hierarchy, dialect, types)
+
     @property
     def reads_text(self) -> bool:
         return self.types[0] == "VARCHAR"
@@ -44,15 +53,19 @@ class DateKeys(OneKey):
         return (self.dialect.text(columns[0], self.types[0]),)
 
     def steps(self) -> tuple[Step, ...]:
-        d, width = self.dialect, WIDTHS[self.hierarchy.levels[-1]]
-        zone = self.hierarchy.zone
+        *before, last = self._moment()
+        return (*before, {"k1": _label(self.dialect, self.hierarchy.levels[-1], last["k1"])})
+
+    def _moment(self) -> tuple[Step, ...]:
+        """``k1``, the hour of a row as text."""
+        d, zone = self.dialect, self.hierarchy.zone
         if zone is not None and self.types[0] in ("VARCHAR", ZONED):
-            return (*local_steps(d, zone, *self._in_utc()), {"k1": f"left(local, {width})"})
+            return (*local_steps(d, zone, *self._in_utc()), {"k1": "local"})
         if self.types[0] != "VARCHAR":
             hour = d.joined("left(c0, 13)", "':00'")
             whole = f"CASE WHEN length(c0) = 10 THEN {d.joined('c0', MIDNIGHT)} ELSE {hour} END"
-            return ({"k1": f"left({whole}, {width})"},)
-        return (*self._read(), {"k1": f"left(moment, {width})"})
+            return ({"k1": whole},)
+        return (*self._read(), {"k1": "moment"})
 
     def _in_utc(self) -> tuple[Step, ...]:
         """``utc_day``, a text, and ``utc_second`` of it, of what has a zone; ``stands``, the hour
@@ -147,12 +160,26 @@ class DateKeys(OneKey):
         return self.hierarchy.depth(("k1",))
 
     def coarser(self, level: int) -> str:
-        return f"left(k1, {WIDTHS[self.hierarchy.levels[level - 1]]})"
+        name = self.hierarchy.levels[level - 1]
+        return "k1" if level == self.hierarchy.height else _label(self.dialect, name, "k1")
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
-        form = FORMATS[self.hierarchy.levels[level - 1]]
+        name = self.hierarchy.levels[level - 1]
+        if name == "quarter":
+            month = f"left({texts[0]}, 4) || '-' || (3 * right({texts[0]}, 1)::INTEGER - 2)"
+            known = f"regexp_full_match({texts[0]}, '[0-9]{{4}}-Q[1-4]')"
+            return (f"CASE WHEN {known} THEN try_strptime({month}, '%Y-%m') END",)
+        form = FORMATS[name]
         time = f"try_strptime({texts[0]}, '{form}')"
         return (f"CASE WHEN strftime({time}, '{form}') = {texts[0]} THEN {time} END",)
+
+
+def _label(d: Dialect, level: str, text: str) -> str:
+    """A level's text of an hour's, or of a finer level's."""
+    if level != "quarter":
+        return f"left({text}, {WIDTHS[level]})"
+    third = d.quotient(f"({d.whole(f'substr({text}, 6, 2)')} + 2)", "3")
+    return d.joined(f"left({text}, 4)", "'-Q'", d.cast_text(third))
 
 
 def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:

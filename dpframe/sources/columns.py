@@ -9,15 +9,26 @@ from dpframe.errors import ColumnError
 
 
 def require(
-    wanted: Sequence[str], present: Sequence[object], *, listed: bool = True, alone: bool = False
+    wanted: Sequence[str],
+    present: Sequence[object],
+    *,
+    listed: bool = True,
+    alone: bool = False,
+    index: Sequence[object] = (),
 ) -> None:
     """Raise ColumnError unless every wanted column is there, once, under no other spelling.
 
     ``alone`` says that SQL will see the wanted columns only. ``listed=False`` keeps the present
-    names out of the message: the first line of a text file without a header is a record.
+    names out of the message: the first line of a text file without a header is a record. ``index``
+    are names of levels of a frame's index, which are no columns.
     """
     names = [column for column in present if isinstance(column, str)]
     for name in wanted:
+        if name not in names and name in index:
+            raise ColumnError(
+                f"column {name!r} does not exist: it is in the index of the frame. Pass "
+                "frame.reset_index()."
+            )
         if name not in names:
             raise ColumnError(f"column {name!r} does not exist.{_help(name, names, listed)}")
         if names.count(name) > 1:

@@ -16,6 +16,7 @@ from dpframe._nested import children, has_children, with_children
 from dpframe._unicode import decoded, unicode_table
 from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
+from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, no_frame
 from dpframe.sources.within import Within
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -98,24 +99,24 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         require(columns, source.column_names, alone=True)
         return source.select(columns)
     if kind == "pandas" and hasattr(source, "columns"):
-        require(columns, list(source.columns), alone=True)
+        require(columns, list(source.columns), alone=True, index=list(source.index.names))
         return pa.table({name: from_pandas(source[name]) for name in columns})
     if kind == "polars" and hasattr(source, "collect_schema"):
         return _from_polars(source, columns)
     refuse_spark(source)
-    raise ParameterTypeError(
-        "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, or the path "
-        f"of a parquet or CSV file; got {type(source).__name__}."
-    )
+    if not is_foreign(source):
+        raise no_frame(source)
+    return foreign_table(source, columns)
 
 
 def computed(source: object, wanted: Sequence[str]) -> object:
-    """A lazy frame as a table, for whoever reads it more than once; other sources as they are."""
+    """A lazy frame, or one of another library, as a table, for whoever reads it more than once;
+    other sources as they are."""
     if isinstance(source, Within):
         return replace(source, source=computed(source.source, [*wanted, source.column]))
     kind = type(source)
     lazy = kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
-    return arrow_table(source, wanted) if lazy else source
+    return arrow_table(source, wanted) if lazy or is_foreign(source) else source
 
 
 def refuse_spark(source: object) -> None:
@@ -248,4 +249,6 @@ def without_rows(source: Any) -> Any:
     package = type(source).__module__.partition(".")[0]
     if package == "pandas" and hasattr(source, "iloc"):
         return source.iloc[:0]
-    return source.clear() if package == "polars" and hasattr(source, "clear") else source
+    if package == "polars" and hasattr(source, "clear"):
+        return source.clear()
+    return foreign_types(source) if is_foreign(source) else source

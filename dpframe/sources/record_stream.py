@@ -18,10 +18,11 @@ import pyarrow as pa
 from dpframe import _compute as pc
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register
 from dpframe._unicode import unicode
-from dpframe.errors import SourceError
+from dpframe.errors import SourceError, class_name
 from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
+from dpframe.sources.foreign import is_foreign
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
@@ -77,6 +78,12 @@ def check_eager(source: object) -> None:
         raise SourceError(
             "a sketch needs rows in an order of their own, and a lazy frame has none before it is "
             "computed: pass frame.collect(), or use mechanism='offline' of hhh."
+        )
+    if is_foreign(source):
+        raise SourceError(
+            "a sketch needs rows in an order of their own, and nobody knows how "
+            f"{class_name(source)} orders what it computes: pass an Arrow table, or use "
+            "mechanism='offline' of hhh."
         )
 
 

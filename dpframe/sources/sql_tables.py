@@ -33,7 +33,7 @@ from dpframe.sources.relations import canonical
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.weights import check_weight_type, weight_sql
-from dpframe.sources.within import Reading
+from dpframe.sources.within import Reading, condition_of_any, kind_sql
 from dpframe.tree import ListedNodes
 
 SOURCE = "source_rows"
@@ -63,10 +63,10 @@ def statement(
     seed: int,
     columns: list[tuple[str, str]] | None,
     only: ListedNodes | None = None,
-    reading: Reading | None = None,
+    reading: Reading | Period | None = None,
 ) -> str:
     """The rollup of a source; ``columns`` are its names and types, None if nobody could say.
-    With ``reading`` only of the rows of its period."""
+    With ``reading`` only of the rows of its period, or of a period of a column of any type."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
     seen = {} if columns is None else _seen(hierarchy, unit, columns, ELSEWHERE)
@@ -76,7 +76,10 @@ def statement(
     typed = {c: kind for c, (_, kind) in read.items() if _is_typed(kind) and kind == seen.get(c)}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     given, rows = unit, f"{source.relation} AS {SOURCE}"
-    if reading is not None:
+    if isinstance(reading, Period):
+        time = f"{SOURCE}.{identifier(reading.column)}"
+        rows += f" WHERE {condition_of_any(reading, time)}"
+    elif reading is not None:
         time = f"{SOURCE}.{identifier(reading.period.column)}"
         safe = time if reading.how == "text" else f"TRY_CAST({time} AS {reading.kind})"
         rows += f" WHERE {reading.condition(safe)}"
@@ -107,6 +110,13 @@ def reading_of(period: Period, columns: list[tuple[str, str]]) -> Reading:
     except ColumnError as error:
         raise ColumnError(f"{error} {ELSEWHERE}") from None
     return Reading(period=period, kind=canonical(dict(columns)[period.column]))
+
+
+def kind_of_times(source: SqlSource, period: Period) -> str:
+    """SQL of the type of a period's column, of a source that nobody has seen yet; reads no row."""
+    column = identifier(period.column)
+    none = f"SELECT {column} FROM {source.relation} AS {SOURCE} LIMIT 0"
+    return f"(SELECT {kind_sql(f'any_value({column})')} FROM ({none}))"
 
 
 def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:

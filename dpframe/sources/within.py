@@ -7,15 +7,18 @@ time with a zone, can hold one record under two times.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
-from dpframe._sql import identifier
+from dpframe._forking import no_fork
+from dpframe._sql import identifier, literal
 from dpframe.errors import ColumnError, SourceError
 from dpframe.hierarchy._base import has_zone
 from dpframe.hierarchy._date import moment_sql
 from dpframe.hierarchy._types import READS, TIME_ADVICE, TIMES, refused
+from dpframe.period_texts import Bounds
 from dpframe.periods import Period
 from dpframe.sources.spark import is_spark
 
@@ -93,6 +96,13 @@ class Reading:
         """Whole seconds since 1970 on the axis, half open; not of NULL times."""
         return self.period.seconds(instants=self.how == "instants")
 
+    @property
+    def bounds(self) -> Bounds | None:
+        """Of the period, half open, as the column is read: in UTC, or as written; None for NULL."""
+        if self.period.text is None:
+            return None
+        return self.period.instants if self.how == "instants" else self.period.bounds
+
     def check_ended(self) -> None:
         """Raise ParameterError for a period that is not over."""
         self.period.check_ended(instants=self.how == "instants")
@@ -104,9 +114,9 @@ class Reading:
         column = identifier(self.period.column) if column is None else column
         if self.how == "text":
             column = f"({moment_sql(column, self.kind)})"
-        if self.period.text is None:
+        if self.bounds is None:
             return f"{column} IS NULL"
-        start, end = self.period.instants if self.how == "instants" else self.period.bounds
+        start, end = self.bounds
         if self.kind.endswith("_NS"):
             first, last = (bound.replace(tzinfo=start.tzinfo) for bound in NANOSECONDS)
             start, end = max(start, first), min(end, last)
@@ -122,6 +132,32 @@ class Reading:
         kind = self.kind if self.how != "text" else "TIMESTAMP"
         written = f"'{text}+00'" if self.how == "instants" else f"'{text}'"
         return f"CAST({written} AS {kind})"
+
+
+OF_TIMES = (
+    *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "VARCHAR"),
+)
+"""Types that a column of times may have; an ENUM is text, too."""
+
+
+def condition_of_any(period: Period, column: str) -> str:
+    """SQL of whether a row is of a period, whatever type its column turns out to have, which the
+    engine knows before it reads: false where it has none that :class:`Reading` takes."""
+    kind, cases = kind_sql(column), []
+    for name in OF_TIMES:
+        with suppress(ColumnError):
+            reading = Reading(period=period, kind=name)
+            cast = column if reading.how == "text" else f"TRY_CAST({column} AS {name})"
+            cases.append(f"WHEN {literal(name)} THEN {reading.condition(cast)}")
+    return f"CASE {kind} {' '.join(cases)} ELSE false END" if cases else "false"
+
+
+def kind_sql(column: str) -> str:
+    """SQL of the type of a column, without the values of an ENUM."""
+    kind = f"typeof({column})"
+    plain = f"regexp_replace({kind}, '[^A-Za-z0-9_ (),]', '', 'g')"
+    return f"CASE WHEN starts_with({kind}, 'ENUM(') THEN 'VARCHAR' ELSE {plain} END"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -159,7 +195,8 @@ def _in_spark(frame: Any, reading: Reading) -> Any:
     """A DataFrame of the rows of a period."""
     from pyspark.sql import functions as F
 
-    from dpframe.sources.spark import withheld
+    with no_fork():
+        from dpframe.sources.spark import withheld
 
     period = reading.period
     column = F.col("`" + period.column.replace("`", "``") + "`")

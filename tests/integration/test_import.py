@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.members import some
+
 
 def said(code: str) -> str:
     done = subprocess.run(
@@ -16,10 +18,11 @@ def said(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_dpframe_loads_neither_pandas_nor_the_accountants_libraries() -> None:
-    """Heavy libraries load when they are first used."""
+def test_importing_dpframe_loads_no_library() -> None:
+    """Law: libraries load when they are first used, and so do the rooms of dpframe."""
     code = "import sys, dpframe; print([m for m in {} if m in sys.modules])"
-    heavy = ["pandas", "scipy", "dp_accounting", "polars", "plotly"]
+    heavy = ["pandas", "scipy", "dp_accounting", "polars", "plotly", "numpy", "pyarrow", "duckdb"]
+    heavy += ["dpframe.asking", "dpframe.hierarchy", "dpframe.ledger", "importlib.resources"]
     heavy += ["numpy.random", "logging", "zoneinfo"]  # pandas loads them, before anybody forks
     assert said(code.format(heavy)) == "[]"
 
@@ -34,10 +37,59 @@ def test_the_accessor_is_there_whichever_import_comes_first(imports: str) -> Non
     assert said(code) == "1"
 
 
-def test_pandas_is_loaded_as_if_nobody_had_watched() -> None:
-    """Nothing of dpframe stays in the import machinery."""
+def test_the_accessor_loads_a_room_when_it_is_asked() -> None:
+    """Law: neither pandas nor the list of methods loads the rooms of rare questions; who looks at
+    a method finds its signature and its docstring."""
     code = (
-        "import sys, dpframe, pandas; "
+        "import sys, dpframe, pandas as pd; a = pd.DataFrame({'a': ['x']}).dp; dir(a), repr(a); "
+        "rare = 'dpframe.questions.prefix_tree.ask'; before = rare in sys.modules; "
+        "import inspect; inspect.signature(a.prefix_tree).parameters['devices']; "
+        "assert 'devices' in a.prefix_tree.__doc__; print(before, rare in sys.modules)"
+    )
+    assert said(code) == "False True"
+
+
+def test_what_is_public_is_there_and_nothing_else_is_shown() -> None:
+    """Law: every public name can be had by ``dp.name``, ``from dpframe import name`` and ``*``;
+    ``dir`` shows these alone; an unknown name is an AttributeError that names it."""
+    for code in ("[getattr(dpframe, n) for n in dpframe.__all__]", "exec('from dpframe import *')"):
+        shown = "all(n[0] != '_' or n == '__version__' for n in dir(dpframe))"
+        assert said(f"import dpframe; {code}; print({shown})") == "True"
+        assert said(f"import dpframe; {code}; print('errors' in dir(dpframe))") == "False"
+    for name in ("hhh", "StreamingHHH", "BudgetError", "sum", "Ledger"):
+        assert said(f"from dpframe import {name} as found; print(found.__name__)") == name
+    code = "import dpframe\ntry: dpframe.hhhh\nexcept AttributeError as error: print(error)"
+    assert said(code) == "module 'dpframe' has no attribute 'hhhh'"
+
+
+def test_pickles_do_not_depend_on_what_is_loaded() -> None:
+    """Law: an object comes out of a pickle in a process that has used nothing."""
+    made = "import pickle, dpframe as dp; print(pickle.dumps(dp.ip('src')).hex())"
+    code = f"import pickle, dpframe; print(pickle.loads(bytes.fromhex('{said(made)}')).spec)"
+    assert said(code) == "ip:src"
+
+
+@some(2)
+@pytest.mark.parametrize("given", [["--help"], ["demo", "--help"], ["ledger", "--help"]])
+def test_help_of_the_command_line_loads_no_library(given: list[str]) -> None:
+    """Law: help costs no library, and is that of the whole parser."""
+    code = (
+        "import sys; from dpframe.doors.cli.main import command_parser\n"
+        f"try: command_parser({given}).parse_args({given})\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "assert not {'numpy', 'pyarrow', 'duckdb', 'pandas'} & set(sys.modules)"
+    )
+    whole = (
+        f"from dpframe.doors.cli.main import command_parser; command_parser().parse_args({given})"
+    )
+    assert said(code) == said(whole)
+    assert "usage: " in said(code)
+
+
+def test_pandas_is_loaded_as_if_nobody_had_watched() -> None:
+    """Nothing of dpframe stays in the import machinery once both libraries of frames are loaded."""
+    code = (
+        "import sys, dpframe, polars, pandas; "
         "print(type(pandas.__loader__).__name__, type(pandas.__spec__.loader).__name__, "
         "[f for f in sys.meta_path if 'dpframe' in type(f).__module__])"
     )

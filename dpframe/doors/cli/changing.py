@@ -6,10 +6,10 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe._paths import replacing
 from dpframe.doors.changes import change
 from dpframe.doors.cli.output import check_files, for_spreadsheets, say, shown_rows, table_rows
-from dpframe.postprocess.changes import CHANGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +52,8 @@ def _change(options: argparse.Namespace) -> int:
     )
     if options.output is not None:
         _write(found, options.output, escaped=not options.unescaped)
+    with no_fork():
+        from dpframe.postprocess.changes import CHANGE
     facts = found.attrs[CHANGE]
     clear = int(found["more_than_noise"].sum())
     said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
@@ -62,6 +64,8 @@ def _change(options: argparse.Namespace) -> int:
 
 
 def _write(found: pd.DataFrame, path: str, *, escaped: bool) -> None:
+    with no_fork():
+        from dpframe.postprocess.changes import CHANGE
     ending = path.lower().rsplit(".", 1)[-1]
     with replacing(path, "the change") as file:
         if ending == "parquet":

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib import resources
-from typing import NoReturn
+from importlib import resources, util
+from typing import Any, NoReturn
 
+from dpframe._forking import loaded, no_fork
 from dpframe._known_arguments import meant
 from dpframe._terminal import visible
 from dpframe._version import __version__
-from dpframe.asking.about import About
-from dpframe.asking.answer import asked_of
 from dpframe.doors.cli.changing import add_change_command
 from dpframe.doors.cli.output import (
     NotPrintedError,
@@ -26,11 +26,9 @@ from dpframe.doors.cli.output import (
     say,
     write,
 )
-from dpframe.doors.cli.questions import add_question_commands
 from dpframe.doors.cli.series import add_run_command
 from dpframe.errors import DpframeError, ReplayedNotice
-from dpframe.ledger import Ledger
-from dpframe.questions.hhh.ask import HHH
+from dpframe.questions.listed import ROOMS
 
 DEMO_HIERARCHY = "columns:origin,dest,carrier"
 DEMO_FILE = "flights.parquet"
@@ -45,11 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C, 1 if a result was
         paid for and could not be written where it was to go: then it is printed as a whole.
     """
-    parser = command_parser()
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        _refuse(options.parser, unknown)
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = None
     try:
+        parser, options = _read(given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReplayedNotice)  # what is printed says it
             code: int = options.run(options)
@@ -59,12 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"dpframe: {error}", sys.stderr)
         return _unprinted(1)
     except DpframeError as error:
-        say(f"dpframe: {_as_options(str(error), options.parser)}", sys.stderr)
+        said = str(error) if parser is None else _as_options(str(error), parser)
+        say(f"dpframe: {said}", sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         say(f"dpframe: {' '.join(['interrupted.', *getattr(error, '__notes__', ())])}", sys.stderr)
         return 130  # as shells say it
     return code
+
+
+def _read(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """The options that are given, and the parser of their command."""
+    options, unknown = command_parser(given).parse_known_args(given)
+    if unknown:
+        _refuse(options.parser, unknown)
+    return options.parser, options
 
 
 def _as_options(message: str, command: argparse.ArgumentParser) -> str:
@@ -106,15 +112,29 @@ class _Parser(argparse.ArgumentParser):
         super().error(visible(message))
 
 
-def command_parser() -> argparse.ArgumentParser:
-    """The parser of every command."""
+OTHERS = ("change", "demo", "ledger", "publish", "run")
+"""Commands that know no question."""
+
+PLANS = "the law and budget of each release of a series within one total; spends nothing"
+"""What ``dpframe plan-series`` does."""
+
+
+def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The parser of every command; of what is needed to read the arguments that are ``given``: the
+    commands of questions take long to load."""
     parser = _Parser(
         prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
     )
     parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    add_question_commands(commands)
+    first = "" if given is None else next(iter(given), "--help")
+    named = first in ("-h", "--help")
+    whole = not named and first not in (*OTHERS, "--version")
+    if named:
+        _name_questions(commands)
+    elif whole:
+        loaded("dpframe.doors.cli.questions", "add_question_commands")(commands)
 
     ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
     ledger.add_argument("path", help="the ledger's file")
@@ -128,6 +148,10 @@ def command_parser() -> argparse.ArgumentParser:
     ledger.set_defaults(run=_ledger)
 
     add_change_command(commands)
+    if named:
+        commands.add_parser("plan-series", help=PLANS)
+    elif whole:
+        loaded("dpframe.doors.cli.planning", "add_plan_series_command")(commands, PLANS)
 
     publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
     publish.add_argument("--ledger", required=True, help="the ledger that stores them")
@@ -146,7 +170,23 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _name_questions(commands: Any) -> None:
+    """The commands of questions as the help of all commands shows them, out of their sources."""
+    for home, (_, name, explaining) in ROOMS.items():
+        text = util.find_spec(home).loader.get_source(home)  # type: ignore[union-attr]
+        summary = next(
+            (ast.get_docstring(node) or "").partition("\n")[0]
+            for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef) and node.name == name
+        )
+        name, explaining = name.replace("_", "-"), explaining.replace("_", "-")
+        commands.add_parser(name, help=summary.replace("%", "%%"))
+        commands.add_parser(explaining, help=f"what {name} would do; reads no data, spends nothing")
+
+
 def _ledger(options: argparse.Namespace) -> int:
+    with no_fork():
+        from dpframe.ledger import Ledger
     book = Ledger(
         options.path,
         epsilon=options.epsilon,
@@ -160,6 +200,9 @@ def _ledger(options: argparse.Namespace) -> int:
     reserved = book.reservations()
     if len(reserved):
         say(f"\n{reserved.drop(columns=['reservation_id']).to_string(index=False)}")
+    filters = book.filters()
+    if len(filters):
+        say(f"\n{filters.drop(columns=['filter_id']).to_string(index=False)}")
     releases = book.releases(options.limit)
     if len(releases):
         shown = releases.drop(columns=["receipt", "neighbours"])
@@ -171,8 +214,8 @@ def _ledger(options: argparse.Namespace) -> int:
 
 
 def _publish(options: argparse.Namespace) -> int:
-    from dpframe.publishing.publish import publish
-
+    with no_fork():
+        from dpframe.publishing.publish import publish
     done = publish(options.ledger, options.to, releases=options.release)
     columns = ["release", "table_name", "latest_view", "time"]
     say(f"{done[columns].to_string(index=False)}\n\nwritten to {options.to}")
@@ -180,6 +223,10 @@ def _publish(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
+    with no_fork():
+        from dpframe.asking.about import About
+        from dpframe.asking.answer import asked_of
+        from dpframe.questions.hhh.ask import HHH
     check_files(options)
     asked = {"epsilon": 1.0, "delta": 1e-6, "threshold": 50, "user": "aircraft"}
     plan = HHH.plan({"hierarchy": DEMO_HIERARCHY, **asked})

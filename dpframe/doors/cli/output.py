@@ -13,14 +13,15 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe._paths import check_target, matching, named, replacing
 from dpframe._terminal import visible
-from dpframe.asking.receipt import replay_words
-from dpframe.asking.release import Release
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpframe.asking.release import Release
 
 FILES = {"output": (".parquet", ".csv", ".json", ".html"), "report": (".html",)}
 """Arguments that name a file to write, and how it may end."""
@@ -154,6 +155,8 @@ def show(result: Release, *paths: str | None) -> None:
     """Print the rows, the receipt, and which files were written."""
     say(f"{table_text(result)}\n\n{result.receipt}")
     if result.receipt["replayed"]:
+        with no_fork():
+            from dpframe.asking.receipt import replay_words
         say(f"\nreplayed: {replay_words(result.receipt)}")
     written = [path for path in paths if path]
     if written:
@@ -214,7 +217,8 @@ def write(result: Release, path: str, *, escaped: bool = True) -> None:
 
 def write_report(result: Release, path: str) -> None:
     """Write a result as a page for people."""
-    from dpframe.pages import report
+    with no_fork():
+        from dpframe.pages import report
 
     report.write_report(result.frame, result.receipt, path)
 

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from dpframe.asking.about import About
+from dpframe.asking.affording import affordable
 from dpframe.asking.answer import asked_of
 from dpframe.asking.explain import asked_for
 from dpframe.asking.explanation import Explanation
@@ -54,6 +55,7 @@ def add_question_commands(
         explain = commands.add_parser(explained(question), help=does, description=does)
         add_options(explain, question)
         explain.add_argument("--error", action="append", help=ERROR)
+        explain.add_argument("--ledger", help="say what the release would find in this ledger")
         explain.set_defaults(run=partial(_explain, question))
 
 
@@ -65,7 +67,9 @@ def explained(question: Question[Any, Any]) -> str:
 def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
     arguments = arguments_of(question, options)
     asked, found = asked_for(question, arguments, errors_of(options.error))
-    say(Explanation(question.declared(asked), found, About.of(arguments)))
+    plan, about = question.declared(asked), About.of(arguments)
+    afforded = tuple(affordable(plan, about, chosen_ledger(options.ledger)))
+    say(Explanation(plan, found, about, afforded))
     return 0
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from dpframe._forking import no_fork
 from dpframe.doors.cli.output import say
 
 SUMMARY = "do what is due of a series: every period that is over and not released yet"
@@ -28,7 +29,8 @@ def add_run_command(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from dpframe.doors.series.series import Series
+    with no_fork():
+        from dpframe.doors.series.series import Series
 
     outcome = Series.read(options.file).run(options.until, dry_run=options.dry_run)
     if options.json:

@@ -7,12 +7,14 @@ those of a rollup, or a second connection while it runs.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dpframe._sql import literal
 from dpframe.asking.about import About
+from dpframe.asking.affording import affordable
 from dpframe.asking.explain import asked_for as asked_with_error
 from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import data_name, release_name
@@ -26,6 +28,7 @@ from dpframe.doors.sql.types import plan_sql, stored_types
 from dpframe.errors import ParameterError
 from dpframe.ledger import Stored
 from dpframe.noise import random_seed, replacement
+from dpframe.periods import Period
 from dpframe.questions.synthesize.checks import check_sample
 from dpframe.sources import second_connection, sql_tables
 from dpframe.sources.sql_sources import SqlSource
@@ -69,12 +72,12 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     if plan is not None:
         types = sql_tables.level_types(plan.hierarchy, described)
         reading = _reading(about_of(facts), described, explained=False)
-        facts |= {"types": types, "time": None if reading is None else reading.kind}
+        facts |= {"types": types, "time": reading.kind if isinstance(reading, Reading) else None}
         rows = _drawn(token, facts, source, plan, described, reading)
         return _result(question, asked, types, given, rows)
     if described is None and question.columns is not None:
-        _reading(about_of(facts), described, explained=False)  # refuses a period
-        rows = _handed_over(token, facts, source, question.columns(asked))
+        times = [p.column for p in (about_of(facts).period,) if p is not None]
+        rows = _handed_over(token, facts, source, [*question.columns(asked), *times])
         return _result(question, asked, (), given, rows)
     if described is None:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
@@ -90,7 +93,8 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
     session, question = session_of(token), NAMED[name]
     arguments = with_keys(question, arguments_of(question, given, session, path), session)
     asked, found = asked_with_error(question, arguments, plain(given["error"]))
-    about, reading = About.of(arguments), None
+    about = About.of(arguments)
+    reading: Reading | Period | None = None
     if given["tbl"] is not None or given["query"] is not None:
         source = source_of(given["tbl"], given["query"])
         described = described_by(session, path, source)
@@ -101,8 +105,10 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
         elif described is not None:
             question.result_types(asked, described)
             reading = _reading(about, described, explained=True)
-    about = replace(about, reading=reading)
-    return plan_sql(Explanation(question.declared(asked), found, about))
+    about = replace(about, reading=reading if isinstance(reading, Reading) else None)
+    plan = question.declared(asked)
+    afforded = tuple(affordable(plan, about, session.ledger))
+    return plan_sql(Explanation(plan, found, about, afforded))
 
 
 def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:
@@ -167,15 +173,21 @@ def _drawn(
     source: SqlSource,
     plan: Rollup,
     described: list[tuple[str, str]] | None,
-    reading: Reading | None,
+    reading: Reading | Period | None,
 ) -> str:
     """Rows that are drawn from the rollup of a source, all its candidates as one list."""
     keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
     small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
     packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
     rollup = _rollup(source, plan, described, random_seed(), reading)
+    said = literal(_json(facts))
+    if isinstance(reading, Period):  # whose type is known when the statement is
+        place = uuid.uuid4().hex
+        head, tail = _json({**facts, "time": place}).split(place)
+        kind = sql_tables.kind_of_times(source, reading)
+        said = f"concat({literal(head)}, {kind}, {literal(tail)})"
     return (
-        f"(SELECT unnest({OURS}.__dpframe_draw({literal(token)}, {literal(_json(facts))}, "
+        f"(SELECT unnest({OURS}.__dpframe_draw({literal(token)}, {said}, "
         f"list(struct_pack({packed})), current_setting('default_collation'))) AS r "
         f"FROM (SELECT row_number() OVER () AS i, * FROM ({rollup})))"
     )
@@ -186,7 +198,7 @@ def _rollup(
     plan: Rollup,
     described: list[tuple[str, str]] | None,
     seed: int,
-    reading: Reading | None,
+    reading: Reading | Period | None,
 ) -> str:
     return sql_tables.statement(
         source,
@@ -202,16 +214,11 @@ def _rollup(
 
 def _reading(
     about: About, described: list[tuple[str, str]] | None, *, explained: bool
-) -> Reading | None:
-    """How the column of a period is read, from the columns of a source."""
-    if about.period is None:
-        return None
-    if described is None:
-        raise ParameterError(
-            "period needs the type of its column, which is looked up on a second connection, and "
-            "that does not see this source: commit the table, or ask from Python with a relation, "
-            "dp.hhh(con.table(...), ..., period=...)."
-        )
+) -> Reading | Period | None:
+    """How the column of a period is read, from the columns of a source; the period itself where a
+    second connection does not see them."""
+    if about.period is None or described is None:
+        return about.period
     reading = sql_tables.reading_of(about.period, described)
     return reading if explained else about.read_as(reading).reading
 

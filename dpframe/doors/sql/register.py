@@ -22,6 +22,7 @@ from dpframe._known_arguments import bound
 from dpframe._sql import literal
 from dpframe.doors.sql.binding import ask_sql, explain_sql
 from dpframe.doors.sql.changing import change_sql, changed
+from dpframe.doors.sql.planning import plan_series_sql
 from dpframe.doors.sql.running import (
     beside,
     budget,
@@ -139,9 +140,10 @@ MACRO_FILES = (
     *(f"{question.name}.sql" for question in QUESTIONS),
     "ledger.sql",
     "change.sql",
+    "series.sql",
     "functions.sql",
 )
-"""The last three are written by hand."""
+"""The last four are written by hand."""
 
 
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,6 +167,7 @@ FUNCTIONS = {
     "__dpframe_ask": _answered(ask_sql),
     "__dpframe_explain": _answered(explain_sql),
     "__dpframe_change": _answered(change_sql),
+    "__dpframe_plan_series": _answered(plan_series_sql),
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from dpframe.errors import ParameterError, SourceError
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.sources.keys import listed_counts
+from dpframe.sources.relations import canonical
 from dpframe.sources.within import Reading
 from dpframe.tree import CountTree
 
@@ -73,7 +73,7 @@ def _read_as(facts: Facts) -> About:
     about = about_of(facts)
     if about.period is None:
         return about
-    return replace(about, reading=Reading(period=about.period, kind=facts["time"]))
+    return about.read_as(Reading(period=about.period, kind=canonical(facts["time"])))
 
 
 def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted[CountTree]:

@@ -55,11 +55,11 @@ def test_a_method_says_what_its_function_says(name: str) -> None:
 
 
 NO_STATEMENT = {
-    "rollup_sql": ["counters", "period"],
-    "tree_rollup_sql": ["period"],
-    "measures_sql": ["period"],
+    "rollup_sql": ["counters"],
+    "tree_rollup_sql": [],
+    "measures_sql": [],
 }
-"""Arguments of sketches, which no statement makes, and of what its FROM restricts."""
+"""Arguments of sketches, which no statement makes."""
 
 
 @pytest.mark.parametrize("question", [q for q in QUESTIONS if q.rollup], ids=lambda q: q.name)
@@ -194,6 +194,7 @@ def wrong() -> None:
     frame.dp.explain_synthesize({}, width="w")  # no
     frame.dp.explain_prefix_tree("a", device=3)  # no
     frame.dp.hh(["a"])  # no
+    dp.hh(frame, ["a"])  # no
     frame.dp.report()  # no
     dp.rollup_sql(["a"], table="t", dialect="duckdb", treshold=3)  # no
     dp.rollup_sql(["a"], table="t", dialect="duckdb", counters=3)  # no

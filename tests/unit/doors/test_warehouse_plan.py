@@ -21,7 +21,7 @@ import dpframe as dp
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
 from dpframe.testing import seeded_noise
 from tests.doors import rows
-from tests.members import few, in_turn
+from tests.members import few, in_turn, some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 FRAME = rows()
@@ -42,6 +42,7 @@ def made(spec: Any = "columns:year,zip", **more: Any) -> Any:
     return dp.rollup_sql(spec, table="visits", dialect="duckdb", types=TYPES, **BUDGET, **more)
 
 
+@some(3)
 @in_turn(("user", [None, "who"]), ("spec", SPECS))
 def test_a_statement_and_its_candidates_are_the_release(spec: str, user: str | None) -> None:
     """With the same noise, the frame of the candidates is that of the rows."""
@@ -58,6 +59,7 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=2)
 
 
+@some(3)
 @few(
     6,
     "form",
@@ -160,6 +162,7 @@ REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
 ]
 
 
+@some(10)
 @pytest.mark.parametrize(("change", "why"), REFUSED, ids=range(len(REFUSED)))
 def test_what_the_plan_does_not_allow_is_refused(
     change: Callable[[pd.DataFrame], Any], why: str, tmp_path: Path
@@ -178,6 +181,7 @@ def test_what_the_plan_does_not_allow_is_refused(
     assert ledger.spent.epsilon == 1.0
 
 
+@some(3)
 @pytest.mark.parametrize("spec", SPECS)
 def test_keys_of_another_kind_are_refused(spec: str) -> None:
     """Keys that are no nodes, or nodes of another level, in every kind but columns of text."""
@@ -437,3 +441,91 @@ def test_texts_that_compare_as_equal_stay_apart(rows: int, types: dict[str, str]
         con.execute("SET default_collation = 'nocase'")
         with pytest.raises(duckdb.Error, match="RESET default_collation"):
             con.sql(statement.sql).fetchall()
+
+
+def test_weeks_are_refused_where_they_would_have_to_be_computed() -> None:
+    """Law: the sentence says what to do; quarters are counted everywhere."""
+    asked: dict[str, Any] = {"table": "t", "types": {"d": "DATE"}, "dialect": "postgres"}
+    asked |= {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(dp.HierarchyError, match="elsewhere add a column of them"):
+        dp.rollup_sql("date:d?levels=week", **asked)
+    assert "-Q" in dp.rollup_sql("date:d?levels=quarter", **asked).sql
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({}, ColumnError, "types lacks 'when', whose times are those of period"),
+        ({"types": {"when": "text"}}, ColumnError, "is text, which postgres reads"),
+        ({"types": {"when": "integer"}}, ColumnError, "period reads"),
+        (
+            {"types": {"when": "timestamp"}, "period": ("when", "2024-W23", "Europe/Berlin")},
+            ColumnError,
+            "without a time zone",
+        ),
+        (
+            {"types": {"when": "timestamp"}, "period": ("when", "9000")},
+            dp.ParameterError,
+            "is not over",
+        ),
+        ({"types": {"wen": "timestamp"}}, ColumnError, "types has 'wen', and not 'when'"),
+    ],
+)
+def test_a_period_that_a_statement_cannot_restrict_to_is_refused(
+    arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    """Law: what would read other records than the period says is an error before a statement."""
+    call: dict[str, Any] = {"period": ("when", "2024-W23"), **arguments}
+    with pytest.raises(error, match=words):
+        dp.rollup_sql(["a"], table="t", dialect="postgres", epsilon=1.0, delta=1e-6, **call)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark", "snowflake", "bigquery"])
+def test_a_statement_of_a_period_is_sql_of_its_dialect(dialect: str) -> None:
+    """Law: bounds are literals that the dialect parses, for dates, times and instants; plans of
+    two periods differ, and one without a period is what it was."""
+    sqlglot = pytest.importorskip("sqlglot")
+    zoned = {"spark": "timestamp", "bigquery": "timestamp"}.get(dialect, "timestamptz")
+    bare = {"spark": "timestamp_ntz", "bigquery": "datetime"}.get(dialect, "timestamp")
+    prints = set()
+    for kind, zone in (("date", ()), (bare, ()), (zoned, ("Europe/Berlin",))):
+        for text in ("2024-W23", None):
+            period = ("when", text, *(zone if text else ()))
+            made = dp.rollup_sql(
+                ["a"],
+                table="t",
+                dialect=dialect,
+                types={"when": kind},
+                period=period,
+                epsilon=1.0,
+                delta=1e-6,
+            )
+            prints.add(made.plan.fingerprint)
+            assert sqlglot.parse_one(made.sql, read=dialect) is not None
+            if text is None:
+                assert "IS NULL" in made.sql
+    assert len(prints) == 6
+
+
+def test_duckdb_restricts_a_statement_as_it_does_a_table() -> None:
+    """Law: candidates of a period in DuckDB are those of its rows; a plan's period goes into the
+    receipt, and ``period`` beside candidates says where it belongs."""
+    rows = pd.DataFrame(
+        {"a": ["x"] * 900, "when": pd.date_range("2024-06-01", periods=900, freq="h")}
+    )
+    made = dp.rollup_sql(
+        ["a"],
+        table="rows",
+        dialect="duckdb",
+        types={"when": "timestamp"},
+        period=("when", "2024-W23"),
+        epsilon=1.0,
+        delta=1e-6,
+    )
+    found = duckdb.sql(made.sql).df()
+    assert found.loc[found["level"] == 0, "n"].tolist() == [7 * 24]
+    assert len(rows) == 900
+    result = dp.hhh(candidates=found, plan=made.plan)
+    assert result.attrs["dp"]["period"]["text"] == "2024-W23"
+    with pytest.raises(dp.ParameterError, match=r"pass it to dp\.rollup_sql"):
+        dp.hhh(candidates=found, plan=made.plan, period=("when", "2024-W23"))

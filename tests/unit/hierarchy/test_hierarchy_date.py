@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from tests.members import few
+from tests.members import few, some
 from tests.rollups import exact_counts
 
 ZONES = ["Europe/Paris", "America/New_York", "Africa/Casablanca", "Asia/Kathmandu", "Pacific/Apia"]
@@ -37,6 +37,21 @@ def test_levels_can_be_left_out() -> None:
     assert dp.date("t", levels=("year", "day")).level_names == ("year", "day")
 
 
+def test_quarters_and_weeks_are_levels() -> None:
+    """Quarters lie between years and months; weeks are those of ISO 8601, from Monday, above days.
+    Law: a week is under no year, nor under a month or quarter, since some lie in two."""
+    quarters = dp.date("t", levels=("year", "quarter", "month"))
+    assert leaf("2024-12-31", quarters) == ("2024", "2024-Q4", "2024-12")
+    assert quarters.lineage(3, ("2024-12",)) == ("2024", "2024-Q4", "2024-12")
+    weeks = dp.date("t", levels=("week", "day"))
+    assert leaf("2024-12-31", weeks) == ("2025-W01", "2024-12-31")
+    assert weeks.lineage(2, ("2024-12-31",)) == ("2025-W01", "2024-12-31")
+    assert dp.date("t", levels=("week",)).spec == "date:t?levels=week"
+    for around in ("year", "quarter", "month"):
+        with pytest.raises(dp.HierarchyError, match=f"a week can lie in two {around}s.*week,day"):
+            dp.date("t", levels=(around, "week"))
+
+
 @pytest.mark.parametrize(
     "written",
     [
@@ -53,6 +68,7 @@ def test_offsets_and_zones_are_read_in_utc(written: object) -> None:
     assert leaf(written, dp.date("t", levels=("day", "hour"))) == ("2013-05-02", "2013-05-02 01:00")
 
 
+@some(2)
 @few(
     3,
     "written",

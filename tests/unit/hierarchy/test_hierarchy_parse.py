@@ -127,7 +127,8 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
     ("written", "said"),
     [
         ("", "hierarchy '' names no known kind"),
-        ("src", "hierarchy 'src' names no known kind"),
+        ("ip", "hierarchy 'ip' names no known kind"),
+        ("a, b", r"'a, b' would be one column: write \['a', 'b'\] for a level each"),
         ("ips:src", r"Did you mean 'ip'\?"),
         ("IP:src", r"Did you mean 'ip'\?"),
         ("column:a", r"Did you mean 'columns'\?"),
@@ -155,7 +156,10 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("path:a?separator=", "path: separator must be text of at least one character"),
         ("domain:a?depth=-1", "domain: depth must be a whole number in 1 to 128"),
         ("date:a?levels=day,year", "date: levels must go from coarse to fine"),
-        ("date:a?levels=week", "date: levels must be some of year, month, day, hour"),
+        (
+            "date:a?levels=decade",
+            "date: levels must be some of year, quarter, month, week, day",
+        ),
         ("code:a", "code needs lengths: write 'code:COLUMN"),
         ("code:a?lengths=3,1", "code: lengths must increase"),
         ("number:a", "number needs lower and upper: .*public values"),
@@ -190,7 +194,8 @@ def test_an_unknown_kind_is_answered_with_all_kinds() -> None:
 @pytest.mark.parametrize("written", [None, 3, 1.5, b"ip:src", {"a"}, object])
 def test_other_types_are_no_hierarchies(written: Any) -> None:
     """Anything but text, a list or an object is refused by its type."""
-    with pytest.raises(ParameterTypeError, match=r"hierarchy must be text such as .*; got \w+\.$"):
+    said = r"hierarchy must be the name of a column.*; got [\w.]+\.$"
+    with pytest.raises(ParameterTypeError, match=said):
         as_hierarchy(written)
 
 

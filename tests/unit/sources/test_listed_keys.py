@@ -25,7 +25,7 @@ from dpframe.sources.counting import exact_counts, tree_of
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from dpframe.tree import CountTree, ListedNodes
 from tests import strategies as nasty
-from tests.members import in_turn
+from tests.members import in_turn, some
 from tests.naive import Path, leaf_paths, rollup
 from tests.rollups import tree_paths
 
@@ -365,6 +365,7 @@ TYPED = [
 ]
 
 
+@some(11)
 @pytest.mark.parametrize(("kind", "key", "words"), TYPED)
 def test_a_key_that_no_value_can_have_is_an_error(kind: str, key: str, words: str | None) -> None:
     """Law: it would count nothing without a word; the levels of columns keep their types."""
@@ -439,6 +440,7 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
         assert listed_counts(whole, listed).count.tolist() == list(expected.values())
 
 
+@some(4)
 @in_turn(("short", [2_000, 0], ["in SQL", "afterwards"]), ("spec", KEYS))
 def test_listed_nodes_have_their_counts(
     spec: str, short: int, monkeypatch: pytest.MonkeyPatch

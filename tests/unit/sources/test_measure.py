@@ -24,6 +24,7 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import counting, sql_sources, sql_tables
 from dpframe.sources.counting import tree_of
 from tests import strategies as nasty
+from tests.members import some
 from tests.naive import Path, leaf_paths, parts, units_of_keys, units_of_users
 from tests.rollups import exact_counts, tree_paths
 
@@ -243,6 +244,7 @@ def by_sql(
     return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
 
 
+@some(7)
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers_of_every_type_are_read(kind: str, user: str | None) -> None:
@@ -302,6 +304,7 @@ REFUSED = [
 ]
 
 
+@some(4)
 @pytest.mark.parametrize("value", REFUSED)
 def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
     """Law: at every door in the same words, by the type alone, which is public."""

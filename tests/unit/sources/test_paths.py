@@ -15,7 +15,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.sources.relations import describe, rows_of
-from tests.members import few
+from tests.members import few, some
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-2}
 
@@ -48,6 +48,7 @@ DOORS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@some(4)
 @few(4, "ending", ["parquet", "csv"])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_path_that_exists_is_that_file(twins: Path, door: str, ending: str) -> None:

@@ -25,7 +25,7 @@ from dpframe.sources.added import Added, counted_values
 from dpframe.steps import Steps
 from dpframe.tree import whole_numbers
 from tests import strategies as nasty
-from tests.members import few
+from tests.members import few, some
 from tests.naive import leaf_paths, rollup, shares, units_of_pairs
 from tests.rollups import exact_counts, exact_tree
 
@@ -110,7 +110,10 @@ def test_domains_are_counted_from_the_right(values: list[Any], depth: int, inval
 
 
 LEVELS = st.sampled_from(
-    [("year", "month", "day", "hour"), ("year",), ("hour",), ("month", "hour"), ("year", "day")]
+    [
+        *[("year", "month", "day", "hour"), ("year",), ("hour",), ("month", "hour")],
+        *[("year", "day"), ("year", "quarter", "month"), ("quarter",), ("week", "hour"), ("week",)],
+    ]
 )
 
 
@@ -269,6 +272,7 @@ KINDS_OF_TEXT = ["columns:x", "path:x", "code:x?lengths=1,3", "domain:x", "ip:x"
 TEXTS = ["a/b", "10.0.0.1", "", None, "2013-05-01", "www.example.org", "a/b"]
 
 
+@some(2)
 @few(3, "spec", KINDS_OF_TEXT)
 def test_text_reads_alike_however_it_is_stored(spec: str) -> None:
     """Objects, pandas strings, categories, Arrow text, dictionaries and ENUM give equal counts."""
@@ -298,6 +302,7 @@ def test_text_reads_alike_however_it_is_stored(spec: str) -> None:
     assert exact_counts(some, hierarchy) == exact_counts(frame_of(["a/b", "", None]), hierarchy)
 
 
+@some(2)
 @pytest.mark.parametrize("spec", ["columns:x", "path:x", "code:x?lengths=1,2"])
 def test_whole_numbers_read_alike_with_and_without_missing_values(spec: str) -> None:
     """A NULL turns integers of pandas into floats; the labels do not change."""
@@ -391,6 +396,7 @@ def test_dates_refuse_columns_that_hold_no_times(values: list[Any]) -> None:
 ALL_KINDS = [*KINDS_OF_TEXT, "number:x?lower=0&upper=8&depth=3", "columns:x,x2"]
 
 
+@some(3)
 @pytest.mark.parametrize("spec", ALL_KINDS)
 def test_an_empty_frame_is_a_root_of_zero(spec: str) -> None:
     """No rows: only level 0, with count 0, whatever the dtype of an empty column."""
@@ -402,6 +408,7 @@ def test_an_empty_frame_is_a_root_of_zero(spec: str) -> None:
         }
 
 
+@some(11)
 @pytest.mark.parametrize("spec", ALL_KINDS)
 @pytest.mark.parametrize("value", ["7", None, "2013-05-01", "10.0.0.1"])
 def test_one_row_is_one_path(spec: str, value: Any) -> None:

@@ -24,7 +24,7 @@ from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import sql_sources, sql_tables
 from dpframe.sources.counting import exact_counts, tree_of
 from tests import strategies as nasty
-from tests.members import few, in_turn
+from tests.members import few, in_turn, some
 from tests.naive import Path as NodePath
 from tests.naive import leaf_paths
 from tests.rollups import tree_paths
@@ -93,6 +93,7 @@ def table_of(con: duckdb.DuckDBPyConnection, kind: str) -> list[Any]:
     return values
 
 
+@some(5)
 @in_turn(("kind", VALUES), ("unit", [ALL, AT_MOST_5], ["all", "at most 5"]))
 def test_weights_of_every_type_are_python_s(kind: str, unit: PrivacyUnit) -> None:
     """Law: the sum of the weights as Python reads them, for every value that a type can hold."""
@@ -251,6 +252,7 @@ REFUSED = [
 ]
 
 
+@some(3)
 @few(7, "value", REFUSED)
 def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
     """By the type, which is public, and never by a value; by SQL in the same words.

@@ -1,0 +1,98 @@
+"""``.dp`` of Polars frames: asks as that of pandas frames does, and answers in Polars.
+
+A frame of Polars carries no facts of ours, so that what it is asked afterwards is asked of the
+result that it was made of, which is kept as long as the frame is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import pandas as pd
+import polars as pl
+
+from dpframe.doors.accessor import DpAccessor
+from dpframe.doors.of_results import OfResults
+from dpframe.errors import ParameterError
+
+_released: dict[int, tuple[weakref.ref[pl.DataFrame], pd.DataFrame]] = {}
+"""Results as pandas has them, by the identity of the Polars frame."""
+
+OF_FRAMES = tuple(name for name in vars(DpAccessor) if not name.startswith("_"))
+OF_RELEASES = (
+    *(name for name in vars(OfResults) if not name.startswith("_")),
+    *("report", "plot"),
+)
+
+
+class PolarsAccessor:
+    """Private rollups of a Polars frame, eager or lazy; frames that come back are of Polars.
+
+    Everything that ``df.dp`` of pandas has, with the same arguments, and ``to_pandas()``.
+    """
+
+    def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
+        self._frame = frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The result as a pandas frame, whose parts carry the receipt on; ParameterError for a
+        frame that dpframe did not return, or that was changed."""
+        ref, kept = _released.get(id(self._frame), (None, None))
+        if ref is None or kept is None or ref() is not self._frame:
+            raise ParameterError(
+                "this Polars frame is none that dpframe returned: Polars keeps no receipt on those "
+                "that are filtered or sorted. Ask the result itself, or result.dp.to_pandas(), "
+                "whose parts keep it."
+            )
+        if not _as_polars(kept).equals(self._frame):
+            raise ParameterError(
+                "this Polars frame was changed after the release: its receipt is not of these "
+                "numbers."
+            )
+        return kept
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_RELEASES:
+            found = getattr(DpAccessor(self.to_pandas()), name)
+        elif name in OF_FRAMES:
+            found = getattr(DpAccessor(self._frame), name)  # type: ignore[arg-type]
+        else:
+            raise AttributeError(
+                f"the accessor dp has no {name!r}. It has: {', '.join(dir(self))}."
+            )
+        return _answering(found) if callable(found) and inspect.isroutine(found) else found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*OF_FRAMES, *OF_RELEASES, "to_pandas"})
+
+    def __repr__(self) -> str:
+        return f"<dpframe accessor: {', '.join(dir(self))}>"
+
+
+def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that gives Polars frames in place of pandas frames."""
+
+    @wraps(method)
+    def call(*args: Any, **arguments: Any) -> Any:
+        answer = method(*map(_as_released, args), **arguments)
+        if not isinstance(answer, pd.DataFrame):
+            return answer
+        made = _as_polars(answer)
+        place = id(made)
+        _released[place] = weakref.ref(made, lambda _: _released.pop(place, None)), answer
+        return made
+
+    return call
+
+
+def _as_released(value: Any) -> Any:
+    """Another result, for ``change``."""
+    return PolarsAccessor(value).to_pandas() if id(value) in _released else value
+
+
+def _as_polars(result: pd.DataFrame) -> pl.DataFrame:
+    return pl.from_pandas(result)

@@ -1,0 +1,54 @@
+"""``dp_plan_series`` in SQL: the ways to divide a total over releases; nothing is read or spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpframe._known_arguments import shown
+from dpframe._sql import identifier, literal
+from dpframe.doors.planned_series import plan_series
+from dpframe.doors.sql.calls import plain
+from dpframe.errors import ParameterTypeError
+
+COLUMNS = {
+    "way": "VARCHAR",
+    "chosen": "BOOLEAN",
+    "mechanism": "VARCHAR",
+    "epsilon": "DOUBLE",
+    "delta": "DOUBLE",
+    "threshold": "DOUBLE",
+    "half_width": "DOUBLE",
+    "shown_from": "DOUBLE",
+    "epsilon_together": "DOUBLE",
+    "delta_together": "DOUBLE",
+    "meaning": "VARCHAR",
+}
+
+
+def plan_series_sql(given: Mapping[str, object]) -> str:
+    """SQL of one row a way; ``chosen`` is the one of least error that may be reserved."""
+    call = {name: plain(value) for name, value in given.items() if value is not None}
+    arguments: Any = call.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise ParameterTypeError(
+            "arguments must be a struct with those of every release, such as "
+            f"{{'user': 'household'}}; got {shown(arguments)}."
+        )
+    about = [call["about"]] if "about" in call else []
+    plan = plan_series(
+        call.get("releases"),  # type: ignore[arg-type]  # checked there
+        call.get("question"),  # type: ignore[arg-type]
+        *about,
+        total=(call.get("epsilon"), call.get("delta")),  # type: ignore[arg-type]
+        **arguments,
+    )
+    rows = [{**way.row(), "chosen": way is plan.chosen} for way in plan.ways]
+    values = ", ".join(
+        f"({', '.join(_value(row[name], kind) for name, kind in COLUMNS.items())})" for row in rows
+    )
+    return f"FROM (VALUES {values}) AS ways({', '.join(map(identifier, COLUMNS))})"
+
+
+def _value(value: object, kind: str) -> str:
+    return "NULL::" + kind if value is None else f"{literal(str(value))}::{kind}"
