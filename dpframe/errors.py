@@ -86,3 +86,10 @@ def advising(text: str, *, given: bool) -> Iterator[None]:
         if not given:
             raise
         raise BudgetError(f"{str(error).removesuffix('.')}, or {text}.") from None
+
+
+def class_name(value: object) -> str:
+    """The class of an object as its library is imported: ``dask.DataFrame``, but ``list``."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import PrivacyUnit, as_written
-from dpframe.hierarchy import INVALID, Hierarchy
+from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
 
@@ -48,6 +50,86 @@ def no_measure(frame: pd.DataFrame, unit: PrivacyUnit) -> list[Quantity]:
     ]
 
 
+def nothing_shown(
+    frame: pd.DataFrame,
+    *,
+    threshold: float | None,
+    smallest: float | None,
+    what: str,
+    certain: float | None = None,
+) -> list[Quantity]:
+    """A line where no node reached the threshold: how large one can be, and what to change.
+
+    Parameters
+    ----------
+    frame
+        ``level`` and ``prefix`` of every row.
+    threshold
+        From which count on a node is shown, in numbers of the release; None where all are.
+    smallest
+        The least threshold that is private for what was asked, None if nobody knows.
+    what
+        What is counted, in a word.
+    certain
+        From which count on every node is shown, None if there is none.
+    """
+    if threshold is None or _nodes(frame).any():
+        return []
+    said, ways = f"no node reached the threshold of {as_written(threshold)} {what}", ""
+    if smallest is not None and smallest < threshold:
+        ways = f"pass threshold={as_written(smallest)}, the smallest allowed here, or "
+    elif smallest is not None:
+        said += ", the smallest allowed here"
+    if certain is not None and certain > threshold:
+        said += f", and the largest possible one has less than {as_written(certain)}"
+    return [
+        Quantity(
+            "notice",
+            "nothing was shown",
+            f"{said}: {ways}ask for coarser or fewer levels, with a larger epsilon or delta, or "
+            "of more data, such as a longer period",
+        )
+    ]
+
+
+def _nodes(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows are nodes that were found or asked for, and not all or the rest of something."""
+    return (frame["level"] > 0) & ~frame["prefix"].astype("str").str.endswith(OTHER)
+
+
+def wider_than_numbers(
+    frame: pd.DataFrame, columns: Sequence[str] = ("count", "lower", "upper"), *, name: str = ""
+) -> list[Quantity]:
+    """A line where most intervals are wider than their numbers: noise is most of what is there.
+
+    Parameters
+    ----------
+    frame
+        Rows of a release.
+    columns
+        The number, which cannot be below 0 in truth, and the ends of its interval.
+    name
+        Of the measure, if there are several.
+    """
+    value, lower, upper = (frame[column].astype("Float64") for column in columns)
+    wide = (upper - lower > value.abs()).fillna(False)
+    total, below = frame["level"] == 0, _nodes(frame)
+    if not wide[total].any() and 2 * wide[below].sum() <= below.sum():
+        return []
+    which = ["of the total"] if wide[total].any() else []
+    if wide[below].any():
+        which.append(f"of {int(wide[below].sum()):,} of {int(below.sum()):,} nodes")
+    of = f" of {name}" if name else ""
+    return [
+        Quantity(
+            "notice",
+            f"noise is most of the numbers{of}",
+            f"the interval {' and '.join(which)} is wider than the number itself: ask for coarser "
+            "or fewer levels, with a larger epsilon, or of more data, such as a longer period",
+        )
+    ]
+
+
 HOLDS = {
     "ip": "IP addresses",
     "date": "dates or times",
@@ -62,6 +144,8 @@ HOLDS = {
 
 def _columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     """Columns of which more than half of what was counted is <invalid>, by the released numbers."""
+    if not frame["prefix"].astype("str").str.contains(INVALID, regex=False).any():
+        return []  # as usual: whatever is <invalid>, the labels of it and of what is below say so
     level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
     found = []
     shown = hierarchy.label_columns or ("prefix",)

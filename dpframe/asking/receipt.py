@@ -101,15 +101,8 @@ class Receipt(Mapping[str, Any]):
             "left_delta": left.delta,
         }
         if used is not None:
-            text += (
-                f"; paid for by a reservation of {used.releases} releases, of which {used.left} "
-                "are left"
-            )
-            held["reservation"] = {
-                "id": used.reservation_id,
-                "releases": used.releases,
-                "left": used.left,
-            }
+            text += f"; paid for by {used.words}"
+            held["reservation"] = used.facts
         elif paid.reserved:
             text += "; charged on top of what is reserved, which is for another law"
         known = {**self._facts, "budget": text, "ledger": held}

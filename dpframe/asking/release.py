@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from dpframe._forking import no_fork
 from dpframe.asking.about import ANY, About
 from dpframe.asking.plan import Counted, Draws, Plan, Spends
 from dpframe.asking.receipt import Receipt
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, SourceError
 from dpframe.ledger import Blocks, Charge, Ledger, Stored
+from dpframe.ledger.reservations import told_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,7 +147,8 @@ def drawn(
     begun: Callable[[], None] = lambda: None,
 ) -> Release:
     """Count, charge, perturb, tidy. ``begun`` is called when it is charged and nothing drawn."""
-    import pandas  # noqa: F401  # before anything is charged; `import dpframe` does not load it
+    with no_fork():
+        import pandas  # noqa: F401  # before anything is charged
 
     counts, facts = charged(counted, plan, facts, source, ledger, name, blocks)
     with stays_charged(facts, ledger):
@@ -180,6 +183,7 @@ def charged(
         receipt=facts.to_json(),
         name=name,
         blocks=blocks,
+        told=lambda: told_by(plan),
     )
     ledger.check(cost)  # nothing is read for a release that cannot be paid
     private = counted()

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpframe import _duck
 from dpframe._sql import identifier, literal
 from dpframe.asking.about import About
 from dpframe.asking.given import chosen
 from dpframe.asking.plan import Counted, Rollup
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, released
-from dpframe.budget import PrivacyUnit
+from dpframe.asking.warehouse_types import DUCKDB, TEXT
 from dpframe.dialects import DIALECTS
-from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
+from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
+from dpframe.periods import Period
 from dpframe.sources.added import Added
 from dpframe.sources.candidates import candidate_tree
-from dpframe.sources.keys import check_key_types, listed_counts
-from dpframe.sources.measured import added_up, check_value_type, sums_of
-from dpframe.sources.relations import canonical
+from dpframe.sources.keys import listed_counts
+from dpframe.sources.measured import added_up, sums_of
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.sources.weights import check_weight_type
+from dpframe.sources.within import Reading
 from dpframe.vectors import Vector
-
-DUCKDB = "duckdb"
-TEXT = "VARCHAR"
 
 EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
 INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
@@ -60,6 +55,14 @@ class WarehousePlan:
     types: tuple[tuple[str, str], ...]
     question: str = "hhh"
     vectors: tuple[Vector, ...] | None = None
+    period: Period | None = None
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the column of times of the period is read."""
+        if self.period is None:
+            return None
+        return Reading(period=self.period, kind=dict(self.types)[self.period.column])
 
     @property
     def band(self) -> int:
@@ -87,7 +90,9 @@ class WarehousePlan:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that is public of this plan; equal for equal plans."""
-        facts = [1, self.plan.request, self.band, self.table, self.dialect, self.types]
+        facts: list[Any] = [1, self.plan.request, self.band, self.table, self.dialect, self.types]
+        if self.period is not None:
+            facts.append(self.period.request)
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     @property
@@ -153,104 +158,13 @@ def source_from(value: object) -> str:
     return text
 
 
-def column_types(
-    plan: Rollup, dialect: str, given: object, values: Sequence[str] = ()
-) -> tuple[tuple[str, str], ...]:
-    """Canonical types of the columns that the statement reads; text where none is given. Those of
-    ``values``, which are added up, must be."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ParameterTypeError(
-            f"types must be a dict of column names and their types; got {type(given).__name__}."
-        )
-    named = dict(given or {})
-    unit, hierarchy = plan.unit, plan.hierarchy
-    beside = [column for column in (unit.user, unit.weight) if column is not None]
-    read = list(dict.fromkeys([*hierarchy.source_columns, *beside, *values]))
-    _check_names(list(named), read)
-    found = {}
-    for column in read:
-        found[column] = TEXT
-        if column in named:
-            found[column] = _canonical(dialect, column, named[column])
-    hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
-    for column in values:
-        if column not in named:
-            raise ColumnError(
-                f"types lacks {column!r}, which is added up: say its type, as in "
-                f"types={{{column!r}: 'double'}}."
-            )
-        check_value_type(column, found[column])
-    if unit.weight is not None:
-        _check_weight(unit, found[unit.weight], given=unit.weight in named)
-    if plan.listed is not None:
-        types = tuple(found[c] for c in hierarchy.source_columns)
-        for column, kind in zip(hierarchy.source_columns, types, strict=True):
-            if hierarchy.kind == "columns" and kind == "DECIMAL":
-                raise ColumnError(
-                    f"keys of column {column!r} of decimals are told by their digits: give these, "
-                    f"as in types={{{column!r}: 'decimal(10,2)'}}."
-                )
-        check_key_types(plan.listed, hierarchy, types)
-    return tuple(found.items())
-
-
-def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
-    """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
-    column = unit.weight
-    if not given:
-        raise ColumnError(
-            f"types lacks {column!r}, the weight: say its type, as in "
-            f"types={{{column!r}: 'bigint'}}. A weight is a whole number; floating-point numbers "
-            "and decimals are rounded to whole units first."
-        )
-    if kind == "DECIMAL":
-        raise ColumnError(
-            f"column {column!r} has type DECIMAL, which does not say that it holds whole numbers: "
-            f"if it does, give its digits, as in types={{{column!r}: 'decimal(38,0)'}}."
-        )
-    check_weight_type(unit, kind, text=True)
-
-
-def _check_names(named: list[object], read: list[str]) -> None:
-    """Refuse what looks like a mistake in the name of a column that has no type; others may be
-    there, as in the schema of a whole table."""
-    if not all(isinstance(column, str) for column in named):
-        raise ParameterTypeError("types must be a dict of names of columns, as text.")
-    others = {str(column).lower(): column for column in named if column not in read}
-    for column in read:
-        near = difflib.get_close_matches(column.lower(), others, n=1, cutoff=0.8)
-        if column not in named and near:
-            raise ColumnError(
-                f"types has {others[near[0]]!r}, and not {column!r}, which the statement reads: "
-                "write names of columns as the hierarchy does."
-            )
-
-
-def _canonical(dialect: str, column: str, name: object) -> str:
-    if not isinstance(name, str):
-        raise ParameterTypeError(
-            f"types: the type of column {column!r} must be text, such as 'double'; got {name!r}."
-        )
-    if dialect == DUCKDB:
-        found = canonical(_duck.type_name(name) or "")
-    else:
-        found = DIALECTS[dialect].canonical(name)
-    if not found:
-        raise ColumnError(
-            f"types: column {column!r} has type {name!r}, which dpframe does not read in "
-            f"{dialect}. It reads texts, booleans, numbers, dates and timestamps: cast the column "
-            "in a view, or in table= as a query in parentheses."
-        )
-    return found
-
-
 def statement(plan: WarehousePlan) -> RollupSql:
     """The text, with a fresh secret seed."""
     inner, types = plan.plan, dict(plan.types)
     unit = inner.unit
     seed = random_seed()
     dialect = DIALECTS.get(plan.dialect)
-    view = f"{plan.table} AS source_rows"
+    view = f"{_within(plan)} AS source_rows"
     nodes = "count(*) OVER ()"
     if dialect is None:
         nodes = f"CASE WHEN {EXACT} THEN {nodes} ELSE error({literal(INEXACT)}) END"
@@ -276,6 +190,22 @@ def statement(plan: WarehousePlan) -> RollupSql:
         value_types=types,
     )
     return RollupSql(sql=sql, plan=plan)
+
+
+def _within(plan: WarehousePlan) -> str:
+    """The table, or the rows of it that are of the period."""
+    reading, dialect = plan.reading, DIALECTS.get(plan.dialect)
+    if reading is None:
+        return plan.table
+    if dialect is None:
+        condition = reading.condition()
+    else:
+        column, bounds = dialect.identifier(reading.period.column), reading.bounds
+        condition = f"{column} IS NULL"
+        if bounds is not None:
+            start, end = (dialect.moment(f"{at:%Y-%m-%d %H:%M:%S}", reading.kind) for at in bounds)
+            condition = f"{column} >= {start} AND {column} < {end}"
+    return f"(SELECT * FROM {plan.table} AS all_rows WHERE {condition})"
 
 
 def finished(
@@ -307,8 +237,8 @@ def finished(
             continue
         if given == "period" and value is not None:
             raise ParameterError(
-                "period does not go with candidates=, which are counted already: make the plan of "
-                "a query in parentheses as table, or pass the rows themselves."
+                "period must be left out beside candidates=, which are counted already: pass it to "
+                f"dp.{question.rollup}, whose statement reads its records alone."
             )
         if value is not question.parameters[given].default:
             raise ParameterError(
@@ -316,6 +246,7 @@ def finished(
                 f"another plan with dp.{question.rollup}."
             )
     inner = question.fitted(plan.plan, plan)
+    about = replace(about, period=plan.period, reading=plan.reading)
     release = released(
         lambda: plan.counted(arguments["candidates"]),
         inner,

@@ -14,6 +14,12 @@ class BigQuery(Dialect):
     real_type: ClassVar[str] = "FLOAT64"
     own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "timestamp": ZONED, "json": ""}
 
+    def zoned(self, text: str) -> str:
+        return f"TIMESTAMP '{text}+00'"
+
+    def unzoned(self, text: str) -> str:
+        return f"DATETIME '{text}'"
+
     def identifier(self, name: str) -> str:
         return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 

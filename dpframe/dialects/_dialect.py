@@ -84,6 +84,18 @@ class Dialect(ABC):
         """Any value as text, compared by its bytes."""
         return f"CAST({value} AS {self.text_type})"
 
+    def moment(self, text: str, kind: str) -> str:
+        """A bound for times of a type, written as YYYY-MM-DD HH:MM:SS; in UTC where zoned."""
+        if kind == "DATE":
+            return f"DATE '{text[:10]}'"
+        return self.zoned(text) if kind == ZONED else self.unzoned(text)
+
+    def zoned(self, text: str) -> str:
+        return f"TIMESTAMP WITH TIME ZONE '{text}+00'"
+
+    def unzoned(self, text: str) -> str:
+        return f"TIMESTAMP '{text}'"
+
     def null_text(self) -> str:
         return f"CAST(NULL AS {self.text_type})"
 

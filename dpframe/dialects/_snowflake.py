@@ -12,6 +12,12 @@ class Snowflake(Dialect):
     name: ClassVar[str] = "snowflake"
     own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "real": "DOUBLE", "float4": "DOUBLE"}
 
+    def zoned(self, text: str) -> str:
+        return f"CAST('{text} +00:00' AS TIMESTAMP_TZ)"
+
+    def unzoned(self, text: str) -> str:
+        return f"CAST('{text}' AS TIMESTAMP_NTZ)"
+
     def literal(self, text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 

@@ -23,6 +23,12 @@ class Spark(Dialect):
         **dict.fromkeys(("decimal", "dec", "numeric"), "DECIMAL(10,0)"),
     }
 
+    def zoned(self, text: str) -> str:
+        return f"TIMESTAMP'{text}+00:00'"
+
+    def unzoned(self, text: str) -> str:
+        return f"TIMESTAMP_NTZ'{text}'"
+
     def identifier(self, name: str) -> str:
         if "${" in name:
             raise ColumnError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import check_known, known_arguments
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
 from dpframe.asking.given import chosen, whole
@@ -77,7 +78,8 @@ class PrefixComparison:
 
     def plot(self, *, window: int = 50) -> Any:
         """The marginals as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
-        from dpframe.pages.plot import plotly_objects
+        with no_fork():
+            from dpframe.pages.plot import plotly_objects
 
         figure = plotly_objects().Figure()
         for method, rows in self.marginals(window=window).groupby("method", sort=False):

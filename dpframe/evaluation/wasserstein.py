@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.given import whole
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
@@ -83,7 +84,8 @@ def wasserstein(
     >>> wasserstein([0.0, 1.0], [0.5, 1.5])
     0.5
     """
-    from dpframe.postprocess.wasserstein import distance, sliced_distance
+    with no_fork():
+        from dpframe.postprocess.wasserstein import distance, sliced_distance
 
     projections = whole("projections", projections, 1, 100_000)
     seed = whole("seed", seed, 0, 2**63 - 1)

@@ -153,6 +153,7 @@ def run(
     paid: Mapping[str, tuple[Paid, ...]],
     searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
+    by_user: bool,
 ) -> NoisyRollup:
     """Select, then measure: what adds up on the parts, different values node by node."""
     tree = counted.tree
@@ -167,7 +168,7 @@ def run(
     paid = {**paid, **found}
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
-    weights = level_strategy(nodes.level, nodes.ancestor)
+    weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
     measures = {
         name: tuple(_measured(next(exact), nodes, p, weights) for p in each)
         for name, each in paid.items()

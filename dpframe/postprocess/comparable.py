@@ -109,6 +109,12 @@ def _check_periods(one: Mapping[str, Any] | None, other: Mapping[str, Any] | Non
         return
     for fact in ("column", "zone"):
         _same(one, other, fact, "of the periods", "release both by one column of times and zone")
+    starts, ends = ([side[end] or "" for side in (one, other)] for end in ("start", "end"))
+    if all(starts) and starts[0] > starts[1] and ends[0] >= ends[1]:
+        raise ParameterError(
+            f"before is a release of {one['text']} and after one of {other['text']}, so that what "
+            "fell would be shown as risen: write the earlier one first."
+        )
 
 
 def _measure(spec: str) -> str:

@@ -19,6 +19,7 @@ References
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,19 +35,22 @@ Whole = NDArray[np.int64]
 GRID = 1000
 """Weights are whole numbers of 1/GRID."""
 
+STEEP = 3.0
+"""Error over all nodes that the last unit of a level above the limit may cost."""
+
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9)
 """Weight of the parts in the first candidates; 0.5 first, so that it wins ties. Under many levels a
 tenth for the top alone is often best, and steps from other candidates do not get there."""
 
-FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0)
+FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
 """By which a step changes one weight; the others then fill up the budget in proportion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Weights that sum to exactly 1; ``levels`` holds the measured ones only. ``error``: mean over
-    the levels of S of the root mean square error of totals, in standard deviations of a value
-    measured with weight 1."""
+    """Weights that sum to exactly 1; ``levels`` holds the measured ones only. ``error``: root mean
+    square error of the totals of all nodes, in standard deviations of a value measured with weight
+    1, and ``STEEP`` times by how much levels are above the limit."""
 
     parts: Fraction
     levels: dict[int, Fraction]
@@ -58,8 +62,9 @@ def best_strategy(
     level: Whole,
     *,
     least_parts: Fraction = Fraction(0),
+    limit: float = math.inf,
 ) -> Strategy:
-    """Weights for the parts and for levels with the least mean error of totals that was found.
+    """Weights for the parts and for levels with the least error of totals that was found.
 
     Parameters
     ----------
@@ -70,6 +75,9 @@ def best_strategy(
     least_parts
         Least weight of the parts, 0 to 1: parts are at most 1 / least_parts times as wide as if
         they were measured alone.
+    limit
+        Above 0: root mean square error that no level should exceed, in the unit of
+        :attr:`Strategy.error`. What exceeds it counts for ``STEEP`` times as much.
 
     Returns
     -------
@@ -91,12 +99,14 @@ def best_strategy(
     --------
     >>> star = np.array([-1] + [0] * 360)
     >>> found = best_strategy(star, np.minimum(np.arange(361), 1))
-    >>> found.levels.keys(), round(found.error, 1), round((1 + 361**0.5) / 2, 1)
-    (dict_keys([0]), 2.0, 10.0)
+    >>> found.levels.keys(), round(found.error, 2), round((721 / 361) ** 0.5, 2)
+    (dict_keys([0]), 1.2, 1.41)
     """
     tree = _Tree.of(ancestor, level)
     if not 0 <= least_parts <= 1:
         raise ParameterError(f"least_parts ({least_parts}) must be within 0 and 1.")
+    if not limit > 0:
+        raise ParameterError(f"limit ({limit}) must be above 0.")
     depth = len(tree.levels)
     floor = max(1, -(-least_parts.numerator * GRID // least_parts.denominator))
     tried: dict[tuple[int, ...], float] = {}
@@ -105,7 +115,7 @@ def best_strategy(
         """Try weights on the grid, and say which were the best so far."""
         units = _on_grid(weights, floor)
         if units not in tried:
-            tried[units] = tree.error(np.array(units) / GRID)
+            tried[units] = tree.error(np.array(units) / GRID, limit)
         return min(tried, key=tried.__getitem__)
 
     tried_best(np.ones(depth + 1))
@@ -113,7 +123,7 @@ def best_strategy(
     for measured in _families(depth):
         for share in SHARES:
             best = tried_best(np.append(share, measured * (1 - share) / measured.sum()))
-        if len(tried) >= tree.trials // 2:
+        if len(tried) >= tree.trials // 3:
             break
     for factor in FACTORS:
         for place in range(depth + 1):
@@ -182,12 +192,12 @@ class _Tree:
             levels=levels.tolist(),
             at=at[forest.order],
             nodes=np.bincount(at),
-            trials=6 if n <= 3 else 60 if len(levels) <= 8 else 120,
+            trials=6 if n <= 3 else 100 if len(levels) <= 8 else 160,
         )
 
-    def error(self, weights: NDArray[np.float64]) -> float:
-        """Mean of the errors of levels, with the variances of :func:`.tree_squares.variances`:
-        here all parts are measured, and nothing is infinite."""
+    def error(self, weights: NDArray[np.float64], limit: float) -> float:
+        """That of a strategy, with the variances of :func:`.tree_squares.variances`: here all parts
+        are measured, and nothing is infinite."""
         vp = np.full(len(self.at), weights[0] ** -2)
         precision = weights[1:][self.at] ** 2
         terms, s = vp.copy(), vp / (1 + vp * precision)
@@ -198,4 +208,5 @@ class _Tree:
             share = s[here] / terms[top][group]
             s[here] *= 1 - share
             s[here] += share * share * s[top][group]
-        return float(np.sqrt(np.bincount(self.at, s) / self.nodes).mean())
+        above = np.maximum(np.sqrt(np.bincount(self.at, s) / self.nodes) - limit, 0.0)
+        return float(np.sqrt(s.mean()) + STEEP * above.sum())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe.noise import public_generator
 
 Reals = NDArray[np.float64]
@@ -27,7 +28,8 @@ def distance(real: Reals, synthetic: Reals) -> float:
     real, synthetic
         Finite, (n,) and (m,), from 1 each. Every value has the same weight in its sample.
     """
-    from scipy.stats import wasserstein_distance  # type: ignore[import-untyped]
+    with no_fork():
+        from scipy.stats import wasserstein_distance  # type: ignore[import-untyped]
 
     return float(wasserstein_distance(real, synthetic))
 

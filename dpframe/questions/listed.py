@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.question import Question
-from dpframe.questions.hhh.ask import HHH, explain, hhh
-from dpframe.questions.hhh.heavy_hitters import (
-    HEAVY_HITTERS,
-    explain_heavy_hitters,
-    heavy_hitters,
-)
-from dpframe.questions.prefix_tree.ask import PREFIX_TREE, explain_prefix_tree, prefix_tree
-from dpframe.questions.rollup.ask import ROLLUP, explain_rollup, rollup
-from dpframe.questions.synthesize.ask import SYNTHESIZE, explain_synthesize, synthesize
-from dpframe.questions.tree_counts.ask import TREE_COUNTS, explain_tree_counts, tree_counts
+from dpframe._forking import loaded
 
-QUESTIONS: tuple[Question[Any, Any], ...] = (
-    HHH,
-    ROLLUP,
-    TREE_COUNTS,
-    HEAVY_HITTERS,
-    SYNTHESIZE,
-    PREFIX_TREE,
-)
+READ = TYPE_CHECKING
+"""For imports that nobody runs: mypy orders modules by what they import, other than in an
+``if TYPE_CHECKING``, and has to know a function before a method is made of it."""
+
+ROOMS = {
+    "dpframe.questions.hhh.ask": ("HHH", "hhh", "explain"),
+    "dpframe.questions.rollup.ask": ("ROLLUP", "rollup", "explain_rollup"),
+    "dpframe.questions.tree_counts.ask": ("TREE_COUNTS", "tree_counts", "explain_tree_counts"),
+    "dpframe.questions.hhh.heavy_hitters": (
+        "HEAVY_HITTERS",
+        "heavy_hitters",
+        "explain_heavy_hitters",
+    ),
+    "dpframe.questions.synthesize.ask": ("SYNTHESIZE", "synthesize", "explain_synthesize"),
+    "dpframe.questions.prefix_tree.ask": ("PREFIX_TREE", "prefix_tree", "explain_prefix_tree"),
+}
+"""Where each question is declared: its declaration, the function that asks it, and the one that
+explains it. A room is loaded when it is first asked."""
+
+HOMES = {name: home for home, (_, *functions) in ROOMS.items() for name in functions}
+"""Where every function is."""
 
 __all__ = [
     "explain",
@@ -39,3 +42,39 @@ __all__ = [
     "synthesize",
     "tree_counts",
 ]
+
+if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name == "QUESTIONS":
+            value = tuple(loaded(home, names[0]) for home, names in ROOMS.items())
+        elif name in HOMES:
+            value = loaded(HOMES[name], name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+if READ:
+    from dpframe.asking.question import Question
+    from dpframe.questions.hhh.ask import explain, hhh
+    from dpframe.questions.hhh.heavy_hitters import (
+        explain_heavy_hitters,
+        heavy_hitters,
+    )
+    from dpframe.questions.prefix_tree.ask import (
+        explain_prefix_tree,
+        prefix_tree,
+    )
+    from dpframe.questions.rollup.ask import explain_rollup, rollup
+    from dpframe.questions.synthesize.ask import (
+        explain_synthesize,
+        synthesize,
+    )
+    from dpframe.questions.tree_counts.ask import (
+        explain_tree_counts,
+        tree_counts,
+    )
+
+    QUESTIONS: tuple[Question[Any, Any], ...]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe._unicode import unicode
 from dpframe.sketches._batches import TYPES, Column, Kind
 
@@ -42,7 +43,8 @@ def encoded(column: Column) -> Keys:
     """Keys as the kernels read them."""
     if column.kind in ("int64", "uint64"):
         return Keys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
-    from dpframe.sketches._encode import encode
+    with no_fork():
+        from dpframe.sketches._encode import encode
 
     array = column.values
     _, offsets, data = array.buffers()
@@ -131,7 +133,8 @@ class Table:
         return self.words.reshape(-1), self.over, self.listed, self.meta
 
     def update(self, keys: Keys, counters: int) -> None:
-        from dpframe.sketches import _kernels
+        with no_fork():
+            from dpframe.sketches import _kernels
 
         self._open()
         step = len(keys) // (1 + len(keys.long) // ROOM) + 1
@@ -142,7 +145,8 @@ class Table:
             _kernels.update(*self._arrays, words, text, counters)
 
     def update_users(self, keys: Keys, room: int, ends: NDArray[np.int64], counters: int) -> None:
-        from dpframe.sketches import _kernels
+        with no_fork():
+            from dpframe.sketches import _kernels
 
         self._open()
         text = (keys.places, keys.long, self._arena(room))
@@ -153,7 +157,8 @@ class Table:
         one."""
         used = int(self.meta[4])
         if used + words > len(self.arena):
-            from dpframe.sketches import _kernels
+            with no_fork():
+                from dpframe.sketches import _kernels
 
             kept = np.zeros(used, np.uint64)
             _kernels.compact(self.words.reshape(-1), self.meta, self.arena, kept)
@@ -189,7 +194,8 @@ class Table:
         """Make room for what is counted from here on."""
         if self.held is None:
             return
-        from dpframe.sketches import _kernels
+        with no_fork():
+            from dpframe.sketches import _kernels
 
         held = self.held
         self._make(held.room)

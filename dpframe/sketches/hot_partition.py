@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.sketches import files
 from dpframe.sketches._sketch import checked
@@ -222,7 +223,8 @@ class HotPartition:
             return
         if int(codes.max()) >> self._shape.depth:
             raise ParameterError(f"codes must be below 2**{self._shape.depth} (depth).")
-        from dpframe.sketches import _partition_kernels
+        with no_fork():
+            from dpframe.sketches import _partition_kernels
 
         s = self._shape
         keys = _keys(s.seed, s.depth, s.rows)[s.exact + 1 :].copy()

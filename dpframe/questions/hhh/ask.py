@@ -13,6 +13,7 @@ from dpframe.questions.hhh.count import SKETCHES, count, fitted, rolled_up
 from dpframe.questions.hhh.plan import hhh_plan
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     import pandas as pd
@@ -41,7 +42,7 @@ def hhh(
     confidence: float = 0.95,
     acknowledge: bool = False,
     counters: int | None = None,
-    period: tuple[str | None, ...] | Period | None = None,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,

@@ -6,8 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from dpframe._forking import no_fork
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.notices import mostly_invalid, no_measure
+from dpframe.asking.notices import (
+    mostly_invalid,
+    no_measure,
+    nothing_shown,
+    wider_than_numbers,
+)
 from dpframe.asking.quantities import Quantity, worth_of
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import group_delta
@@ -146,14 +152,30 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Released nodes, in natural order."""
-        from dpframe.asking.frame import tidy  # loads pandas, which `import dpframe` does not
+        with no_fork():
+            from dpframe.asking.frame import tidy  # loads pandas, which `import dpframe` does not
 
         return tidy(noisy, self, types)
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with the released error of sketches, and with notices."""
         said = facts.with_sketch_error(noisy.sketch_error)
-        notices = mostly_invalid(frame, self.hierarchy)
-        if self.unit.measured:
-            notices += no_measure(frame, self.unit)
-        return said.with_notices(notices)
+        invalid = mostly_invalid(frame, self.hierarchy)
+        if self.unit.measured and (empty := no_measure(frame, self.unit)):
+            return said.with_notices([*invalid, *empty])
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame, said)
+        return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
+
+    def _nothing_shown(self, frame: pd.DataFrame, facts: Receipt) -> list[Quantity]:
+        with no_fork():
+            from dpframe.questions.hhh.lines import what_counts
+            from dpframe.questions.hhh.plan import smallest_threshold  # which knows all mechanisms
+
+        told = {name for name, _, _ in facts["card"]}
+        return nothing_shown(
+            frame,
+            threshold=self.threshold,
+            smallest=smallest_threshold(self),
+            what=what_counts(self),
+            certain=self.certainly_reported if "certainly reported" in told else None,
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
@@ -15,6 +16,7 @@ from dpframe.questions.hhh.count import SKETCHES, count, fitted, rolled_up
 from dpframe.questions.hhh.plan import MECHANISMS, hhh_plan
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     import pandas as pd
@@ -43,7 +45,7 @@ def heavy_hitters(
     counters: int | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
-    period: tuple[str | None, ...] | Period | None = None,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -97,7 +99,8 @@ confidence, period, ledger, release, data, progress
     >>> dp.heavy_hitters(words, "word", k=2, epsilon=1.0, delta=1e-6)["word"].tolist()
     ['fix', 'add']
     """
-    from dpframe.postprocess.flat import flat
+    with no_fork():
+        from dpframe.postprocess.flat import flat
 
     result = answered(HEAVY_HITTERS, locals()).to_frame()
     frame = flat(result, str(result.columns[2]), None if k is None else int(k))

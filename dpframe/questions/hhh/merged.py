@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.asking.notices import mostly_invalid
 from dpframe.asking.quantities import Quantity, hierarchy_line
@@ -80,7 +81,8 @@ class MergedStreamPlan:
         """As ``tidy``; what merged sketches lose is added to ``upper`` where declared."""
         import pandas as pd
 
-        from dpframe.asking.frame import tidy  # loads pandas, which `import dpframe` does not
+        with no_fork():
+            from dpframe.asking.frame import tidy  # loads pandas, which `import dpframe` does not
 
         frame, records = tidy(noisy, self, types), self.sketch.records
         if records is None:

@@ -33,6 +33,11 @@ class NormalPlan(OfflinePlan):
         """The curve of Gaussian noise, whatever moves."""
         return whole_profile(self.budget, 1, self._curve)
 
+    @cached_property
+    def told(self) -> normal.Told:
+        """What a release tells, which privacy filters add up."""
+        return normal.told(self.laws, height=self.height, moves=self.unit.moves)
+
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         height, moves = self.height, self.unit.moves
         return tuple(

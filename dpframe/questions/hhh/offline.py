@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from dpframe._forking import no_fork
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import profiles_together
@@ -86,7 +87,8 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
         ]
 
     def advice(self) -> list[Quantity]:
-        from dpframe.questions.hhh.advice import advice  # makes other plans
+        with no_fork():
+            from dpframe.questions.hhh.advice import advice  # makes other plans
 
         return advice(self)
 

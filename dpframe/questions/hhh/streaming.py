@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
@@ -141,7 +142,8 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
         )
 
     def advice(self) -> list[Quantity]:
-        from dpframe.questions.hhh.advice import advice  # makes other plans
+        with no_fork():
+            from dpframe.questions.hhh.advice import advice  # makes other plans
 
         return advice(self)
 

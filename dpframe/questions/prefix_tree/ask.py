@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
@@ -22,6 +23,7 @@ from dpframe.questions.prefix_tree.count import (
 )
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     import pandas as pd
@@ -56,7 +58,7 @@ def prefix_tree(
     accountant: str = "aggregate",
     neighbours: str = "replace",
     confidence: float = 0.95,
-    period: tuple[str | None, ...] | Period | None = None,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
@@ -162,7 +164,8 @@ def prefix_tree(
     >>> found["word"].tolist()[:2]
     ['selfie', 'brunch']
     """
-    from dpframe.postprocess.flat import flat
+    with no_fork():
+        from dpframe.postprocess.flat import flat
 
     result = answered(PREFIX_TREE, locals()).to_frame()
     frame = flat(result, str(result.columns[2]), None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe._forking import no_fork
 from dpframe.accounting import aggregate, shuffle
 from dpframe.accounting.aggregate import aggregate_delta
 from dpframe.accounting.binomial import trials
@@ -147,7 +148,8 @@ class PrefixPlan:
 
     def frame(self, noisy: FoundItems, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Items as nodes of one level."""
-        from dpframe.questions.prefix_tree.frame import prefix_frame  # loads pandas
+        with no_fork():
+            from dpframe.questions.prefix_tree.frame import prefix_frame  # loads pandas
 
         return prefix_frame(noisy, self)
 

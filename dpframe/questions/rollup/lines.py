@@ -72,7 +72,9 @@ def _measured(plan: RollupPlan) -> list[Quantity]:
     if plan.listed is None:
         told = "by what is shown: what each node has of its own, and upper levels where that pays"
         return [Quantity("measured", "decided when nodes are shown", told)]
-    return [measured_line(level_strategy(plan.listed.level, plan.listed.parent))]
+    by_user = plan.unit.user is not None
+    weights = level_strategy(plan.listed.level, plan.listed.parent, by_user=by_user)
+    return [measured_line(weights)]
 
 
 def measured_line(weights: Mapping[int, Fraction]) -> Quantity:

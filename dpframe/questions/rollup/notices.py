@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.asking.notices import mostly_invalid
+from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
 from dpframe.asking.quantities import Quantity
 from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
 from dpframe.postprocess.nesting import nearest_reported
+from dpframe.questions.hhh.lines import what_counts
+from dpframe.questions.hhh.plan import smallest_threshold
 from dpframe.questions.rollup.frame import number_of_values
 
 if TYPE_CHECKING:
@@ -24,22 +26,45 @@ FEW = 10
 
 
 def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Quantity]:
-    """Lines on keys that are mostly invalid, columns that are mostly missing, and bounds that cut
-    most values, as far as released numbers say so."""
+    """Lines on nothing shown, intervals wider than their numbers, keys that are mostly invalid,
+    columns that are mostly missing, and bounds that cut most values, as far as released numbers
+    say so."""
     total = frame[frame["level"] == 0]
     if len(total) != 1:
         return []
     return [
+        *_nothing_shown(plan, frame),
         *_invalid(plan, frame),
         *(
             line
             for name, measure in plan.asked.measures.items()
             for line in (
-                *_missing(plan, noisy, total, name, measure),
+                *(_missing(plan, noisy, total, name, measure) or _wide(frame, name, measure)),
                 *_cut(plan, total, name, measure),
             )
         ),
     ]
+
+
+def _nothing_shown(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:
+    """By the threshold of the selection."""
+    chosen = plan.selection
+    if chosen is None or (frame["level"] > 0).any():
+        return []
+    return nothing_shown(
+        frame,
+        threshold=chosen.threshold,
+        smallest=smallest_threshold(chosen),
+        what=what_counts(chosen),
+        certain=chosen.certainly_reported,
+    )
+
+
+def _wide(frame: pd.DataFrame, name: str, measure: Measure) -> list[Quantity]:
+    """Of what is never below 0."""
+    if measure.kind not in ("count", "distinct") and not _positive(measure):
+        return []
+    return wider_than_numbers(frame, (name, f"{name}_lower", f"{name}_upper"), name=name)
 
 
 def _invalid(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import STEP, together
 from dpframe.asking.level_plan import LevelPlan
@@ -44,9 +45,9 @@ from dpframe.vectors import Vector, distinct_of, searches_of
 if TYPE_CHECKING:
     import pandas as pd
 
-SELECTION, OF_USERS = Fraction(1, 5), Fraction(1, 3)
+SELECTION, OF_USERS = Fraction(9, 50), Fraction(1, 3)
 """Part of epsilon that selects, where keys are not listed: records, and users. Its counts are not
-used again, so that everything else pays for it: at four levels a fifth shows more nodes than even
+used again, so that everything else pays for it: at four levels 0.18 shows more nodes than even
 stability histograms do, with half of their error (tests/benchmarks/rollup_error.py). Users are
 fewer than records, so that a higher threshold would hide more."""
 
@@ -170,6 +171,7 @@ class RollupPlan(LevelPlan[Asked]):
             paid=self.paid,
             searching=self.searching,
             counts=self.counts,
+            by_user=self.unit.user is not None,
         )
 
     def lines(self) -> list[Quantity]:
@@ -182,7 +184,8 @@ class RollupPlan(LevelPlan[Asked]):
 
     def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Reported nodes with their measures, in natural order."""
-        from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
+        with no_fork():
+            from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
 
         return rollup_frame(noisy, self, types)
 
@@ -190,7 +193,8 @@ class RollupPlan(LevelPlan[Asked]):
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
         """The receipt with the bounds that were found, the noise of measures, and notices."""
-        from dpframe.questions.rollup.notices import notices  # loads pandas
+        with no_fork():
+            from dpframe.questions.rollup.notices import notices  # loads pandas
 
         said = facts.with_bounds(bounds_found(self, noisy))
         said = said.and_told({"measures": noise_told(self, noisy, said)}, [])

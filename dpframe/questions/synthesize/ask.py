@@ -21,6 +21,10 @@ from dpframe.questions.synthesize.count import (
 from dpframe.questions.synthesize.generator import Generator
 
 if TYPE_CHECKING:
+    from datetime import date
+
+    import pandas as pd
+
     from dpframe.ledger import Ledger
     from dpframe.periods import Period
 
@@ -42,7 +46,7 @@ def synthesize(
     user: str | None = None,
     max_contributions: int | None = None,
     seed: int | None = None,
-    period: tuple[str | None, ...] | Period | None = None,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local, replacing
 from dpframe.asking.given import whole
@@ -142,7 +143,8 @@ class Generator:
         n
             Synthetic rows to draw for it.
         """
-        from dpframe.pages.marginals import write_marginals
+        with no_fork():
+            from dpframe.pages.marginals import write_marginals
 
         write_marginals(
             public,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.privhp import PartitionLaws, Split, partition_laws
 from dpframe.asking.quantities import Quantity
@@ -113,7 +114,8 @@ class SyntheticPlan:
 
     def frame(self, noisy: Partition, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The cells and their counts."""
-        from dpframe.questions.synthesize.frame import synthetic_frame  # loads pandas
+        with no_fork():
+            from dpframe.questions.synthesize.frame import synthetic_frame  # loads pandas
 
         return synthetic_frame(noisy)
 

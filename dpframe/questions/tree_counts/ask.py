@@ -13,6 +13,7 @@ from dpframe.questions.tree_counts.checks import tree_plan
 from dpframe.questions.tree_counts.count import count, fitted
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     import pandas as pd
@@ -42,7 +43,7 @@ def tree_counts(
     confidence: float = 0.95,
     alpha: float | None = None,
     largest: int | None = None,
-    period: tuple[str | None, ...] | Period | None = None,
+    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,

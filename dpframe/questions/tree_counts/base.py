@@ -6,8 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
+from dpframe._forking import no_fork
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.notices import mostly_invalid, no_weights
+from dpframe.asking.notices import (
+    mostly_invalid,
+    no_weights,
+    nothing_shown,
+    wider_than_numbers,
+)
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, group_delta
@@ -132,6 +138,11 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
         all are."""
 
     @property
+    def smallest_threshold(self) -> int | None:
+        """The least threshold that is private here, in records; None if nobody knows."""
+        return self.least_shown if self.asked.threshold is None else None
+
+    @property
     @abstractmethod
     def band(self) -> int:
         """Units below which a count can never be shown, so that it need not be fetched."""
@@ -182,13 +193,21 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
 
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Released counts, in natural order."""
-        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+        with no_fork():
+            from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
 
         return tree_frame(noisy, self, types)
 
     def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
-        notices = mostly_invalid(frame, self.hierarchy)
-        if self.text_weights and self.unit.weight is not None:
-            notices += no_weights(frame, self.unit.weight)
-        return facts.with_notices(notices)
+        invalid = mostly_invalid(frame, self.hierarchy)
+        weight = self.unit.weight if self.text_weights else None
+        if weight is not None and (unread := no_weights(frame, weight)):
+            return facts.with_notices([*invalid, *unread])
+        nothing = nothing_shown(
+            frame,
+            threshold=self.least_shown,
+            smallest=self.smallest_threshold,
+            what="records" if self.unit.user is None else "users",
+        )
+        return facts.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])

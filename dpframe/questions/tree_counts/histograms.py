@@ -136,6 +136,10 @@ class UnknownPlan(HistogramsPlan):
     def least_shown(self) -> int:
         return -(-max(self.thresholds) // self.grid)
 
+    @property
+    def smallest_threshold(self) -> int:
+        return _smallest(self.laws, self.grid)
+
     @cached_property
     def band(self) -> int:
         pairs = zip(self.thresholds, self.tables, strict=True)
@@ -187,9 +191,13 @@ def level_shares(asked: Asked) -> tuple[float, ...]:
     return (1.0,) * (deepest + 1)
 
 
+def _smallest(laws: TreeLaws, grid: int) -> int:
+    return -(-max(laws.thresholds) // grid)
+
+
 def _at_least(asked: Asked, laws: TreeLaws) -> None:
     threshold, budget = asked.threshold, asked.budget
-    smallest = -(-max(laws.thresholds) // laws.grid)
+    smallest = _smallest(laws, laws.grid)
     if threshold is not None and threshold < smallest:
         raise ThresholdError(
             f"threshold ({threshold}) is below the smallest private threshold {smallest} for "

@@ -1,0 +1,136 @@
+"""Types of the columns that a statement for a warehouse reads, as they are said; checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from dpframe import _duck
+from dpframe.asking.plan import Rollup
+from dpframe.budget import PrivacyUnit
+from dpframe.dialects import DIALECTS
+from dpframe.errors import ColumnError, ParameterTypeError
+from dpframe.periods import Period
+from dpframe.sources.keys import check_key_types
+from dpframe.sources.measured import check_value_type
+from dpframe.sources.relations import canonical
+from dpframe.sources.weights import check_weight_type
+from dpframe.sources.within import Reading
+
+DUCKDB = "duckdb"
+TEXT = "VARCHAR"
+
+
+def column_types(
+    plan: Rollup,
+    dialect: str,
+    given: object,
+    values: Sequence[str] = (),
+    period: Period | None = None,
+) -> tuple[tuple[str, str], ...]:
+    """Canonical types of the columns that the statement reads; text where none is given. Those of
+    ``values``, which are added up, and that of the times of a ``period`` must be."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterTypeError(
+            f"types must be a dict of column names and their types; got {type(given).__name__}."
+        )
+    named = dict(given or {})
+    unit, hierarchy = plan.unit, plan.hierarchy
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    times = [] if period is None else [period.column]
+    read = list(dict.fromkeys([*hierarchy.source_columns, *beside, *values, *times]))
+    _check_names(list(named), read)
+    found = {}
+    for column in read:
+        found[column] = TEXT
+        if column in named:
+            found[column] = _canonical(dialect, column, named[column])
+    hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
+    for column in values:
+        if column not in named:
+            raise ColumnError(
+                f"types lacks {column!r}, which is added up: say its type, as in "
+                f"types={{{column!r}: 'double'}}."
+            )
+        check_value_type(column, found[column])
+    if period is not None:
+        _check_times(period, found[period.column], dialect, given=period.column in named)
+    if unit.weight is not None:
+        _check_weight(unit, found[unit.weight], given=unit.weight in named)
+    if plan.listed is not None:
+        types = tuple(found[c] for c in hierarchy.source_columns)
+        for column, kind in zip(hierarchy.source_columns, types, strict=True):
+            if hierarchy.kind == "columns" and kind == "DECIMAL":
+                raise ColumnError(
+                    f"keys of column {column!r} of decimals are told by their digits: give these, "
+                    f"as in types={{{column!r}: 'decimal(10,2)'}}."
+                )
+        check_key_types(plan.listed, hierarchy, types)
+    return tuple(found.items())
+
+
+def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
+    """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
+    column = unit.weight
+    if not given:
+        raise ColumnError(
+            f"types lacks {column!r}, the weight: say its type, as in "
+            f"types={{{column!r}: 'bigint'}}. A weight is a whole number; floating-point numbers "
+            "and decimals are rounded to whole units first."
+        )
+    if kind == "DECIMAL":
+        raise ColumnError(
+            f"column {column!r} has type DECIMAL, which does not say that it holds whole numbers: "
+            f"if it does, give its digits, as in types={{{column!r}: 'decimal(38,0)'}}."
+        )
+    check_weight_type(unit, kind, text=True)
+
+
+def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> None:
+    """The type of times must be said: it is how they are compared, and on what axis of a ledger."""
+    column = period.column
+    if not given:
+        raise ColumnError(
+            f"types lacks {column!r}, whose times are those of period: say its type, as in "
+            f"types={{{column!r}: 'timestamp'}}."
+        )
+    reading = Reading(period=period, kind=kind)
+    if reading.how == "text" and dialect != DUCKDB:
+        raise ColumnError(
+            f"column {column!r} is text, which {dialect} reads as times in its own way: cast it to "
+            "a date or timestamp, in a view or in table= as a query in parentheses."
+        )
+    reading.check_ended()
+
+
+def _check_names(named: list[object], read: list[str]) -> None:
+    """Refuse what looks like a mistake in the name of a column that has no type; others may be
+    there, as in the schema of a whole table."""
+    if not all(isinstance(column, str) for column in named):
+        raise ParameterTypeError("types must be a dict of names of columns, as text.")
+    others = {str(column).lower(): column for column in named if column not in read}
+    for column in read:
+        near = difflib.get_close_matches(column.lower(), others, n=1, cutoff=0.8)
+        if column not in named and near:
+            raise ColumnError(
+                f"types has {others[near[0]]!r}, and not {column!r}, which the statement reads: "
+                "write names of columns as the hierarchy does."
+            )
+
+
+def _canonical(dialect: str, column: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise ParameterTypeError(
+            f"types: the type of column {column!r} must be text, such as 'double'; got {name!r}."
+        )
+    if dialect == DUCKDB:
+        found = canonical(_duck.type_name(name) or "")
+    else:
+        found = DIALECTS[dialect].canonical(name)
+    if not found:
+        raise ColumnError(
+            f"types: column {column!r} has type {name!r}, which dpframe does not read in "
+            f"{dialect}. It reads texts, booleans, numbers, dates and timestamps: cast the column "
+            "in a view, or in table= as a query in parentheses."
+        )
+    return found
