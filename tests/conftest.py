@@ -17,6 +17,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    members.leave_out(items)
+
+
 def pytest_collection() -> None:
     gc.disable()  # what is collected stays
 

@@ -16,12 +16,12 @@ Ids = Callable[[Any], str | None] | Iterable[Any] | None
 
 
 def few(most: int, names: Any, members: Iterable[Any], ids: Ids = None) -> pytest.MarkDecorator:
-    """``parametrize``, of which the suite has so many members, evenly spread: both ends, at least.
+    """``parametrize``, of which the suite has so many members, evenly spread, with both ends.
 
     What the members have in common is in the suite; where one alone could be wrong, keep them all.
     """
     given = _listed(names, members)
-    kept = {round(i * (len(given) - 1) / (most - 1)) for i in range(most)}
+    kept = {round(i * (len(given) - 1) / max(1, most - 1)) for i in range(most)}
     chosen = [one if i in kept else _evidence(one) for i, one in enumerate(given)]
     return pytest.mark.parametrize(names, chosen, ids=ids)
 
@@ -52,6 +52,33 @@ def in_turn(*axes: tuple[Any, ...]) -> pytest.MarkDecorator:
         )
         chosen.append(one if at in kept else _evidence(one))
     return pytest.mark.parametrize(names, chosen)
+
+
+def some(most: int) -> pytest.MarkDecorator:
+    """Of all members of a test, however many axes it has, so many in the suite, evenly spread."""
+    return pytest.mark.some(most)
+
+
+def leave_out(items: Iterable[pytest.Item]) -> None:
+    """Make evidence of the members that ``some`` leaves out: every 0.618th of them is kept, so that
+    neither the members of an inner axis nor those of an outer one are left out as a whole."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        long = item.get_closest_marker("evidence") or item.get_closest_marker("engines")
+        if item.get_closest_marker("some") and not long:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for every in tests.values():
+        (most,) = every[0].get_closest_marker("some").args  # type: ignore[union-attr]
+        order = sorted(range(len(every)), key=lambda i: (i * 0.6180339887498949) % 1)
+        for place in order[most:]:
+            every[place].add_marker(pytest.mark.evidence)
+
+
+def often(suite: int, evidence: int, name: str = "runs") -> pytest.MarkDecorator:
+    """``parametrize`` by a number: so many in the suite; as evidence, more."""
+    return pytest.mark.parametrize(
+        name, [suite, pytest.param(evidence, marks=pytest.mark.evidence)]
+    )
 
 
 def tries(suite: int, evidence: int, **options: Any) -> Callable[[Any], Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.house import QUESTIONS, House
+from tests.members import some
 
 HERE = House(Path(__file__).resolve().parents[1])
 
@@ -19,6 +20,7 @@ def test_an_argument_of_hhh_is_spelt_out_in_three_files() -> None:
     assert HERE.for_an_argument == ["doors/warehouse.py", *own]
 
 
+@some(2)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_is_known_where_it_is_listed_and_by_the_accessor(question: str) -> None:
     """Others name some of them for what is special about those; none of them has to be touched."""

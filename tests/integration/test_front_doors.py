@@ -17,6 +17,7 @@ import dpframe as dp
 from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 from tests.doors import Answer, Door, World, accessor, command, function, in_turn, public, rows, sql
+from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -93,6 +94,7 @@ CASES = [
 ]
 
 
+@some(8)
 @pytest.mark.parametrize(("hierarchy", "arguments", "doors"), in_turn(DOORS, CASES))
 def test_every_front_door_gives_the_same_release(
     world: World, hierarchy: str, arguments: dict[str, Any], doors: dict[str, Door]
@@ -125,6 +127,7 @@ NODES = [
 ]
 
 
+@some(2)
 @pytest.mark.parametrize(("hierarchy", "arguments"), NODES, ids=[h for h, _ in NODES])
 def test_whole_numbers_give_the_same_nodes(
     world: World, hierarchy: str, arguments: dict[str, Any]

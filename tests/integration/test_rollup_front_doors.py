@@ -31,6 +31,7 @@ from tests.doors import (
     rows,
     sql,
 )
+from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5}
 USER: dict[str, Any] = {**BUDGET, "user": "who"}
@@ -142,6 +143,7 @@ def plain(value: object) -> object:
     return None if value is None or value != value else str(value)
 
 
+@some(6)
 @pytest.mark.parametrize(("about", "given", "doors"), in_turn(DOORS, CASES))
 def test_every_door_gives_the_same_rollup(
     about: str, given: dict[str, Any], doors: dict[str, Door], world: World, tmp_path: Path

@@ -23,6 +23,7 @@ from dpframe.doors.series import due
 from dpframe.doors.series.sources import DatabaseSource
 from dpframe.ledger import Ledger
 from dpframe.sources.row_stores import of_postgres, of_sqlite
+from tests.members import some
 from tests.privacy.ledger_worker import ended, forked
 from tests.published import assert_whole, content
 
@@ -231,6 +232,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
+@some(2)
 @pytest.mark.parametrize("question", ASKED)
 def test_every_question_can_be_asked_every_week(question: str, tmp_path: Path) -> None:
     """Law: what a function needs is enough, and a rehearsal says what its run does. Of a prefix

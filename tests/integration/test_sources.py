@@ -23,6 +23,7 @@ from dpframe.questions.listed import QUESTIONS
 from dpframe.sources.files import open_file
 from dpframe.testing import seeded_noise
 from tests.doors import rows
+from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -81,6 +82,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, obje
 CASES = [(h, unit, i + j) for i, h in enumerate(HIERARCHIES) for j, unit in enumerate(UNITS)]
 
 
+@some(8)
 @pytest.mark.parametrize(
     ("hierarchy", "unit", "chosen"),
     [
@@ -282,6 +284,7 @@ CALLS: dict[str, tuple[object, dict[str, Any]]] = {
 }
 
 
+@some(3)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_the_rows_of_a_source_are_read_once(question: Question[Any, Any]) -> None:
     """Law: whatever has to be known of a source first, its rows come out of it a single time."""

@@ -22,6 +22,7 @@ from dpframe.asking.release import receipt_of
 from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 from tests.doors import in_turn
+from tests.members import some
 
 N = 3_000
 DRAWN = 400
@@ -227,6 +228,7 @@ every_case = pytest.mark.parametrize(
 )
 
 
+@some(8)
 @every_case
 def test_every_front_door_gives_the_same_rows(
     world: World, columns: Any, arguments: dict[str, Any], doors: dict[str, Any]
@@ -293,6 +295,7 @@ BOUNDED = {
 }
 
 
+@some(4)
 @pytest.mark.parametrize("name", BOUNDED)
 def test_a_frame_comes_back_with_its_types(world: World, name: str, tmp_path: Path) -> None:
     """Law: every type of pandas comes back, from a saved generator too, and for no rows."""
@@ -410,6 +413,7 @@ def test_bounds_of_sql_have_the_types_of_sql(world: World) -> None:
 # -- size ----------------------------------------------------------------------------------------
 
 
+@some(2)
 @pytest.mark.parametrize("n", [0, 1, 100_000])
 def test_any_number_of_rows(world: World, n: int) -> None:
     """Law: as many rows as were asked for, of the same types, in Python and SQL."""
@@ -502,6 +506,7 @@ def test_a_name_replays_the_same_counts(world: World, ledger: dp.Ledger) -> None
     assert len(ledger.releases()) == 1
 
 
+@some(4)
 @pytest.mark.parametrize(
     "other",
     [
@@ -728,6 +733,7 @@ REAL: list[Any] = [
 ]
 
 
+@some(2)
 @with_data
 @pytest.mark.parametrize(("table", "columns", "arguments"), REAL)
 def test_real_tables_come_out_the_same(table: str, columns: Any, arguments: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ from tests.doors import (
     rows,
     sql,
 )
+from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 PURE: dict[str, Any] = {"epsilon": 1.0}
@@ -160,6 +161,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 every_case = pytest.mark.parametrize(("hierarchy", "arguments", "doors"), in_turn(DOORS, CASES))
 
 
+@some(12)
 @every_case
 def test_every_front_door_gives_the_same_counts(
     world: World, hierarchy: str, arguments: dict[str, Any], doors: dict[str, Door]
@@ -488,6 +490,7 @@ REAL: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@some(2)
 @with_data
 @members.few(
     4, ("table", "hierarchy", "arguments"), REAL, ids=[f"{t}-{h}-{list(a)[-1]}" for t, h, a in REAL]

@@ -16,6 +16,7 @@ import dpframe as dp
 from dpframe.budget import Budget
 from dpframe.ledger import Ledger, entries, standing
 from dpframe.ledger.entries import append
+from tests.members import some
 
 from .ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
 from .test_ledger import quick, worker
@@ -84,6 +85,7 @@ def charged(tmp_path: Path) -> Ledger:
     return ledger
 
 
+@some(28)
 @pytest.mark.parametrize(
     ("damage", "level"),
     [pair for pair in product(DAMAGE, range(8)) if pair != ("a digest", 0)],  # moments have none

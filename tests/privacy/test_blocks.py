@@ -29,6 +29,7 @@ from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT
 from dpframe.ledger.totals import totals
 from tests import naive
+from tests.members import some
 from tests.strategies import examples
 
 DAY = 86_400
@@ -376,6 +377,7 @@ def insist(answers: tuple[int, ...]) -> tuple[int, int]:
     return day, day + 1
 
 
+@some(3)
 @pytest.mark.parametrize("policy", [follow, insist])
 @pytest.mark.parametrize("total", [1, 2, 3])
 def test_the_total_holds_for_a_record_whatever_is_read_next(policy: Any, total: int) -> None:

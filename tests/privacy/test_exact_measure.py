@@ -24,6 +24,7 @@ from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import measure
+from tests.members import some
 from tests.naive import parts
 from tests.rollups import exact_counts
 
@@ -145,6 +146,7 @@ def claimed(remainder: bool) -> tuple[float, float]:
     )
 
 
+@some(2)
 @pytest.mark.parametrize("remainder", [True, False])
 @pytest.mark.parametrize(("more", "by_user"), [(ROWS, False), (USERS, True)], ids=["row", "user"])
 def test_no_row_or_user_costs_more_than_one_record(

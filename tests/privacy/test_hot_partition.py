@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from dpframe.accounting.privhp import PartitionLaws, partition_laws
 from dpframe.mechanisms import privhp as hot_partition
 from dpframe.sketches.hot_partition import HotPartition, Shape
+from tests.members import some
 
 from ..hot_partitions import Grown, Rule, codes_of, content, counted, grow, noisy
 
@@ -257,6 +258,7 @@ def twin(codes: Sequence[int], shape: Shape, laws: PartitionLaws, noise: Vector)
     return grow(*noisy(*counted(codes, shape), noise.tolist()), shape)
 
 
+@some(2)
 @pytest.mark.parametrize(
     "values", [VALUES, pytest.param(range(-1, 4), marks=pytest.mark.evidence)], ids=str
 )

@@ -39,6 +39,7 @@ from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
 from dpframe.ledger.totals import totals
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh import count as count_module
+from tests.members import some
 from tests.releases import release
 
 from . import ledger_worker
@@ -328,6 +329,7 @@ def test_200_killed_processes_never_released_more_than_they_were_charged(tmp_pat
 POINTS = [("statements", 0, 14), ("steps", 150, 421), ("bytes", 600, 5000)]
 
 
+@some(2)
 @pytest.mark.parametrize(("kind", "first", "stride"), POINTS, ids=[p[0] for p in POINTS])
 def test_a_kill_at_a_point_of_the_way_leaves_enough_charged(
     quick: Path, kind: str, first: int, stride: int
@@ -432,6 +434,7 @@ def spent(tmp_path: Path) -> Ledger:
     return ledger
 
 
+@some(9)
 @pytest.mark.parametrize("statement", TAMPERING.values(), ids=TAMPERING)
 def test_the_file_itself_refuses_to_forget(spent: Ledger, statement: str) -> None:
     """Law: SQL run on the file by hand takes nothing back, raises no total, overspends nothing."""
@@ -443,6 +446,7 @@ def test_the_file_itself_refuses_to_forget(spent: Ledger, statement: str) -> Non
     assert (again.spent.epsilon, again.names(), len(again.releases())) == (1.0, ["daily"], 2)
 
 
+@some(5)
 @pytest.mark.parametrize("statement", NOTICED.values(), ids=NOTICED)
 def test_what_gets_past_the_triggers_is_noticed(spent: Ledger, statement: str) -> None:
     """Planted: with the triggers removed the same edits succeed, and the file no longer opens."""
@@ -479,6 +483,7 @@ def flipped(db: sqlite3.Connection, column: str) -> Iterator[Any]:
             yield value[:at] + chr(ord(value[at]) ^ (1 << bit)) + value[at + 1 :]
 
 
+@some(6)
 @pytest.mark.parametrize("accountant", ["sum", "pld"])
 @pytest.mark.parametrize(
     "column", ["epsilon", "delta", "spent_epsilon", "spent_delta", "accountant", "ledger_id"]
@@ -675,6 +680,7 @@ OTHER = {
 }
 
 
+@some(5)
 @pytest.mark.parametrize("argument", OTHER)
 def test_a_name_with_another_argument_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str

@@ -21,7 +21,7 @@ from dpframe._unicode import unicode
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.testing import seeded_noise
-from tests.members import few
+from tests.members import few, some
 from tests.rollups import exact_counts, exact_tree
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -45,6 +45,7 @@ FLOATS: dict[str, Callable[[], object]] = {
 }
 
 
+@some(2)
 @pytest.mark.parametrize("spec", ["columns:x", "code:x?lengths=1,3,17", "path:x?depth=1"])
 def test_a_null_changes_no_text_of_whole_numbers(spec: str) -> None:
     """Law: the nodes of integers are those of the floats that pandas makes of them for one NULL."""
@@ -158,6 +159,7 @@ NO_UTF8: dict[str, Callable[[], Any]] = {
 }
 
 
+@some(5)
 @pytest.mark.parametrize("name", NO_UTF8)
 def test_text_that_is_no_utf8_is_repaired_in_every_frame(name: str) -> None:
     """Law: a bad value is repaired on its own, and is no error, by whichever door it comes."""
@@ -288,6 +290,7 @@ TIMES = [
 ]
 
 
+@some(3)
 @few(5, "kind", TIMES, ids=str)
 def test_no_time_is_an_error(kind: pa.DataType) -> None:
     """Law: a time out of range is moved to the nearest that is none, inside of others too, and

@@ -17,6 +17,7 @@ from dpframe.accounting.aggregate import aggregate_delta, silence
 from dpframe.errors import BudgetError
 from dpframe.questions.prefix_tree.checks import LARGEST_LIMIT
 from dpframe.testing import seeded_noise
+from tests.members import some
 
 from .prefix_outputs import Held, World, divergences, shipped_law
 
@@ -59,6 +60,7 @@ def check(here: World, pairs: list[tuple[Held, Held]]) -> None:
         assert mine or not above(found, removed)
 
 
+@some(2)
 @pytest.mark.parametrize(
     ("others", "conditioned"),
     [("nobody", True), ("one each", True), ("several", True), ("several", False)],
@@ -131,6 +133,7 @@ def released(words: list[str | None], **more: Any) -> pd.DataFrame:
         return dp.prefix_tree(frame, "w", **{"limit": 2**12, **asked})
 
 
+@some(2)
 @pytest.mark.parametrize(
     "more",
     [{}, {"participation": 0.5}, {"devices": 500}, {"mechanism": "gaussian", "epsilon": 4.0}],

@@ -23,7 +23,7 @@ from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.tree import CountTree, NoisyNodes
-from tests.members import tries
+from tests.members import some, tries
 
 from .enumerate_outputs import tree_of
 from .tree_outputs import pruned
@@ -121,6 +121,7 @@ def same(a: NoisyNodes, b: NoisyNodes) -> bool:
 PATHS = [a + b + c for a in "ab" for b in ("", "a", "b") for c in ("", "a", "b") if b or not c]
 
 
+@some(3)
 @pytest.mark.parametrize("name", list(RUNS))
 @tries(25, 60, deadline=None, derandomize=True)
 @given(data=st.data())

@@ -27,7 +27,7 @@ from dpframe.mechanisms.relative_counts import cost, run
 from dpframe.noise import TOTAL, NoiseTable, laplace
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
-from tests.members import tries
+from tests.members import some, tries
 
 from .enumerate_outputs import Script, ScriptedValues, Table, more, tree_of
 from .relative_law import (
@@ -120,6 +120,7 @@ def coarse(step: Step, rule: Rule = AS_PRINTED) -> Noise:
     return replace(noise_of(step, rule), threshold=laplace(2 * float(step.scale), 1))
 
 
+@some(3)
 @pytest.mark.parametrize(
     ("laws", "table"),
     [

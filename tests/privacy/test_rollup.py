@@ -22,6 +22,7 @@ from dpframe.sources import distinct, measured, parts
 from dpframe.sources.added import Added
 from dpframe.vectors import GRID, LARGEST, Vector
 from dpframe.vectors import LEAST as FIRST
+from tests.members import some
 
 from .enumerate_outputs import ScriptedCoins, every_script
 from .rollup_outputs import (
@@ -152,6 +153,7 @@ def test_no_neighbour_of_listed_measures_loses_more_than_epsilon(user: str | Non
     assert max(largest_loss(p, q) for p, q in pairs) > plan.epsilon_spent / 2
 
 
+@some(3)
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("exponent", [FIRST, 2, LARGEST])
 def test_bounds_that_are_found_are_paid_for(user: str | None, exponent: int) -> None:

@@ -20,7 +20,7 @@ from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.questions.rollup import count as counting
 from dpframe.questions.rollup.ask import explain_rollup, rollup
 from dpframe.questions.rollup.plan import LARGEST_SCALE, RollupPlan
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 from .rollup_outputs import Row, plan_of, table_of
 
@@ -51,6 +51,7 @@ def plans(height: int, user: str | None, **given: Any) -> list[RollupPlan]:
     return out
 
 
+@some(4)
 @in_turn(
     (("user", "epsilon"), list(product([None, "u"], [0.05, 1 / 3, 1.0, EPSILON[1]]))),
     ("height", [1, 5]),

@@ -33,7 +33,7 @@ from dpframe.testing import seeded_noise
 from dpframe.vectors import GRID, LARGEST, Searched, Vector, distinct_of, searches_of, vectors_of
 from dpframe.vectors import LEAST as FIRST
 from tests import naive
-from tests.members import in_turn
+from tests.members import in_turn, some
 from tests.naive import Path
 
 from .test_user_ids import IDS, REFUSED, loaded
@@ -173,6 +173,7 @@ ROWS = st.tuples(
 )
 
 
+@some(5)
 @pytest.mark.parametrize(
     ("unit", "late"),  # of users everything is counted late
     [(RECORD, False), (RECORD, True), (USER, False)],
@@ -206,6 +207,7 @@ def test_one_unit_moves_every_vector_by_at_most_its_bound(
             assert sum(moved.pop(0) for _ in together) <= together[0].most
 
 
+@some(2)
 @pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
 @pytest.mark.parametrize("at_most", [1, 2])
 @settings(max_examples=8, deadline=None)
@@ -249,6 +251,7 @@ LIMITS: dict[str, list[Any]] = {
 ENDS = [(-2.0, 5.0), (0.0, 1e15), (-1e-200, 1e-200), (-1e15, 3e-7)]
 
 
+@some(22)
 @in_turn(
     (("ends", "kind"), list(product(ENDS, LIMITS))),
     ("unit", [RECORD, USER], ["record", "user"]),
@@ -303,6 +306,7 @@ def test_a_bound_in_steps_is_what_the_statement_makes_of_it() -> None:
     assert any(x < y for x, y in zip(exact, found, strict=False))
 
 
+@some(21)
 @pytest.mark.parametrize("kind", [kind for kind in IDS if kind not in REFUSED])
 def test_users_of_every_type_of_ids_are_bounded(kind: str) -> None:
     """Law: users whose ids DuckDB holds equal add up to what one may, over all parts together."""

@@ -31,6 +31,7 @@ from dpframe.accounting.sketches import (
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, halves
+from tests.members import some
 
 from .naive_accounting import composed_divergence
 from .sketch_outputs import misra_gries, neighbours, positive, post_processed, streams
@@ -137,6 +138,7 @@ def test_visible_counters_are_published_as_often_as_they_say() -> None:
 GRID = list(itertools.product((0.1, 1.0, 5.0), (1e-9, 1e-6, 1e-2)))
 
 
+@some(3)
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("levels", [1, 2, 8, pytest.param(32, marks=pytest.mark.evidence)])
 def test_the_recomputed_cost_of_sketch_laws_is_within_the_budget(levels: int, family: str) -> None:
@@ -179,6 +181,7 @@ def test_the_recomputed_cost_of_lattice_laws_is_within_the_budget(
         assert laws.delta <= delta, at
 
 
+@some(2)
 @pytest.mark.parametrize("changed", [1, 2, 50, 1000])
 def test_the_recomputed_cost_of_gshm_laws_is_within_the_budget(changed: int) -> None:
     """Law: delta(calibrated) <= delta, for one and four levels."""

@@ -26,7 +26,7 @@ from dpframe.accounting.sketches import (
 from dpframe.accounting.sparse_gaussian import gshm_delta, gshm_laws
 from dpframe.budget import Budget, per_record
 from dpframe.noise import NoiseTable, gaussian, laplace
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 from .sketch_outputs import (
     Counters,
@@ -171,6 +171,7 @@ CALIBRATED = [
 ]
 
 
+@some(2)
 @in_turn((("family", "epsilon", "delta"), CALIBRATED), ("standard", [False, True]))
 def test_calibrated_laws_use_their_budget_and_do_not_exceed_it(
     family: str, epsilon: float, delta: float, standard: bool
@@ -279,6 +280,7 @@ LATTICE = [
 ]
 
 
+@some(2)
 @in_turn(
     ("others", [(), ({},), ({0: 2}, {0: 1, 1: 3})]),
     (("family", "scale", "bound", "theta"), LATTICE),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, merged
 from dpframe.sketches._sketch import Sketch
 from tests import naive
-from tests.members import in_turn, tries
+from tests.members import in_turn, some, tries
 
 Counters = Mapping[Any, int]
 State = tuple[dict[naive.Entry, int], int]
@@ -151,6 +151,7 @@ def one_direction(one: Counters, other: Counters, k: int) -> bool:
 # -- one stream ----------------------------------------------------------------------------------
 
 
+@some(2)
 @pytest.mark.parametrize(("k", "universe", "longest"), SIZES)
 def test_the_structure_lemma_holds_for_all_small_streams(
     k: int, universe: int, longest: int
@@ -206,6 +207,7 @@ def test_the_structure_lemma_holds_for_adversarial_streams(seed: int) -> None:
         assert follows_the_lemma(whole, variant(stream[:i] + stream[i + 1 :], k))
 
 
+@some(2)
 @pytest.mark.parametrize(("k", "universe", "longest"), SIZES)
 def test_a_standard_sketch_moves_in_one_direction(k: int, universe: int, longest: int) -> None:
     """Law: one counter by 1, or all of one sketch by 1; up to k keys are not shared."""
@@ -279,6 +281,7 @@ def neighbouring_streams(k: int, universe: int, longest: int) -> list[tuple[Stre
     return list(found.values())
 
 
+@some(3)
 @in_turn((("k", "universe", "longest"), [(2, 4, 5), (3, 4, 5)]), ("others", OTHERS))
 def test_merged_sketches_move_as_little_as_claimed(
     others: list[list[int]], k: int, universe: int, longest: int

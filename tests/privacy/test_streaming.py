@@ -43,7 +43,7 @@ from dpframe.sources import relations
 from dpframe.sources.record_stream import fed, sketched
 from dpframe.sources.stream_sql import stream_sql
 from tests import naive
-from tests.members import few
+from tests.members import few, some
 
 from .enumerate_outputs import ScriptedValues, every_script
 from .sketch_outputs import (
@@ -203,6 +203,7 @@ def composed(pairs: Iterable[tuple[Any, ...]], law: Callable[[Any], Law]) -> lis
     return different(product(known[a], known[b]) for a, b in kinds)
 
 
+@some(2)
 @pytest.mark.parametrize(
     "options", [*TABLES, *(pytest.param(o, marks=pytest.mark.evidence) for o in LARGER)]
 )

@@ -33,7 +33,7 @@ from dpframe.mechanisms import hhh_counts, level_counts
 from dpframe.noise import TOTAL, NoiseTable, UnboundedNoise, laplace
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
-from tests.members import in_turn, tries
+from tests.members import in_turn, some, tries
 
 from .enumerate_outputs import Table, every_release, hockey_stick, more, tree_of, worst
 from .tree_outputs import (
@@ -278,6 +278,7 @@ NEW = ["a", "aa", "aaz", "ab", "az", "b", "bz", "zz"]
 """Listed or not, below listed leaves and parents, beside everything, ending at an inner node."""
 
 
+@some(2)
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
+from tests.members import some
 
 FOLDER = Path(__file__).parent / "cases"
 
@@ -31,6 +32,7 @@ def filled(con: duckdb.DuckDBPyConnection, stem: str) -> None:
     )
 
 
+@some(2)
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_pairs_of_a_file(stem: str, tmp_path: Path) -> None:
     """Law: the input answers with the rows of the expected statement, in their order."""

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.members import few
+from tests.members import few, some
 from tests.sql.visits import HHH, LABELS, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -132,6 +132,7 @@ def in_turn(first: int) -> list[Any]:
     ]
 
 
+@some(7)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str

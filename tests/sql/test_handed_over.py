@@ -11,6 +11,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.testing import seeded_noise
+from tests.members import some
 
 ROWS = """
     SELECT 'c' || (i % 3) AS country, (i % 7)::DECIMAL(6,2) AS amount, i % 400 AS who,
@@ -33,6 +34,7 @@ ABOUT = ["columns:country", "columns:country,day", "date:day?levels=year,month,d
 USERS = ["", ", \"user\" := 'who'", ", threshold := 700"]
 
 
+@some(4)
 @pytest.mark.parametrize("about", ABOUT)
 @pytest.mark.parametrize("more", USERS)
 def test_a_table_of_this_connection_is_measured_as_any_other(
@@ -83,6 +85,7 @@ SECOND = [
 ]
 
 
+@some(5)
 @pytest.mark.parametrize("ask", SECOND, ids=["rollup", "synthesize", "streaming", "prefix_tree"])
 @pytest.mark.parametrize("source", ["'kept'", "'\"KEPT\"'", "query := 'SELECT * FROM kept'"])
 def test_a_hidden_table_is_not_read_in_the_place_of_what_hides_it(
@@ -112,6 +115,7 @@ def test_the_temporary_table_in_full_is_what_is_measured(con: duckdb.DuckDBPyCon
         assert con.execute(ask.format(source)).fetchall() == [("*",), ("other",)]
 
 
+@some(5)
 @pytest.mark.parametrize(
     ("value", "said"),
     [

@@ -10,7 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe import _duck
 from dpframe.sources import sql_sources, sql_tables
-from tests.members import few
+from tests.members import few, some
 from tests.sql.visits import HHH, LABELS, charges, hhh, labels, literal, said
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -102,6 +102,7 @@ def test_tables_called_like_all_parts_of_our_sql_are_read(con: duckdb.DuckDBPyCo
             assert labels(con, call) == ["*", "right"]
 
 
+@some(2)
 @pytest.mark.parametrize("names", [OUR_COLUMNS[i : i + 6] for i in range(0, 24, 6)], ids=str)
 def test_columns_called_like_ours_are_read(
     con: duckdb.DuckDBPyConnection, names: list[str]

@@ -10,7 +10,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.testing import seeded_noise
-from tests.members import few
+from tests.members import few, some
 from tests.sql.visits import said
 
 TABLE = """
@@ -130,6 +130,7 @@ def test_a_release_here_shows_something(by_default: dict[str, pd.DataFrame]) -> 
     ] == []
 
 
+@some(2)
 @few(3, "settings", SETTINGS.values(), ids=SETTINGS)
 def test_settings_change_no_release(
     by_default: dict[str, pd.DataFrame], settings: tuple[str, ...]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
+from tests.members import some
 from tests.sql.visits import HHH, LABELS, VISITS, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
@@ -84,6 +85,7 @@ def test_a_temporary_table_hides_one_of_the_database(con: duckdb.DuckDBPyConnect
         assert labels(con, hhh("t", hierarchy))[1] in ("hiding", "h")
 
 
+@some(3)
 @pytest.mark.parametrize(
     ("there", "here"),
     [
@@ -176,6 +178,7 @@ def test_a_view_means_the_tables_of_its_own_database(tmp_path: Path) -> None:
         assert labels(con, "heavy") == LABELS
 
 
+@some(3)
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [

@@ -10,6 +10,7 @@ import pytest
 
 import dpframe as dp
 from dpframe import _duck
+from tests.members import some
 from tests.sql.test_charges import CONSTRUCTS, MORE, in_turn
 from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
 from tests.sql.visits import BUDGET, HHH, Lasting, charges, labels, said
@@ -27,6 +28,7 @@ def test_what_is_shown(con: duckdb.DuckDBPyConnection, call: str) -> None:
     assert labels(con, call) == SHOWN[call]
 
 
+@some(5)
 @both
 @pytest.mark.parametrize("construct", in_turn(2))
 def test_what_a_construct_costs(

@@ -16,6 +16,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.digest import DIGEST, seal, standing
+from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ROWS = pd.DataFrame(
@@ -73,6 +74,7 @@ CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }
 
 
+@some(12)
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_numbers_are_not_shown_with_the_receipt(
     result: pd.DataFrame, change: str, tmp_path: Path

@@ -17,6 +17,7 @@ import pytest
 import dpframe as dp
 from dpframe._duck import own, scan, spilling
 from dpframe._duck.spilling import PREFIX, SpillFolder
+from tests.members import some
 
 SORT = "SELECT count(*) FROM (SELECT i, hash(i) FROM dpframe_source ORDER BY hash(i))"
 ROWS = "(SELECT range AS i, range + 1 AS j FROM range(3000000))"
@@ -50,6 +51,7 @@ def readable(folder: Path) -> list[Path]:
     return found
 
 
+@some(2)
 @pytest.mark.parametrize("gone", ["nothing", "the folder", "DuckDB's folder in it"])
 def test_what_is_spilled_is_private_also_after_a_cleaner(folders: Path, gone: str) -> None:
     """Law: nothing that is spilled lies where others can reach it, also if the folder vanished

@@ -12,7 +12,7 @@ import pytest
 
 from dpframe.accounting.losses import Losses, composed, composed_profile, losses_of
 from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace, laplace_gaussian
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 LAWS = {
     "laplace": laplace(1.5, 4),
@@ -38,6 +38,7 @@ def exact_delta(laws: list[NoiseTable], epsilon: float) -> Fraction:
     return total
 
 
+@some(2)
 @in_turn(
     (
         "names",

@@ -15,6 +15,7 @@ import dpframe as dp
 from dpframe.asking.question import OF_RELEASE
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
 from dpframe.questions.listed import QUESTIONS
+from tests.members import some
 
 SECRET = "sEcReT-4711"
 FRAME = pd.DataFrame({"place": [f"{SECRET}/a"] * 3, "who": [SECRET] * 3, "visits": [1, 2, 3]})
@@ -95,6 +96,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> dp.Ledger:
     return dp.Ledger(tmp_path_factory.mktemp("ledger") / "b.db", epsilon=100.0, delta=1e-2)
 
 
+@some(2)
 @pytest.mark.parametrize(
     ("question", "argument"), DECLARED, ids=[f"{q.name}-{a}" for q, a in DECLARED]
 )

@@ -17,6 +17,7 @@ from dpframe.errors import (
     ParameterError,
     ParameterTypeError,
 )
+from tests.members import some
 
 TOTAL = (3.0, 1e-6)
 H = list("abcd")
@@ -39,6 +40,7 @@ CASES = [
 ]
 
 
+@some(2)
 @pytest.mark.parametrize(("question", "unit"), CASES)
 def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, Any]) -> None:
     """Law: what all releases cost together is at most the total, of the last digits too; what is

@@ -20,7 +20,7 @@ from dpframe.postprocess.selected import (
 )
 from dpframe.postprocess.sums import sum_widths
 from dpframe.testing import seeded_noise
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 BUMPS = table("bumps", -9, np.array([3, 1, 2, 1, 5, 1, 1, 9, 1, 20, 1, 9, 1, 1, 5, 1, 2, 1, 3.0]))
 LAWS = {
@@ -85,6 +85,7 @@ def naive_selected(
     return min(kept_low), max(kept_high)
 
 
+@some(2)
 @in_turn(("name", ["narrow", "Gaussian", "not log-concave"]), ("least", [1, 9]))
 def test_selected_intervals_are_their_definition(name: str, least: int) -> None:
     """Tabulated offsets give the ends that fractions give; beyond the table the plain ones."""

@@ -17,6 +17,7 @@ from dpframe.digest import seal
 from dpframe.postprocess.shares import Ends, _quotients
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
+from tests.members import some
 
 TRIPS = pd.DataFrame(
     {
@@ -118,6 +119,7 @@ CASES: dict[str, tuple[Callable[[int], pd.DataFrame], str, float]] = {
 }
 
 
+@some(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_share_holds_the_true_share_as_often_as_it_says(case: str) -> None:
     """Law: intervals hold the true share with the confidence that is stated (level 1e-6 each);

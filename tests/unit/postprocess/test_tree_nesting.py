@@ -19,7 +19,7 @@ from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
-from tests.members import in_turn
+from tests.members import in_turn, some
 from tests.naive import leaf_paths
 from tests.unit.postprocess.test_nesting import DENSE, column, digits
 
@@ -76,6 +76,7 @@ def _one_a_leaf(values: list[Any], spec: str) -> list[Any]:
 SPECS = [spec for spec in DENSE if "separator=a" not in spec and "levels=month" not in spec]
 
 
+@some(4)
 @in_turn(
     ("spec", SPECS), ("listed", [True, False], ["listed", "found"]), ("consistent", [True, False])
 )
@@ -91,6 +92,7 @@ def test_parents_of_every_kind(spec: str, listed: bool, consistent: bool) -> Non
     assert frame["level"].nunique() >= 3
 
 
+@some(2)
 @pytest.mark.parametrize("consistent", [True, False])
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "found"])
 def test_parents_of_columns(listed: bool, consistent: bool) -> None:
@@ -115,6 +117,7 @@ LITERAL: list[tuple[str, list[str]]] = [
 ]
 
 
+@some(3)
 @in_turn((("spec", "values"), LITERAL), ("consistent", [True, False]))
 def test_values_that_read_other_are_values(spec: str, values: list[str], consistent: bool) -> None:
     """A literal ``<other>`` comes before the row that stands for the rest, and keeps its own."""

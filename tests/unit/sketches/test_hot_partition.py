@@ -22,7 +22,7 @@ from dpframe.noise import UnboundedNoise, public_generator
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from dpframe.testing import seeded_noise
 from tests.hot_partitions import cell, codes_of, content, counted, grow, noisy, sign
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 SHAPES = [
     Shape(depth=6, hot=1, width=3, rows=1, seed=0),
@@ -80,6 +80,7 @@ def noise_of(laws: PartitionLaws, shape: Shape, seed: int) -> list[int]:
 # -- the sketch ----------------------------------------------------------------------------------
 
 
+@some(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_counts_are_those_of_the_slow_twin(shape: Shape) -> None:
     """Law: every count and cell, also across blocks of the loop."""

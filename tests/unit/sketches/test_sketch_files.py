@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dpframe.errors import SourceError
 from dpframe.sketches import MergedSketch, MisraGries, PrivacyAwareMisraGries, files, merged
 from dpframe.sketches._sketch import Sketch
+from tests.members import some
 
 SPELLINGS: list[Callable[[int], Any]] = [
     lambda x: x - 2**40,
@@ -46,6 +47,7 @@ def content(sketch: Sketch) -> tuple[Any, ...]:
     return *keys, state.dummies, state.lattice, state.decrements, state.total, repr(sketch)
 
 
+@some(2)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=40)
 @given(
@@ -122,6 +124,7 @@ def test_a_file_is_the_owners_and_replaces_the_old_one_whole(
         made("variant", ["c"]).save(tmp_path / "no folder" / "sketch")
 
 
+@some(2)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_truncated_or_changed_file_is_refused(
     tmp_path: Path, spelling: Callable[[int], Any]

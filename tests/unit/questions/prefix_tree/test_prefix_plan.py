@@ -21,7 +21,7 @@ from dpframe.federated.segments import Segments
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.lines import error_of
 from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan
-from tests.members import tries
+from tests.members import some, tries
 from tests.naive_prefixes import bits_needed
 
 anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -103,6 +103,7 @@ GRID: list[dict[str, Any]] = [
 ]
 
 
+@some(3)
 @pytest.mark.parametrize(
     "more", [*GRID, pytest.param({"epsilon": 16.0}, marks=pytest.mark.evidence)]
 )

@@ -18,6 +18,7 @@ import dpframe as dp
 from dpframe.errors import BudgetError, ColumnError, DpframeError, ParameterError
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
+from tests.members import some
 
 SECRET = "sEcReT-4711"
 FRAME = pd.DataFrame(
@@ -135,6 +136,7 @@ WRONG: list[tuple[Any, tuple[str, ...]]] = [
 ]
 
 
+@some(39)
 @every_door
 @pytest.mark.parametrize(("measures", "said"), WRONG, ids=[str(w[0])[:40] for w in WRONG])
 def test_wrong_measures_are_refused_alike(
@@ -163,6 +165,7 @@ USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@some(12)
 @every_door
 @pytest.mark.parametrize(("given", "said"), USED, ids=[str(u[1][0]) for u in USED])
 def test_what_does_not_go_together_is_refused_alike(
@@ -283,6 +286,7 @@ LIMITS: list[tuple[pa.DataType, int | Decimal | float]] = [
 ]
 
 
+@some(9)
 @pytest.mark.parametrize(("kind", "value"), LIMITS)
 @pytest.mark.parametrize("bound", [1.0, 1e15, 1e-6])
 def test_values_at_the_limits_of_their_type_are_cut_and_never_wrap(
