@@ -99,6 +99,9 @@ def date_path(value: Any, *, levels: Sequence[str]) -> Path:
     hour = value.hour if isinstance(value, dt.datetime) else 0
     day = f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
     names = {"year": day[:4], "month": day[:7], "day": day, "hour": f"{day} {hour:02d}:00"}
+    names["quarter"] = f"{day[:4]}-Q{(value.month - 1) // 3 + 1}"
+    year, week, _ = value.isocalendar()
+    names["week"] = f"{year:04d}-W{week:02d}"
     return tuple(names[level] for level in levels)
 
 

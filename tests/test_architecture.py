@@ -93,7 +93,8 @@ def _floor(module: str) -> int:
 
 
 def _imports(path: Path) -> set[str]:
-    """dpframe modules that a file imports, at any depth of nesting."""
+    """dpframe modules that a file imports, at any depth of nesting, or names in a text, to load
+    them later."""
     found: set[str] = set()
     modules = _modules()
     for node in ast.walk(_parsed(path.read_text(encoding="utf-8"))):
@@ -108,6 +109,8 @@ def _imports(path: Path) -> set[str]:
             found.update(
                 a.name.removeprefix("dpframe.") for a in node.names if a.name.startswith("dpframe.")
             )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update({node.value.removeprefix("dpframe.")} & modules.keys() - {node.value})
     return found
 
 
@@ -239,6 +242,7 @@ def test_every_way_to_import_is_seen(tmp_path: Path) -> None:
         "from dpframe.sources import counting as t",
         "from dpframe.sources.counting import exact_counts",
         "def late():\n    from dpframe.sources import counting, keys",
+        "loaded('dpframe.sources.counting', 'exact_counts')",
     ):
         (tmp_path / "m.py").write_text(written)
         assert "sources.counting" in _imports(tmp_path / "m.py")
@@ -284,6 +288,62 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
             random.add(name)
     assert {name.split(".")[0] for name in duck} == {"_duck"}
     assert random == {"noise"}
+
+
+def _unguarded(tree: ast.Module) -> list[str]:
+    """Modules of ours that functions import while a fork of another thread could go on."""
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With) and ast.unparse(node.items[0]).startswith("no_fork()")
+        for inner in node.body
+    }
+    return [
+        ast.unparse(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").split(".")[0] == "dpframe"
+        and id(node) not in guarded
+    ]
+
+
+def test_a_fork_waits_for_modules_that_load_late() -> None:
+    """Law: what a function imports of the package, it imports where forks of other threads wait: a
+    child of such a fork would wait for the module for ever."""
+    found = {n: _unguarded(_parsed(p.read_text("utf-8"))) for n, p in _modules().items()}
+    assert {name: late for name, late in found.items() if late} == {}
+    late = "def f():\n    from dpframe.tree import CountTree"
+    assert _unguarded(ast.parse(late)) == ["from dpframe.tree import CountTree"]
+
+
+def test_what_loads_late_is_what_type_checkers_read() -> None:
+    """Law: the tables by which public names are loaded, ``__all__`` and the imports that nobody
+    runs name the same things in the same modules."""
+    import dpframe
+    from dpframe.questions import listed
+
+    for module, homes in (("__init__", dpframe._HOME), ("questions.listed", listed.HOMES)):
+        tree = _parsed(_modules()[module].read_text("utf-8"))
+        (read,) = [
+            node.body if ast.unparse(node.test) == "READ" else node.orelse
+            for node in tree.body
+            if isinstance(node, ast.If) and ast.unparse(node.test) in ("READ", "not TYPE_CHECKING")
+            if node.orelse or ast.unparse(node.test) == "READ"
+        ]
+        read = {
+            alias.name: node.module
+            for node in read
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        read.pop("Question", None)
+        if read.pop("*", None):
+            read |= listed.HOMES
+        assert read == homes
+    assert {*dpframe.__all__} == {"__version__", *dpframe._HOME} == {*dir(dpframe)}
+    assert sorted(listed.__all__) == sorted(listed.HOMES)
 
 
 TOLD_APART = re.compile(r"(Plan|Laws)$|^(Noisy|Counted)")

@@ -208,10 +208,6 @@ REASONS: dict[Gap, str] = {
         (door, "synthesize", "seed"): "of hash functions, chosen at random; here it is not needed"
         for door in ("SQL", "explaining SQL", "command", "explaining command")
     },
-    **{
-        ("warehouse", name, "period"): "types there are those of texts by default: see table="
-        for name in ("hhh", "tree_counts", "rollup")
-    },
     ("warehouse", "hhh", "counters"): "no statement of SQL makes a sketch",
     ("warehouse", "heavy_hitters", ""): "a hierarchy of one column, hhh, has the statement",
     ("warehouse", "synthesize", ""): "its sketches are of codes that no dialect computes",

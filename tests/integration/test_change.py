@@ -13,6 +13,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.testing import seeded_noise
+from tests.members import some
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 RETAIL = DATA / "retail_completejourney.parquet"
@@ -101,6 +102,7 @@ def test_arguments_of_sql_are_those_of_python(ledger: dp.Ledger) -> None:
     assert found == [tuple(None if pd.isna(v) else v for v in row) for row in columns]
 
 
+@some(2)
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -172,3 +174,22 @@ def _true(rows: pd.DataFrame, user: str | None) -> dict[str, float]:
     found |= rows.groupby("department")["w"].sum().to_dict()
     pairs = rows["department"].astype(str) + " / " + rows["product_category"].astype(str)
     return found | rows.groupby(pairs)["w"].sum().to_dict()
+
+
+def test_a_later_period_first_is_refused(tmp_path: Path) -> None:
+    """Law: what fell is never shown as risen because two weeks were written the wrong way round,
+    at any door; weeks as they follow each other compare."""
+    rows = pd.concat([week(46), week(47)], ignore_index=True)
+    rows["when"] = pd.date_range("2026-11-09", periods=len(rows), freq="5min")
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=50.0, delta=1e-2)
+    for name in ("2026-W46", "2026-W47"):
+        rows.dp.hhh(BY, **BUDGET, period=("when", name), ledger=ledger, release=name)
+    words = "before is a release of 2026-W47 and after one of 2026-W46.*earlier one first"
+    with pytest.raises(dp.ParameterError, match=words):
+        dp.change("2026-W47", "2026-W46", ledger=ledger)
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        with pytest.raises(duckdb.Error, match=words):
+            con.sql("FROM dp_change('2026-W47', '2026-W46')").fetchall()
+    found = dp.change("2026-W46", "2026-W47", ledger=ledger)
+    assert found.attrs["dp_change"]["before"]["period"]["text"] == "2026-W46"

@@ -19,6 +19,7 @@ from dpframe.asking.release import receipt_of
 from dpframe.errors import ColumnError, ParameterError, ReleaseNameError
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
+from tests.members import some
 from tests.naive import in_period
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5}
@@ -113,6 +114,7 @@ CALLS: dict[str, Any] = {
 }
 
 
+@some(5)
 @pytest.mark.parametrize("question", CALLS)
 def test_a_question_of_a_period_is_the_question_of_its_records(
     question: str, frame: pd.DataFrame
@@ -139,6 +141,7 @@ def test_records_without_a_time_are_a_period_of_their_own(frame: pd.DataFrame) -
     pd.testing.assert_frame_equal(found, wanted)
 
 
+@some(2)
 @pytest.mark.parametrize("question", ["hhh", "hhh in a stream", "rollup by user"])
 def test_sources_of_every_kind(question: str, frame: pd.DataFrame, tmp_path: Path) -> None:
     """Law: whatever holds the rows, with the same noise it is the same frame."""
@@ -191,6 +194,7 @@ def test_front_doors_answer_alike(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert written.to_dict("list") == wanted[0].to_dict("list")
 
 
+@some(2)
 @pytest.mark.parametrize(
     ("ask", "about"),
     [
@@ -441,17 +445,6 @@ def test_bad_periods_are_refused_before_anything_is_charged(
     assert done.returncode != 0
     assert said[0][:40] in done.stderr
     assert _spent(ledger) == 0
-
-
-def test_sql_says_how_to_ask_of_what_only_this_connection_sees(frame: pd.DataFrame) -> None:
-    con = duckdb.connect()
-    con.register("mine", frame)
-    dp.register(con)
-    with pytest.raises(duckdb.Error, match=r"dp\.hhh"):
-        con.execute(
-            "FROM dp_hhh('mine', 'path:place', epsilon := 4.0, delta := 1e-5, "
-            f"period := ['when', '{WEEK}'])"
-        )
 
 
 def test_a_type_that_others_do_not_see_is_refused_in_sql(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ REQUIRED = os.environ.get("DPFRAME_REQUIRE_SPARK") == "1"
 ROWS = 4_000
 
 pytestmark = [
+    pytest.mark.engines,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -526,7 +527,8 @@ def test_an_explanation_of_a_spark_frame_runs_nothing(session: Any, folder: Path
         said = dp.explain(watched, "path:path", **options)
         assert str(said) == str(dp.explain("path:path", **options))
     card = dp.hhh(rows, "path:path", **BUDGET).dp.receipt["card"]
-    assert dp.explain(watched, "path:path", **BUDGET).plan.receipt()["card"] == card
+    planned = dp.explain(watched, "path:path", **BUDGET).plan.receipt()["card"]
+    assert planned == [line for line in card if line[0] != "notice"]  # of what was released
     with pytest.raises(ColumnError, match="'pat'"):
         dp.explain(watched, "path:pat", **BUDGET)
     assert not marker.exists()

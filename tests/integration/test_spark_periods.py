@@ -19,6 +19,7 @@ from dpframe.testing import seeded_noise
 from tests import engines
 
 pytestmark = [
+    pytest.mark.engines,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

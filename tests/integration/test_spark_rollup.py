@@ -15,6 +15,7 @@ from tests import engines
 from tests.integration.test_measures_elsewhere import MEASURES, ROWS, SHAPES
 
 pytestmark = [
+    pytest.mark.engines,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

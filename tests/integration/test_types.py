@@ -21,6 +21,7 @@ from dpframe.doors.cli import main as cli
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.testing import seeded_noise
+from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -112,6 +113,7 @@ DOORS: dict[str, Ask] = {
 }
 
 
+@some(4)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_type_that_cannot_be_read_costs_nothing(world: World, door: str) -> None:
     """Law: the same words at every door, with what to do, and nothing in the ledger."""
@@ -263,7 +265,7 @@ def test_weights_that_may_all_count_nothing_are_noticed(tmp_path: Path, mechanis
     assert said.partition(": ")[2] in str(receipt)
     nothing = pd.DataFrame({"country": ["UK"] * 400, "revenue": 0})
     receipt = nothing.dp.tree_counts(["country"], **asked).dp.receipt
-    assert "notices" not in receipt
+    assert not any("weights" in one for one in receipt["notices"])
     assert "12.50" not in str(receipt)
 
 

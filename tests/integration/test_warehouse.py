@@ -27,7 +27,7 @@ from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.testing import seeded_noise
 from tests import engines
 from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RECORDS = PrivacyUnit()
@@ -109,6 +109,8 @@ HOSTILE = [
     (DATES, "date:c"),
     (DATES, "date:c?levels=month,day&invalid=drop"),
     (DATES, "date:c?levels=day,hour&zone=Asia/Kathmandu"),
+    (DATES, "date:c?levels=year,quarter,day"),
+    (DATES, "date:c?levels=quarter&zone=Asia/Kathmandu"),
     *[(TYPED, f"date:{c}?zone=America/St_Johns") for c in ("day", "time", "zoned")],
     (COLUMNS, "columns:a,b"),
     (COLUMNS, "columns:b,a?invalid=drop"),
@@ -121,6 +123,7 @@ HOSTILE = [
 OPTIONS = {"number": "lower=-3&upper=7.5&depth=6", "code": "lengths=1,4"}
 
 
+@some(19)
 @pytest.mark.parametrize(("table", "spec"), HOSTILE, ids=[spec for _, spec in HOSTILE])
 def test_hostile_values_are_the_same_nodes(engine: Any, table: pa.Table, spec: str) -> None:
     """Whatever a value is, no engine fails, and it counts where it counts in DuckDB."""
@@ -210,6 +213,7 @@ USERS = [
 ]
 
 
+@some(3)
 @pytest.mark.parametrize(("name", "user", "spec"), USERS)
 def test_shares_of_users_are_the_same(engine: Any, name: str, user: str, spec: str) -> None:
     """With one hash in all engines, every user's 256 units fall on the same nodes."""
@@ -229,6 +233,7 @@ SAMPLED = [
 ]
 
 
+@some(2)
 @pytest.mark.parametrize(("name", "user", "spec"), SAMPLED)
 def test_sampled_records_of_users_are_the_same(
     engine: Any, name: str, user: str, spec: str
@@ -502,6 +507,7 @@ REAL = [
 ]
 
 
+@some(5)
 @pytest.mark.parametrize(
     ("name", "spec", "rows"),
     [
@@ -542,6 +548,7 @@ TREES: list[tuple[str, list[str], dict[str, Any]]] = [
 ]
 
 
+@some(2)
 @pytest.mark.parametrize(("name", "columns", "more"), TREES)
 def test_tree_counts_of_real_data_are_the_same_frame(
     engine: Any, name: str, columns: list[str], more: dict[str, Any]
@@ -574,6 +581,7 @@ UNITS: tuple[dict[str, Any], ...] = (
 )
 
 
+@some(6)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize(
     "unit",
@@ -611,3 +619,65 @@ def test_the_dialects_that_are_run_are_those_that_the_docs_name() -> None:
     assert set(rows) == {"duckdb", *DIALECTS}
     run = {"duckdb", *(dialect.name for dialect in RUN)}
     assert {name for name, row in rows.items() if "| run" in row} == run
+
+
+WHEN = pa.table(
+    {
+        "a": [str(i // 50) for i in range(6000)],
+        "time": pa.array(
+            pd.date_range("2024-06-02", periods=6000, freq="7min"), pa.timestamp("us")
+        ),
+        "zoned": pa.array(
+            pd.date_range("2024-06-02", periods=6000, freq="7min", tz="UTC"),
+            pa.timestamp("us", "UTC"),
+        ),
+        "day": pa.array(pd.date_range("2024-06-02", periods=6000, freq="7min").date, pa.date32()),
+        "never": pa.array(
+            [None, *pd.date_range("2024-06-02", periods=5999, freq="7min")], pa.timestamp("us")
+        ),
+    }
+)
+TYPE_NAMES = {
+    "postgres": {"time": "timestamp", "zoned": "timestamptz", "day": "date"},
+    "spark": {"time": "timestamp_ntz", "zoned": "timestamp", "day": "date"},
+}
+PERIODS = [
+    ("time", "2024-W23"),
+    ("zoned", "2024-06-05"),
+    ("zoned", "2024-06-05", "Asia/Kathmandu"),
+    ("zoned", "2024-06-04T13..2024-06-05T02", "America/St_Johns"),
+    ("day", "2024-06-03..2024-06-04"),
+    ("never", None),
+]
+
+
+@some(3)
+@pytest.mark.parametrize("period", PERIODS, ids=map(str, PERIODS))
+def test_a_statement_of_a_period_reads_its_records_alone(
+    engine: Any, tmp_path: Path, period: tuple[str | None, ...]
+) -> None:
+    """Law: nodes, receipt and what a ledger is charged are those of the rows with ``period``.
+
+    Planted: the bounds of another zone count others.
+    """
+    engine.load("rows", WHEN)
+    name, column = engine.dialect.name, str(period[0])
+    types = {**TYPE_NAMES[name], "never": TYPE_NAMES[name]["time"]}
+    books = [dp.Ledger(tmp_path / f"{i}.db", epsilon=3.0, delta=1e-5) for i in range(2)]
+    with seeded_noise(7):
+        made = dp.rollup_sql(
+            ["a"], table="rows", dialect=name, types=types, period=period, **BUDGET
+        )
+        there = dp.hhh(candidates=engine.query(made.sql), plan=made.plan, ledger=books[0])
+    with seeded_noise(7):
+        here = dp.hhh(WHEN, ["a"], period=period, ledger=books[1], **BUDGET)
+    pd.testing.assert_frame_equal(there, here, check_dtype=False)
+    assert there.attrs["dp"]["period"] == here.attrs["dp"]["period"]
+    pd.testing.assert_frame_equal(books[0].blocks(), books[1].blocks())
+    assert column in made.sql
+    if len(period) == 3:
+        other = dp.rollup_sql(
+            ["a"], table="rows", dialect=name, types=types, period=(*period[:2], "UTC"), **BUDGET
+        )
+        one, two = (engine.query(sql).drop_columns(["plan"]) for sql in (made.sql, other.sql))
+        assert set(rows_of(one)) != set(rows_of(two))

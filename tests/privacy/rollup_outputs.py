@@ -149,6 +149,7 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
         paid=plan.paid,
         searching=plan.searching,
         counts=plan.counts,
+        by_user=plan.unit.user is not None,
     )
 
 

@@ -9,6 +9,8 @@ import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -274,14 +276,20 @@ def quotes_in_its_context() -> None:
 
 @pytest.mark.parametrize("user", [None, "u"])
 def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
-    """Law: receipts of releases of different tables differ in id and time only."""
-    facts = []
+    """Law: receipts of releases of different tables differ in id, time and notices only; notices
+    are what the released rows say, and are said of them again by a plan that sees nothing else."""
+    facts, plan = [], plan_of(PrivacyUnit(user=user))
     for frame in (visits(), visits([(SECRET, SECRET)] * 500), visits().head(0)):
-        given = dp.hhh(frame, ["a", "b"], user=user, **BUDGET).attrs["dp"]
-        facts.append({k: v for k, v in given.items() if k not in ("release_id", "time")})
+        result = dp.hhh(frame, ["a", "b"], user=user, **BUDGET)
+        given = result.attrs["dp"]
+        rows: Any = SimpleNamespace(sketch_error=None)
+        again = plan.answered(plan.receipt(), rows, pd.DataFrame(result))
+        assert given.get("notices") == again.get("notices")
+        facts.append({k: v for k, v in given.items() if k not in ("release_id", "time", "notices")})
+        facts[-1]["card"] = [line for line in facts[-1]["card"] if line[0] != "notice"]
+    assert "notices" in given
     assert facts[0] == facts[1] == facts[2]
-    planned = plan_of(PrivacyUnit(user=user)).receipt()
-    assert facts[0].keys() == planned.keys() - {"release_id", "time"}
+    assert facts[0].keys() == plan.receipt().keys() - {"release_id", "time"}
 
 
 def test_a_frame_carries_nothing_but_the_release_and_its_receipt() -> None:
@@ -360,6 +368,7 @@ def test_a_release_is_silent(
 OF_RELEASED_NUMBERS = {
     "dpframe.asking.frame",
     "dpframe.questions.hhh.advice",
+    "dpframe.questions.hhh.plan",
     "dpframe.questions.prefix_tree.frame",
     "dpframe.questions.synthesize.frame",
     "dpframe.questions.tree_counts.frame",

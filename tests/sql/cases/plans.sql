@@ -29,7 +29,7 @@ VALUES
     ('dp_budget'), ('dp_change'), ('dp_explain'), ('dp_explain_heavy_hitters'),
     ('dp_explain_prefix_tree'), ('dp_explain_rollup'), ('dp_explain_synthesize'),
     ('dp_explain_tree_counts'), ('dp_functions'), ('dp_heavy_hitters'), ('dp_hhh'),
-    ('dp_prefix_tree'), ('dp_releases'), ('dp_rollup'), ('dp_synthesize'), ('dp_tree_counts');
+    ('dp_plan_series'), ('dp_prefix_tree'), ('dp_releases'), ('dp_rollup'), ('dp_synthesize'), ('dp_tree_counts');
 
 -- The plan of tree counts needs no table either.
 SELECT value

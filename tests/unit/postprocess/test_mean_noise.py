@@ -14,6 +14,7 @@ import dpframe as dp
 from dpframe.digest import seal
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
+from tests.members import often, some
 from tests.unit.postprocess.test_rollup_noise import BY, KEYS, SALES
 
 MEASURES = {
@@ -45,15 +46,17 @@ def told(frame: pd.DataFrame, name: str) -> Any:
     return strictly[name] & strictly.iloc[:, 1:].any(axis=1)
 
 
+@some(2)
+@often(1, 3, "seeds")
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_the_interval_that_the_rollup_would_have_had(case: str) -> None:
+def test_it_is_the_interval_that_the_rollup_would_have_had(case: str, seeds: int) -> None:
     """Law: where an end tells the noise, the interval of a rollup with the same noise at another
     confidence, to the rounding of float64; elsewhere one that has it inside, if it says anything.
     Never one narrower, whichever confidence the frame passed through."""
     some = 0
-    for seed in (1, 2):
+    for seed in range(1, seeds + 1):
         frame = released(0.95, seed, case)
-        for confidence in (0.5, 0.8, 0.999999):
+        for confidence in (0.5, 0.999999):
             wanted = released(confidence, seed, case)
             other = frame.dp.intervals(confidence, measures=MEANS)
             for shown in (other, frame.dp.intervals(0.97, measures=MEANS).dp.intervals(confidence)):
@@ -73,25 +76,26 @@ def test_it_is_the_interval_that_the_rollup_would_have_had(case: str) -> None:
                     assert np.allclose(here, there, rtol=1e-11, atol=doubt)
             assert other.dp.receipt["confidence"] == confidence
         pd.testing.assert_frame_equal(frame.dp.intervals(), frame)
-    assert some > (20 if case != "noisy" else 0)
+    assert some > (10 if case != "noisy" else 0)
 
 
 def test_the_number_of_a_mean_is_not_needed_but_its_law_is() -> None:
     """Law: half widths in proportion to the factor, as if the quotient were linear, are too narrow
     somewhere: the interval of a quotient is not symmetric."""
-    frame, wanted = released(0.8, 1, "listed"), released(0.999, 1, "listed")
-    ratio = 5.0  # above that of any two factors here
+    frame, wanted = released(0.8, 2, "listed"), released(0.999, 2, "listed")
+    ratio = 4.3  # that of one Laplace noise, ln(1000) / ln(5), and above that of any sum of some
     up = frame["each"] + ratio * (frame["each_upper"] - frame["each"])
     assert (up.clip(upper=50) < wanted["each_upper"] - 1e-6).any()
 
 
-def test_means_of_a_rollup_hold_together_as_often_as_they_say() -> None:
-    """Law: all intervals of all means hold at once with the confidence (level 1e-6); each with that
+@often(16, 50)
+def test_means_of_a_rollup_hold_together_as_often_as_they_say(runs: int) -> None:
+    """Law: all intervals of all means hold at once with the confidence (level 1e-4); each with that
     confidence for itself, they do not."""
     table = pd.DataFrame({"a": np.repeat(list("uvwxyz"), 50), "x": np.tile([1.0, 4.0], 150)})
     measures = {f"m{i}": "mean(x, 0, 10)" for i in range(4)}
     asked: dict[str, Any] = {"by": ["a"], "epsilon": 16.0, "keys": list("uvwxyz")}
-    together, planted, runs, g = 0, 0, 50, 0.8
+    together, planted, g = 0, 0, 0.8
     for seed in range(runs):
         with seeded_noise(seed):
             frame = rollup(table, measures=measures, confidence=0.95, **asked)
@@ -105,7 +109,7 @@ def test_means_of_a_rollup_hold_together_as_often_as_they_say() -> None:
                 for m in measures
             )
             together, planted = together + (held and right), planted + (held and not right)
-    fewest = int(binom.ppf(1e-6, runs, g))
+    fewest = int(binom.ppf(1e-4, runs, g))
     assert planted < fewest <= together
 
 

@@ -20,7 +20,7 @@ from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
 from tests import strategies as nasty
-from tests.members import in_turn
+from tests.members import in_turn, some
 
 
 def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> HhhPlan:
@@ -90,6 +90,7 @@ def digits(seed: int) -> list[list[int]]:
     return out
 
 
+@some(4)
 @in_turn(("spec", DENSE), ("seed", [1, 2]))
 def test_parents_of_every_kind(spec: str, seed: int) -> None:
     """Chains of reported nodes, with gaps and an ``<invalid>`` node among them."""
@@ -169,7 +170,12 @@ def test_domains_lie_in_their_ends(values: list[Any], depth: int, seed: int) -> 
     7,
     100,
     st.lists(nasty.DATE_TEXTS, max_size=30),
-    st.sampled_from([("year", "month", "day", "hour"), ("month", "hour"), ("year", "day")]),
+    st.sampled_from(
+        [
+            *[("year", "month", "day", "hour"), ("month", "hour"), ("year", "day")],
+            *[("quarter", "day"), ("week", "hour")],
+        ]
+    ),
     st.integers(1, 99),
 )
 def test_dates_lie_in_their_years(values: list[Any], levels: tuple[str, ...], seed: int) -> None:
@@ -203,6 +209,7 @@ def test_columns_lie_under_their_columns(rows: list[tuple[Any, ...]], seed: int)
     expect_parents(plan_of(dp.columns(*names)), frame, seed)
 
 
+@some(2)
 @pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian", "paper"])
 def test_every_mechanism_and_no_remainder(mechanism: str) -> None:
     """Without a released root the uppermost reported nodes have no parent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.postprocess.above import LEAST_PARTS, PARTS, adding_up, level_strategy, sums
-from dpframe.postprocess.strategy import best_strategy
+from dpframe.postprocess.strategy import STEEP, best_strategy
 from dpframe.postprocess.tree_squares import least_squares
+from tests.members import some
 
 Whole = NDArray[np.int64]
 
@@ -32,42 +34,53 @@ def tree(n: int, levels: int, seed: int) -> tuple[Whole, Whole]:
     return np.array(ancestor), np.array(level)
 
 
-def error(ancestor: Whole, level: Whole, parts: float, levels: dict[int, float]) -> float:
-    """Mean over levels of the root mean square of standard deviations, by the general way."""
+def error(
+    ancestor: Whole,
+    level: Whole,
+    parts: float,
+    levels: dict[int, float],
+    limit: float = math.inf,
+) -> float:
+    """Root mean square of standard deviations, by the general way, and what levels are above the
+    limit."""
     total = np.array([1 / levels[at] ** 2 if levels.get(at) else np.inf for at in level.tolist()])
     nothing = np.zeros(len(ancestor))
     own = np.full(len(ancestor), 1 / parts**2)
     spread = least_squares(
         ancestor, part=nothing, part_variance=own, total=nothing, total_variance=total
     ).total_variance
-    return float(np.mean([np.sqrt(spread[level == at].mean()) for at in np.unique(level)]))
+    own_levels = [np.sqrt(spread[level == at].mean()) for at in np.unique(level)]
+    beyond = sum(max(0.0, float(one) - limit) for one in own_levels)
+    return float(np.sqrt(spread.mean())) + STEEP * beyond
 
 
 CASES = [(1, 1), (2, 1), (5, 3), (40, 3), (300, 5), (200, 33)]
 
 
+@some(12)
 @pytest.mark.parametrize(("nodes", "levels"), CASES)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("least", [Fraction(0), LEAST_PARTS])
+@pytest.mark.parametrize("limit", [math.inf, 3.0])
 def test_what_is_chosen_is_no_worse_than_either_alternative(
-    nodes: int, levels: int, seed: int, least: Fraction
+    nodes: int, levels: int, seed: int, least: Fraction, limit: float
 ) -> None:
     """Law: weights sum to 1, parts have at least what was asked for, the error is that of least
     squares, and never above that of parts alone or of equal weights that are allowed."""
     ancestor, level = tree(nodes, levels, seed)
-    found = best_strategy(ancestor, level, least_parts=least)
+    found = best_strategy(ancestor, level, least_parts=least, limit=limit)
     assert found.parts + sum(found.levels.values()) == 1
     assert found.parts >= least
     assert min([found.parts, *found.levels.values()]) > 0
     chosen = {at: float(weight) for at, weight in found.levels.items()}
-    assert found.error == pytest.approx(error(ancestor, level, float(found.parts), chosen))
-    assert found.error <= error(ancestor, level, 1.0, {}) + 1e-12
+    assert found.error == pytest.approx(error(ancestor, level, float(found.parts), chosen, limit))
+    assert found.error <= error(ancestor, level, 1.0, {}, limit) + 1e-12
     present = np.unique(level)
     equal = 1 / (len(present) + 1)
     if equal >= least:
         # to the grid of weights, 1/1000
         alike = dict.fromkeys(present.tolist(), equal)
-        assert found.error <= error(ancestor, level, equal, alike) * 1.01
+        assert found.error <= error(ancestor, level, equal, alike, limit) * 1.01
 
 
 def test_the_same_tree_has_the_same_strategy() -> None:
@@ -77,10 +90,40 @@ def test_the_same_tree_has_the_same_strategy() -> None:
 def test_a_star_gets_a_total_that_is_not_the_sum_of_its_parts() -> None:
     """Law: 360 parts alone leave the total off by 19 times the noise of one; now by 2."""
     star, level = np.array([-1] + [0] * 360), np.minimum(np.arange(361), 1)
-    weights = level_strategy(level, star)
+    weights = level_strategy(level, star, by_user=False)
     assert set(weights) == {PARTS, 0}
-    found = best_strategy(star, level, least_parts=Fraction(1, 2))
-    assert found.error < 2.1 < error(star, level, 1.0, {}) / 4
+    found = best_strategy(star, level, least_parts=LEAST_PARTS, limit=2.0)
+    assert found.error < 2.1 < error(star, level, 1.0, {}, 2.0) / 4
+
+
+def test_no_level_is_above_the_limit_where_that_can_be() -> None:
+    """Law: the least error over all nodes leaves the few upper ones to themselves; with a limit it
+    does not, and the others pay for it."""
+    ancestor = np.array([-1] + [0] * 6 + [1 + i // 60 for i in range(360)])
+    level = np.array([0] + [1] * 6 + [2] * 360)
+
+    def worst(limit: float) -> float:
+        found = best_strategy(ancestor, level, least_parts=LEAST_PARTS, limit=limit)
+        levels = {at: float(weight) for at, weight in found.levels.items()}
+        own = 1 / float(found.parts) ** 2
+        total = np.array([1 / levels[a] ** 2 if a in levels else np.inf for a in level.tolist()])
+        nothing = np.zeros(len(level))
+        spread = least_squares(
+            ancestor,
+            part=nothing,
+            part_variance=np.full(len(level), own),
+            total=nothing,
+            total_variance=total,
+        ).total_variance
+        return max(float(np.sqrt(spread[level == at].mean())) for at in range(3))
+
+    assert worst(4.0) < 4.05 < 5 < worst(math.inf)
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan])
+def test_a_limit_that_is_none_is_refused(limit: float) -> None:
+    with pytest.raises(ParameterError, match="limit"):
+        best_strategy(np.array([-1]), np.array([0]), limit=limit)
 
 
 @pytest.mark.parametrize("least", [Fraction(-1, 2), Fraction(3, 2)])

@@ -18,6 +18,7 @@ from dpframe.postprocess.weighted_laplace import (
     sum_half_width,
     whole_half_width,
 )
+from tests.members import often
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.906, 0.915, 0.95, 0.99)
 _STEP = 2 * math.pi / 70
@@ -57,19 +58,21 @@ def weights(seed: int) -> tuple[NDArray[np.float64], float]:
     return shares * (1 - normal), normal
 
 
-def test_no_weights_go_further_than_the_factor() -> None:
+@often(300, 1500, "seeds")
+def test_no_weights_go_further_than_the_factor(seeds: int) -> None:
     """Also with a normal part, and without the margin: the search that it stands for."""
     x = np.array([deviation_factor(c) / MARGIN for c in CONFIDENCES])
-    for seed in range(1500):
+    for seed in range(seeds):
         assert (within(*weights(seed), x) >= np.array(CONFIDENCES) - 1e-7).all()
 
 
-def test_no_weights_with_that_largest_share_go_further() -> None:
+@often(200, 1500, "seeds")
+def test_no_weights_with_that_largest_share_go_further(seeds: int) -> None:
     """Law: of sums of which the largest share is known, none goes beyond its own factor, without
     the margin; the factor never is above that for all weights, and below it where it matters."""
     for c in CONFIDENCES:
         assert all(share_factor(c, m) <= deviation_factor(c) for m in (1e-9, 0.2, 0.7, 1.0))
-    for seed in range(1500):
+    for seed in range(seeds):
         shares, normal = weights(seed)
         own = [share_factor(c, max(shares)) / MARGIN for c in CONFIDENCES]
         assert (within(shares, normal, np.array(own)) >= np.array(CONFIDENCES) - 1e-7).all()

@@ -1,0 +1,108 @@
+"""A poor answer says so, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.notices import nothing_shown, wider_than_numbers
+from dpframe.testing import seeded_noise
+from tests.members import some
+
+FEW = pd.DataFrame({"a": list("abcdefghij") * 3, "who": range(30), "v": 1.0})
+MANY = pd.DataFrame({"a": ["x"] * 4000 + ["y"] * 3000, "who": range(7000), "v": 1.0})
+BUDGET: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
+SUM = {"n": "count", "s": dp.sum("v", lower=0, upper=9)}
+
+ASKED: dict[str, Callable[..., pd.DataFrame]] = {
+    "hhh": lambda rows, **more: rows.dp.hhh(["a"], **BUDGET, **more),
+    "users": lambda rows, **more: rows.dp.hhh(["a"], user="who", **BUDGET, **more),
+    "laplace": lambda rows, **more: rows.dp.hhh(["a"], mechanism="laplace", **BUDGET, **more),
+    "streaming": lambda rows, **more: rows.dp.hhh(["a"], mechanism="streaming", **BUDGET, **more),
+    "flat": lambda rows, **more: rows.dp.heavy_hitters("a", k=3, **BUDGET, **more),
+    "tree": lambda rows, **more: rows.dp.tree_counts(["a"], **BUDGET, **more),
+    "rollup": lambda rows, **more: rows.dp.rollup(["a"], SUM, **BUDGET, **more),
+}
+
+
+def notices(frame: pd.DataFrame) -> list[str]:
+    return list(frame.dp.receipt.get("notices", []))
+
+
+@some(3)
+@pytest.mark.parametrize("asked", ASKED)
+def test_where_nothing_is_shown_the_receipt_says_what_to_change(asked: str, tmp_path: Path) -> None:
+    """Law: the threshold, and the smallest one that is allowed, which a call with it takes; on the
+    card and on the page; and nothing of the kind where nodes are shown."""
+    with seeded_noise(3):
+        poor, good = ASKED[asked](FEW), ASKED[asked](MANY)
+        raised = ASKED[asked](FEW, threshold=5000)
+    smallest = poor.dp.receipt["threshold"]
+    (said,) = [one for one in notices(poor) if one.startswith("nothing was shown: ")]
+    assert f"the threshold of {smallest:g} " in said
+    assert "the smallest allowed here" in said
+    assert "threshold=" not in said
+    (told,) = [one for one in notices(raised) if one.startswith("nothing was shown: ")]
+    assert f"pass threshold={smallest:g}, the smallest allowed here" in told
+    assert not any("shown" in one for one in notices(good))
+    with seeded_noise(3):
+        again = ASKED[asked](FEW, threshold=smallest)
+    assert "threshold=" not in notices(again)[0]
+    assert "nothing was shown" in str(poor.dp.receipt)
+    poor.dp.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.index("Nothing was shown") < page.index("All numbers")
+
+
+def test_the_largest_possible_node_is_one_that_can_stay_out_of_sight() -> None:
+    """Law: it is the first that is certainly reported, and is named where there is one."""
+    receipt = FEW.dp.hhh(["a"], **BUDGET).dp.receipt
+    certain = {name: value for name, value, _ in receipt["card"]}["certainly reported"]
+    assert f"the largest possible one has less than {certain:g}" in receipt["notices"][0]
+    assert "largest possible" not in ASKED["streaming"](FEW).dp.receipt["notices"][0]
+
+
+def frame_of(rows: list[tuple[int, str, float, float, float]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["level", "prefix", "count", "lower", "upper"])
+
+
+def test_intervals_that_are_wider_than_their_numbers_are_counted() -> None:
+    """Law: of more than half of the nodes, or of the total; what is the rest of something is no
+    node, and half of them is no reason."""
+    total = (0, "*", 100.0, 90.0, 110.0)
+    wide, narrow = (1, "a", 10.0, 0.0, 30.0), (1, "b", 60.0, 50.0, 70.0)
+    rest = (1, "<other>", 5.0, 0.0, 30.0)
+    assert wider_than_numbers(frame_of([total, wide, narrow, rest])) == []
+    assert wider_than_numbers(frame_of([total, narrow])) == []
+    assert wider_than_numbers(frame_of([])) == []
+    (line,) = wider_than_numbers(frame_of([total, wide, wide, narrow]))
+    assert "the interval of 2 of 3 nodes is wider" in line.meaning
+    (line,) = wider_than_numbers(frame_of([(0, "*", 5.0, -10.0, 20.0), narrow]))
+    assert "the interval of the total is wider" in line.meaning
+
+
+def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) -> None:
+    """Law: on the receipt and the page; and not of a release that is precise."""
+    keys = list("abc")
+    with seeded_noise(3):
+        poor = FEW.dp.tree_counts(["a"], keys=keys, epsilon=0.05)
+        good = FEW.dp.tree_counts(["a"], keys=keys, epsilon=50.0)
+        sums = FEW.dp.rollup(["a"], SUM, **BUDGET)
+    assert any(one.startswith("noise is most of the numbers: ") for one in notices(poor))
+    assert notices(good) == []
+    assert any(one.startswith("noise is most of the numbers of n: ") for one in notices(sums))
+    poor.dp.report(tmp_path / "page.html")
+    assert "Noise is most of the numbers" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_what_is_only_a_rest_is_nothing_shown() -> None:
+    """Law: rows that add up what no node covers are no nodes; without threshold nothing is said."""
+    rest = frame_of([(0, "*", 10.0, 0.0, 20.0), (1, "<other>", 10.0, 0.0, 20.0)])
+    given: dict[str, Any] = {"smallest": 47, "what": "records"}
+    assert len(nothing_shown(rest, threshold=47, **given)) == 1
+    assert nothing_shown(rest, threshold=None, **given) == []
