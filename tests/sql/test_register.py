@@ -11,6 +11,7 @@ import weakref
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pytest
 import sqlalchemy
 
@@ -239,8 +240,7 @@ def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> 
 
 
 def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
-    """Law: a connection that holds one of DuckDB is registered; an engine says what to write, and
-    that works for each of its connections."""
+    """Law: a connection that holds one of DuckDB is registered."""
     engine = sqlalchemy.create_engine("duckdb:///:memory:")
     count = sqlalchemy.text(f"SELECT count(*) FROM {HHH}")
     with engine.connect() as con:
@@ -251,25 +251,42 @@ def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
             assert con.execute(count).scalar() == len(LABELS)
             con.rollback()
     assert charges(ledger) == 3
-    with pytest.raises(dp.ParameterTypeError, match=r"con is an engine.*listens_for") as caught:
-        dp.register(engine)
-    assert "dpframe.register(con, ledger=...)" in str(caught.value)
     engine.dispose()
-
-    fresh = sqlalchemy.create_engine("duckdb:///:memory:")
-
-    @sqlalchemy.event.listens_for(fresh, "connect")
-    def registered(con: object, record: object) -> None:
-        dp.register(con, ledger=ledger)
-
-    with fresh.connect() as con:
-        con.execute(sqlalchemy.text(f"CREATE TABLE visits AS {VISITS}"))
-        assert con.execute(count).scalar() == len(LABELS)
-    fresh.dispose()
     sqlite = sqlalchemy.create_engine("sqlite://")
     with sqlite.connect() as con, pytest.raises(dp.ParameterTypeError, match="that holds one"):
         dp.register(con)
+    with pytest.raises(dp.ParameterTypeError, match="an engine for sqlite, .* run in DuckDB"):
+        dp.register(sqlite)
     sqlite.dispose()
+
+
+def test_engines_of_sqlalchemy(ledger: dp.Ledger, tmp_path: Path) -> None:
+    """Law: every connection of a registered engine has the functions, whether it was opened before
+    or after, also after ``dispose``; the last ledger is charged, and no connection of another
+    engine is registered."""
+    path = a_file(tmp_path)
+    engine = sqlalchemy.create_engine(f"duckdb:///{path}")
+    statement = f"SELECT count(*) AS n FROM {HHH}"
+    with engine.connect() as con:  # opened before
+        con.execute(sqlalchemy.text("SELECT 1"))
+    first = dp.Ledger(tmp_path / "first.db", epsilon=10.0, delta=1e-4)
+    dp.register(engine, ledger=first)
+    assert pd.read_sql(statement, engine)["n"].tolist() == [len(LABELS)]
+    with engine.connect() as one, engine.connect() as other:  # two of the pool at once
+        for con in (one, other):
+            assert con.execute(sqlalchemy.text(statement)).scalar() == len(LABELS)
+    assert charges(first) == 3
+    for _ in range(2):
+        dp.register(engine, ledger=ledger)
+        assert pd.read_sql(statement, engine)["n"].tolist() == [len(LABELS)]
+        engine.dispose()
+        assert pd.read_sql(statement, engine)["n"].tolist() == [len(LABELS)]
+    assert (charges(first), charges(ledger)) == (3, 4)
+    stranger = sqlalchemy.create_engine("duckdb:///:memory:")
+    with stranger.connect() as con, pytest.raises(sqlalchemy.exc.DBAPIError, match="dp_budget"):
+        con.execute(sqlalchemy.text("SELECT * FROM dp_budget()"))
+    stranger.dispose()
+    engine.dispose()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 from dpframe import _duck
 from dpframe._known_arguments import bound
 from dpframe._sql import literal
+from dpframe.doors.sql import engines
 from dpframe.doors.sql.binding import ask_sql, explain_sql
 from dpframe.doors.sql.changing import change_sql, changed
 from dpframe.doors.sql.planning import plan_series_sql
@@ -71,15 +72,15 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     ----------
     con
         An open connection or cursor; the module ``duckdb`` for its default connection, which
-        ``duckdb.sql`` uses; or a connection of SQLAlchemy (duckdb-engine), ibis or jupysql to
-        DuckDB. An engine of SQLAlchemy opens connections later: docs/sql.md.
+        ``duckdb.sql`` uses; a connection of SQLAlchemy (duckdb-engine), ibis or jupysql to DuckDB;
+        or an engine of SQLAlchemy, each connection of which is registered when it is used.
     ledger
         What ``dp_hhh`` charges: a :class:`Ledger`, its path, or the one of :class:`use_ledger`.
 
     Raises
     ------
     ParameterTypeError
-        ``con`` is no DuckDB connection.
+        ``con`` is no DuckDB connection, and no engine for DuckDB.
     LedgerError
         The ledger cannot be used.
 
@@ -102,16 +103,31 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     ['10.0.0.0/32', '10.0.0.1/32', '10.0.0.2/32']
     """
     passed_on = sys.getrefcount(con) <= _TEMPORARY  # nobody keeps it, as in register(duckdb...())
+    if engines.is_engine(con):
+        charged = chosen_ledger(ledger)
+        engines.register_engine(con, lambda one: _add(_opened(one), charged, None))
+        return
+    opened = _opened(con)
+    maybe = con is not opened or passed_on
+    maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)
+    kept = opened if maybe and _duck.is_default(opened) else None  # duckdb.sql goes on with it
+    _add(opened, chosen_ledger(ledger), kept)
+
+
+def _opened(con: object) -> _duck.DuckDBPyConnection:
     opened = _duck.connection_in(con)
     if opened is None:
         raise ParameterTypeError(no_connection(con))
     if not _duck.is_open(opened):
         raise ParameterError("con is closed: open a connection, as with duckdb.connect().")
+    return opened
+
+
+def _add(
+    opened: _duck.DuckDBPyConnection, ledger: Ledger | None, kept: _duck.DuckDBPyConnection | None
+) -> None:
     token = str(next(tokens))
-    maybe = con is not opened or passed_on
-    maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)
-    kept = opened if maybe and _duck.is_default(opened) else None  # duckdb.sql goes on with it
-    sessions[token] = Session(weakref.ref(opened), chosen_ledger(ledger), kept)
+    sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
     _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
     script = macros()

@@ -78,12 +78,6 @@ def described_by(session: Session, path: str, source: SqlSource) -> list[tuple[s
 def no_connection(given: object) -> str:
     """What to pass instead."""
     kind = type(given)
-    if kind.__module__.startswith("sqlalchemy.") and kind.__name__.endswith("Engine"):
-        return (
-            "con is an engine, which opens connections as it needs them, and each is registered by "
-            "itself. Before its first use: @sqlalchemy.event.listens_for(engine, 'connect') above "
-            "def registered(con, record): dpframe.register(con, ledger=...)."
-        )
     if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":
         return (
             "con runs every statement on a cursor of its own, which would have to be registered: "
@@ -91,6 +85,7 @@ def no_connection(given: object) -> str:
         )
     return (
         "con must be an open DuckDB connection, as from duckdb.connect(), the module duckdb for "
-        "its default one, or a connection of SQLAlchemy, ibis or jupysql that holds one; got "
+        "its default one, or an engine or connection of SQLAlchemy, ibis or jupysql that holds "
+        "one; got "
         f"{kind.__name__}."
     )
