@@ -114,7 +114,8 @@ def as_period(given: object) -> Period | None:
     if not isinstance(given, tuple | list):
         raise ParameterTypeError(
             "period must be a column of times and a period, and a time zone if the column has "
-            f"one: ('when', '2026-W47'); got {type(given).__name__}.{_meant(given)}"
+            f"one: ('when', '2026-W47'), in SQL ['when', '2026-W47']; got {type(given).__name__}."
+            f"{_meant(given)}"
         )
     if not 2 <= len(given) <= 3:
         raise ParameterError(

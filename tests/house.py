@@ -177,6 +177,7 @@ class House:
         """Methods of the accessor that take ``**arguments: Any``."""
         return sum(
             isinstance(node, ast.FunctionDef)
+            and [one.arg for one in node.args.args[:1]] == ["self"]
             and node.args.kwarg is not None
             and (kind := node.args.kwarg.annotation) is not None
             and ast.unparse(kind) in ("Any", "object")

@@ -92,7 +92,7 @@ def _hides_more(holders: int, others: int, a0: float) -> bool:
     epsilons = np.linspace(0, highest, CURVE // 4)
     if usual < highest:  # most of the losses are there
         epsilons = np.union1d(epsilons, np.linspace(0, usual, CURVE))
-    ratios = np.exp(epsilons)[:, None]
+    ratios = np.exp(epsilons)
     by_holders, by_others = (
         law[law > 1e-40] for _, law in (trials(holders, 0.5), trials(others, a0))
     )
@@ -107,7 +107,20 @@ def _hides_more(holders: int, others: int, a0: float) -> bool:
 def _curve(
     here: NDArray[np.float64], there: NDArray[np.float64], ratios: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    return np.array([np.maximum(here - ratio * there, 0.0).sum() for ratio in ratios])
+    """The sum of max(here - r * there, 0) over all outcomes, for each ratio r.
+
+    What is above r is the end of the outcomes in the order of here / there: each sum is a
+    difference of two sums of such ends. It is small beside them by as much as one outcome differs
+    from the next, about 1e-4 where there are millions of devices; what rounding leaves of that is
+    far within 1e-9 (``tests/unit/accounting/test_aggregate_curve.py``).
+    """
+    order = np.argsort(here / there, kind="stable")
+    first = np.searchsorted((here / there)[order], ratios, side="right")
+    ends = [
+        np.append(np.cumsum(law[order[::-1]], dtype=np.longdouble)[::-1], 0.0)
+        for law in (here, there)
+    ]
+    return np.maximum(ends[0][first] - ratios * ends[1][first], 0.0).astype(np.float64)
 
 
 @lru_cache(maxsize=1024)
