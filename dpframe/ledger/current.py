@@ -12,7 +12,6 @@ import inspect
 import itertools
 import sys
 import threading
-import time
 import weakref
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -63,9 +62,6 @@ _choices: weakref.WeakSet[_Choice] = weakref.WeakSet()
 """All others, while a context knows them or their block is open."""
 
 _adding = threading.Lock()
-
-WAITS = (0.0, 0.01, 0.05)
-"""Seconds before collections of garbage: one does nothing while another thread is at it."""
 
 
 class use_ledger:
@@ -198,13 +194,11 @@ def _found(frames: list[FrameType]) -> Ledger | str | None:
 
 def _of_the_program() -> Ledger | str | None:
     ledger = None if _program is None else _program.ledger
-    for wait in WAITS:
-        if not _others_chose_than(ledger):
-            return ledger
-        time.sleep(wait)
+    if _others_chose_than(ledger):
         gc.collect()  # contexts that are over, in cycles of a task or an exception, count no more
-    unclear = _others_chose_than(ledger)
-    return "this thread or task chose none, and others did" if unclear else ledger
+        if _others_chose_than(ledger):
+            return "this thread or task chose none, and others did"
+    return ledger
 
 
 def _others_chose_than(ledger: Ledger | None) -> bool:

@@ -132,8 +132,10 @@ def at_top_level(statement: str, **names: object) -> None:
 
 @pytest.fixture
 def no_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody has chosen: a context of another test that something keeps counts for none."""
+    """Nobody has chosen: neither a context of another test that something keeps, nor a statement of
+    another test in this very context, which a block would make anew when it ends."""
     monkeypatch.setattr(current, "_choices", weakref.WeakSet())
+    monkeypatch.setattr(current, "_here", contextvars.ContextVar("dpframe_ledger", default=()))
     yield
     at_top_level("dp.use_ledger(None)")
 
