@@ -120,7 +120,8 @@ def _curve(
         np.append(np.cumsum(law[order[::-1]], dtype=np.longdouble)[::-1], 0.0)
         for law in (here, there)
     ]
-    return np.maximum(ends[0][first] - ratios * ends[1][first], 0.0).astype(np.float64)
+    above: NDArray[np.float64] = np.maximum(ends[0][first] - ratios * ends[1][first], 0.0)
+    return above.astype(np.float64)
 
 
 @lru_cache(maxsize=1024)

@@ -255,7 +255,7 @@ def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
     sqlite = sqlalchemy.create_engine("sqlite://")
     with sqlite.connect() as con, pytest.raises(dp.ParameterTypeError, match="that holds one"):
         dp.register(con)
-    with pytest.raises(dp.ParameterTypeError, match="an engine for sqlite, .* run in DuckDB"):
+    with pytest.raises(dp.ParameterTypeError, match=r"an engine for sqlite, .* run in DuckDB"):
         dp.register(sqlite)
     sqlite.dispose()
 
