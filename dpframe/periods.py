@@ -281,4 +281,14 @@ def _instant(wall: datetime, zone: str | None) -> datetime:
     """The first instant at which the clocks of a zone show a time, or pass over it."""
     known = _zone(zone or "UTC")
     assert known is not None
-    return wall.replace(tzinfo=known, fold=0).astimezone(UTC)
+    shown = wall.replace(tzinfo=known, fold=0).astimezone(UTC)
+    if shown.astimezone(known).replace(tzinfo=None) == wall:
+        return shown
+    before = wall.replace(tzinfo=known, fold=1).astimezone(UTC)  # the clocks pass over it between
+    while shown - before > SECOND:
+        middle = before + (shown - before) // (2 * SECOND) * SECOND
+        if middle.astimezone(known).replace(tzinfo=None) < wall:
+            before = middle
+        else:
+            shown = middle
+    return shown

@@ -69,6 +69,18 @@ def uses(told: Told, epsilon: float) -> Amounts:
     )
 
 
+def best_below(told: Told, epsilon: float, delta: float) -> tuple[float, int]:
+    """Of filters with less epsilon, one that holds most of these releases, and how many."""
+    tried = [float(f"{epsilon * part:.2g}") for part in (0.95**i for i in range(1, 80))]
+    found = [
+        (how_many(amounts_of(e, delta), uses(told, e)), -e)
+        for e in tried
+        if SMALLEST <= e < epsilon
+    ]
+    most, least = max(found, default=(0, -epsilon))
+    return -least, most
+
+
 def rest(left: Amounts, used: Amounts) -> Amounts | None:
     """What is left after a release; None if any of the amounts does not hold it."""
     after = (left[0] - used[0], left[1] - used[1], left[2] - used[2])

@@ -34,7 +34,7 @@ NAMES = {
     "sum": "equal parts of the total, added up",
     "pld": "the same law, reserved: composed by privacy loss distributions",
     "chosen": "the law with the least error, reserved",
-    "disjoint": "each may cost the total: only for periods that share no record",
+    "disjoint": "each may cost the total: for periods that share no record, and a user within one",
 }
 """The ways, and what they mean."""
 

@@ -30,7 +30,7 @@ WIDTHS = {"year": 4, "quarter": 7, "month": 7, "week": 8, "day": 10, "hour": 16}
 ACROSS = ("year", "quarter", "month")
 """Of which a week can lie in two."""
 
-OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*$"
+OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*[ \t\n\f\r\x0b]*$"
 """End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
 
 UTC = r":[^A-Za-z]*(Z| UTC| GMT)[ \t\n\f\r\x0b]*$"

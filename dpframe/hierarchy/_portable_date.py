@@ -19,8 +19,8 @@ OFFSET = r"[+-][0-9]{2}(:?[0-9]{2}|:[0-9]{2}:[0-9]{2})?"
 TAIL = rf"(Z{BLANK}*|{OFFSET}{BLANK}*| [A-Za-z0-9_/:+-]*{BLANK}*)"
 """Text that DuckDB reads as a timestamp; what stands in TAIL does not move it."""
 
-SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}"
-HAS_OFFSET = ANY + ":[0-9.]+ ?[+-][0-9][0-9:]*"
+SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}{BLANK}*"
+HAS_OFFSET = ANY + f":[0-9.]+ ?[+-][0-9][0-9:]*{BLANK}*"
 LONGEST_TIME = 200
 """Characters: longer text is invalid, though DuckDB would read zeros without end."""
 

@@ -65,7 +65,7 @@ class Filtering(OpenedFile):
         composes(self.accountant)
         law = planned(plan)
         cost, amounts = priced(epsilon, delta)
-        checked(law, told_by(law), float(epsilon), amounts)
+        checked(law, told_by(law), float(epsilon), float(delta), amounts)
         with self._writing() as db:
             return opened_filter(db, law, float(epsilon), cost, amounts)
 

@@ -111,7 +111,9 @@ def priced(epsilon: object, delta: object) -> tuple[Units, Amounts]:
     return (units_up(e, EPSILON_UNIT), units_up(d, DELTA_UNIT)), amounts
 
 
-def checked(plan: Planned, told: Told | None, epsilon: float, amounts: Amounts) -> None:
+def checked(
+    plan: Planned, told: Told | None, epsilon: float, delta: float, amounts: Amounts
+) -> None:
     """That a filter holds one release of this plan at least."""
     if told is None:
         raise ParameterError(
@@ -120,10 +122,17 @@ def checked(plan: Planned, told: Told | None, epsilon: float, amounts: Amounts) 
             "reserve a number of releases of this law."
         )
     if filtering.rest(amounts, filtering.uses(told, epsilon)) is None:
+        best, most = filtering.best_below(told, epsilon, delta)
+        instead = (
+            f"one of epsilon {best:g} holds {most}, for at a larger epsilon the rounding of 64-bit "
+            "tables counts for more"
+            if most
+            else "give it more, or releases less; about half of the delta of a release is taken "
+            "from a quarter of that of the filter"
+        )
         raise BudgetError(
             f"the filter would not hold a single release of ({plan.budget.epsilon:g}, "
-            f"{plan.budget.delta:g}): give it more, or releases less; about half of the delta of a "
-            "release is taken from a quarter of that of the filter."
+            f"{plan.budget.delta:g}): {instead}."
         )
 
 

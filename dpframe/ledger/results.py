@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from dataclasses import dataclass
@@ -49,6 +50,23 @@ def write_result(db: sqlite3.Connection, stored: Stored) -> None:
     db.execute(
         f"INSERT INTO results ({RESULT}, seal) VALUES (?, ?, ?, ?, ?, ?)", (*row, seal(*row))
     )
+
+
+def packed(stored: Stored) -> bytes:
+    """A result for a file of its own, from which it can be told whether all of it was written."""
+    about = (stored.name, stored.release_id, stored.request, stored.receipt)
+    content = json.dumps(about).encode() + b"\n" + stored.frame
+    return hashlib.sha256(content).digest() + content
+
+
+def unpacked(data: bytes) -> Stored | None:
+    """The result of ``packed``; None if some of it is missing."""
+    told, content = data[:32], data[32:]
+    if hashlib.sha256(content).digest() != told:
+        return None
+    about, _, frame = content.partition(b"\n")
+    name, release_id, request, receipt = json.loads(about)
+    return Stored(name=name, release_id=release_id, request=request, receipt=receipt, frame=frame)
 
 
 def read_result(db: sqlite3.Connection, name: str) -> Stored | None:

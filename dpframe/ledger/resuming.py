@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -14,6 +15,7 @@ from dpframe.ledger import store
 from dpframe.ledger.book import Ledger
 from dpframe.ledger.entries import Charge, Entry, entries
 from dpframe.ledger.opened import BUSY
+from dpframe.ledger.results import Stored, packed, read_result, unpacked, write_result
 from dpframe.ledger.standing import Paid, standing
 from dpframe.ledger.totals import totals
 
@@ -27,15 +29,21 @@ OF_A_DRAW = ("release_id", "time")
 class ResumingLedger(Ledger):
     """A ledger whose charge pays for another draw, if its process died before the first was stored.
 
-    The charge of a name that stores nothing, for the very same plan and source, is that of a draw
-    that was cut off: what it drew was in the memory of a process that is gone. It pays for one more
-    draw under that name, of which the result is stored with the number, time and id of the charge.
+    While a release is drawn a file beside the ledger has its id. It is empty until the draw is
+    made: then the draw is written to it, and after that to the ledger. So what a dead process left
+    is one of these.
 
-    While a release is drawn a file beside the ledger has its id. Whoever ends the draw alive
-    removes it, with a result or with an error; so only what a dead process left is resumed. An
-    error can depend on the noise, as that of a result too large for the disk does: what was charged
-    for it stays charged, and another draw is charged anew. Without the file so is a draw that was
-    cut off.
+    * No file, or nothing charged: the next draw is charged, as ever.
+    * An empty file: what was drawn, if anything, was in the memory of a process that is gone. The
+      charge pays for one more draw of the very same plan and source under that name, of which the
+      result is stored with the number, time and id of the charge.
+    * A draw in the file: that is what is stored, and nothing is drawn. It may have been seen, here
+      or in pages of the ledger's file that were written when the process died.
+    * A part of a draw: it is never shown, and another one is charged.
+
+    Whoever ends a draw alive removes the file, with a result or with an error. An error can depend
+    on the noise, as that of a result too large for the disk does: what was charged for it stays
+    charged, and another draw is charged anew.
 
     To be used where every charge and its result are made under :meth:`drawing`, as ``released``
     does with a name: whoever holds that lock is alone, and who held it before is done or gone.
@@ -54,7 +62,7 @@ class ResumingLedger(Ledger):
         """One draw at a time, of which a file says that it is not over."""
         with super().drawing():
             self._here = None
-            self._forget()
+            self._tidy()
             try:
                 yield
             finally:
@@ -64,18 +72,35 @@ class ResumingLedger(Ledger):
     def _file(self, release_id: str) -> Path:
         return self.path.with_name(f"{self.path.name}{UNFINISHED}{release_id}")
 
-    def _forget(self) -> None:
-        """Remove files of draws that were never charged, or are stored."""
+    def _tidy(self) -> None:
+        """Store draws that are whole; remove all files but the empty ones of what was charged."""
         for file in self.path.parent.glob(f"{escape(self.path.name)}{UNFINISHED}*"):
-            release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
             with self._reading() as db:
-                (open_,) = db.execute(
-                    "SELECT count(*) FROM charges WHERE release_id = ? AND NOT EXISTS "
-                    "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
-                    (release_id,),
-                ).fetchone()
-            if not open_:
+                release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
+                waits = _waits(db, release_id)
+            draw = file.read_bytes()
+            if draw and waits and (found := unpacked(draw)) is not None:
+                with self._writing() as db:
+                    if read_result(db, found.name) is None:
+                        write_result(db, found)
+            if draw or not waits:
                 file.unlink(missing_ok=True)
+
+    def keep(self, stored: Stored) -> None:
+        """Store a charged result under its name, which must be free.
+
+        SQLite writes pages into the ledger's file before a transaction is over, where a copy of it
+        can have them though the transaction is undone later: so the draw is settled before.
+        """
+        if self._here is not None and self._here.exists():
+            try:
+                with open(self._here, "wb") as file:
+                    file.write(packed(stored))
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                self._here.unlink()  # then nothing is resumed: another draw is charged
+        super().keep(stored)
 
     def charge(self, charge: Charge) -> Paid:
         """Spend, or go on with the charge of a draw that was cut off."""
@@ -94,7 +119,7 @@ class ResumingLedger(Ledger):
                 )
         self._here = self._file(charge.release_id)
         with suppress(OSError):  # then it is not resumed
-            self._here.touch()  # before it is charged, so that no kill falls between
+            self._here.touch(self.path.stat().st_mode & 0o777)  # no kill falls between
         return super().charge(charge)
 
     def check(self, charge: Charge) -> None:
@@ -115,9 +140,28 @@ class ResumingLedger(Ledger):
         ).fetchall()
         for (number,) in numbers:
             for entry in entries(db, now, number, number):
-                if self._file(entry.release_id).exists() and _same(entry, charge):
+                if self._left(entry.release_id) and _same(entry, charge):
                     return entry
         return None
+
+    def _left(self, release_id: str) -> bool:
+        """Whether a dead process left a draw to be made, or, where only a rehearsal looks, one
+        that is whole."""
+        try:
+            draw = self._file(release_id).read_bytes()
+        except OSError:
+            return False
+        return not draw or unpacked(draw) is not None
+
+
+def _waits(db: sqlite3.Connection, release_id: str) -> bool:
+    """Whether a release is charged and nothing is stored of it."""
+    (charged,) = db.execute(
+        "SELECT count(*) FROM charges WHERE release_id = ? AND NOT EXISTS "
+        "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
+        (release_id,),
+    ).fetchone()
+    return bool(charged)
 
 
 def _same(entry: Entry, charge: Charge) -> bool:

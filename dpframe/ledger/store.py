@@ -4,8 +4,9 @@ Amounts are integers, rounded up when spent: billionths of a thousandth of epsil
 delta, so that sums are exact and ten charges of 0.1 are 1. The file is in rollback-journal mode
 with full synchronisation: it is a single file at rest, and a commit is on disk before it returns.
 
-Triggers keep the history, the stored results and the totals as they were written, whoever writes
-SQL into the file; seals (``entries.check_history``) show what got past them, such as a flipped bit.
+Triggers keep the history, the stored results and the totals as they were written, and epsilon as
+spent, whoever writes SQL into the file; seals (``entries.check_history``) show what got past them,
+such as a flipped bit or another delta.
 """
 
 from __future__ import annotations

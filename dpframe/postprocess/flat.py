@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from dpframe.hierarchy import INVALID
 
@@ -15,6 +16,23 @@ def flat(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
     out = frame.loc[frame["level"] == 1, [column, "count", "lower", "upper"]]
     out = out.sort_values(["count", column], ascending=[False, True], kind="stable")
     return (out if k is None else out.head(k)).reset_index(drop=True)
+
+
+def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, Any]:
+    """What a receipt says where only the largest are shown: where counts are close, what comes
+    first is what noise made large, so that an interval misses more often than it says."""
+    if shown >= released:
+        return dict(facts)
+    about = (
+        f"the {shown} shown are the largest of {released} released, by their noisy counts: where "
+        "many counts are close, these are too large, and intervals are nominal. Without k= all "
+        "are shown, and intervals hold"
+    )
+    return {
+        **facts,
+        "intervals": f"{facts['intervals']}; but {about}",
+        "card": [["intervals", "nominal", about], *facts["card"]],
+    }
 
 
 def as_nodes(frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 A record has one time in a reading. ``axis`` names the reading: a ledger counts two periods as
 disjoint only if they are of one axis, since a table of dates and one of times, or a text and a
-time with a zone, can hold one record under two times.
+time with a zone, can hold one record under two times. So can times with a zone in nanoseconds and
+what DuckDB makes of them when it scans a frame: it cuts them towards 1970.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Reading:
     @property
     def axis(self) -> str:
         """The column, and how it is read."""
-        return f"{self.period.column} {WORDS[self.how]}"
+        finer = " in nanoseconds" if self.how == "instants" and self.kind.endswith("_NS") else ""
+        return f"{self.period.column} {WORDS[self.how]}{finer}"
 
     @property
     def meaning(self) -> str:

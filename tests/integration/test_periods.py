@@ -308,6 +308,22 @@ def test_other_columns_and_readings_add_up(frame: pd.DataFrame, ledger: dp.Ledge
     assert _spent(ledger) == 8.0
 
 
+def test_one_record_that_two_readings_find_in_two_days_is_paid_for_twice(tmp_path: Path) -> None:
+    """Law: DuckDB cuts nanoseconds of a frame towards 1970 where it scans one itself; dpframe reads
+    them whole. Both are charged as if the days were the same."""
+    at = pd.DatetimeIndex(["1960-01-01 23:59:59.999999900"] * 500).tz_localize("UTC")
+    frame = pd.DataFrame({"a": "x", "when": at})
+    ledger = dp.Ledger(tmp_path / "two.db", epsilon=3.0, delta=1e-5)
+    with duckdb.connect() as con:
+        con.register("frame", frame)
+        for source, day in ((frame, "1960-01-01"), (con.table("frame"), "1960-01-02")):
+            shown = dp.hhh(
+                source, ["a"], epsilon=1.0, delta=1e-6, period=("when", day), ledger=ledger
+            )
+            assert shown["count"].max() > 400
+    assert ledger.spent.epsilon == 2.0
+
+
 def test_sql_charges_the_same_blocks(frame: pd.DataFrame, tmp_path: Path) -> None:
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS FROM frame")

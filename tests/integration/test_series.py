@@ -22,6 +22,7 @@ from dpframe.doors.cli.main import main
 from dpframe.doors.series import due
 from dpframe.doors.series.sources import DatabaseSource
 from dpframe.ledger import Ledger
+from dpframe.ledger.resuming import ResumingLedger
 from dpframe.sources.row_stores import of_postgres, of_sqlite
 from tests.members import some
 from tests.privacy.ledger_worker import ended, forked
@@ -299,13 +300,15 @@ def test_what_a_living_process_could_not_store_stays_charged(
     assert Ledger(folder / "budget.db").spent.epsilon == 1.0
 
 
-def test_a_rehearsal_knows_what_was_cut_off(folder: Path) -> None:
+@pytest.mark.parametrize(("where", "state"), [(ResumingLedger, "drawn"), (Ledger, "stored")])
+def test_a_rehearsal_knows_what_was_cut_off(folder: Path, where: Any, state: str) -> None:
     """Law: what a killed process was charged for costs nothing in the next run, which the rehearsal
-    says; files of draws that are done, or never were charged, are removed."""
+    says, be the draw in a file already or not; files of draws that are done, or never were charged,
+    are removed."""
     made = dp.Series.read(folder / "reports.toml")
 
     def killed() -> None:
-        Ledger.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        where.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         made.run("2026-W40")
 
     assert ended(forked(killed)) == -signal.SIGKILL
@@ -313,7 +316,7 @@ def test_a_rehearsal_knows_what_was_cut_off(folder: Path) -> None:
     (folder / "budget.db-unfinished-never").touch()
     would, done = made.run("2026-W40", dry_run=True), made.run("2026-W40")
     assert would.cost == done.cost == (0.0, 0.0)
-    assert done.steps[0].state == "drawn"
+    assert done.steps[0].state == state
     assert not list(folder.glob("*unfinished*"))
     assert len(Ledger(folder / "budget.db").releases()) == 1
 

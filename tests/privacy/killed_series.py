@@ -25,7 +25,8 @@ import pandas as pd
 from dpframe.asking import answer
 from dpframe.doors.cli.main import main
 from dpframe.doors.series import series as series_module
-from dpframe.ledger import Ledger, Paid
+from dpframe.ledger import Ledger, Paid, book, results, resuming
+from dpframe.ledger.results import Stored, packed
 from dpframe.ledger.resuming import ResumingLedger
 from dpframe.testing import seeded_noise
 
@@ -226,15 +227,74 @@ def killed(root: str, times: str, seed: str, bug: str = "") -> object:
 
 
 def cut_off(root: str, bug: str = "") -> object:
-    """A run killed when its first release is paid for and drawn, and not stored yet."""
+    """A run killed when its first release is paid for and drawn, and in no file yet."""
     twin, folder = undisturbed(Path(root)), made(Path(root, "cut-off"))
 
     def work() -> None:
-        Ledger.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        dies = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+        Ledger.keep = ResumingLedger.keep = dies  # type: ignore[method-assign]
         os._exit(run(folder, bug))
 
     code = ended(forked(work))
     return {"code": code, **_all([standing(folder), finished(folder, twin, bug)])}
+
+
+def settled(root: str, where: str, bug: str = "") -> object:
+    """A run with noise of its own, killed when its first draw may be in a file: before it is stored
+    in the ledger, or in that transaction, whose pages SQLite may have written. Whether the next run
+    stores that very draw, and pays nothing for it."""
+    folder = made(Path(root, f"settled-{where}-{bug}"))
+
+    def work() -> None:
+        write = results.write_result
+
+        def dies(db: sqlite3.Connection, stored: Stored) -> None:
+            if where == "inside":
+                db.execute("PRAGMA cache_size = 1")  # pages go to the file at once
+                write(db, stored)
+            (folder / "drawn").write_bytes(stored.frame)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        book.write_result = dies  # type: ignore[assignment]
+        if bug == "draws again":  # planted: the file says that a draw is not over, and no more
+            ResumingLedger.keep = Ledger.keep  # type: ignore[method-assign]
+        os._exit(_ran(folder))
+
+    code = ended(forked(work))
+    (first,) = charged(folder)
+    again = ended(forked(lambda: os._exit(_ran(folder))))
+    found = Ledger(folder / "budget.db").find(first[0])
+    assert found is not None
+    return {
+        "codes": [code, again],
+        "same": found.frame == (folder / "drawn").read_bytes(),
+        "own": found.release_id == first[1],
+        **standing(folder),
+    }
+
+
+def torn(root: str) -> object:
+    """The same, where a part of the draw is in its file: another draw is charged."""
+    folder = made(Path(root, "torn"))
+
+    def work() -> None:
+        resuming.packed = lambda stored: packed(stored)[:-100]  # type: ignore[assignment]
+        Ledger.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        os._exit(_ran(folder))
+
+    code = ended(forked(work))
+    (first,) = charged(folder)
+    again = ended(forked(lambda: os._exit(_ran(folder))))
+    found = Ledger(folder / "budget.db").find(first[0])
+    paid = [release_id for name, release_id in charged(folder) if name == first[0]]
+    left = [path.name for path in folder.glob("budget.db-unfinished-*")]
+    stored = found is not None and found.release_id == paid[-1]
+    return {"codes": [code, again], "paid": len(paid), "stored": stored, "left": left}
+
+
+def _ran(folder: Path) -> int:
+    with contextlib.redirect_stdout(open(os.devnull, "w")):
+        return main(["run", str(folder / "reports.toml"), "--until", WEEKS[0]])
 
 
 def stopped(root: str, first: str, stride: str, most: str) -> object:
@@ -265,5 +325,5 @@ if __name__ == "__main__":
     command, *words = sys.argv[1:]
     if command == "run":
         sys.exit(run(Path(words[0])))
-    commands = {c.__name__: c for c in (killed, cut_off, stopped)}
+    commands = {c.__name__: c for c in (killed, cut_off, settled, torn, stopped)}
     print(json.dumps(commands[command](*words)))

@@ -77,3 +77,27 @@ def test_planted_bugs_are_rejected_by_the_same_kill(
     """Planted: a run that forgets what was cut off pays twice; one that charges nothing shows what
     is not paid for."""
     assert laws <= broken(worker("cut_off", quick, bug))
+
+
+@pytest.mark.parametrize("where", ["before", "inside"])
+def test_a_draw_that_may_be_in_a_file_is_the_one_that_is_stored(quick: Path, where: str) -> None:  # noqa: F811
+    """Law: one charge pays for one draw. Where a process dies when its draw can be in the ledger's
+    file, though the transaction is undone, the next run stores that draw and makes no other."""
+    found = worker("settled", quick, where)
+    assert found["codes"] == [-9, 0]
+    assert found["same"], "two draws for one charge"
+    assert found["own"]
+    assert found["once"]
+    assert found["charged"]
+
+
+def test_a_second_draw_is_noticed(quick: Path) -> None:  # noqa: F811
+    """Planted: only the charge is remembered, and not the draw."""
+    found = worker("settled", quick, "inside", "draws again")
+    assert found["codes"] == [-9, 0]
+    assert not found["same"]
+
+
+def test_a_draw_of_which_a_part_was_written_is_paid_for_and_never_shown(quick: Path) -> None:  # noqa: F811
+    found = worker("torn", quick)
+    assert found == {"codes": [-9, 0], "paid": 2, "stored": True, "left": []}

@@ -268,8 +268,19 @@ def test_an_hour_that_the_clocks_leave_out_is_refused() -> None:
     assert _period("2026-03-29T02").text == "2026-03-29T02"
 
 
+def test_every_hour_that_is_left_out_where_clocks_go_two_hours_forward_is_refused() -> None:
+    """Law: no instant is in two hours. In Troll clocks went from 01:00 to 03:00."""
+    for hour in ("2024-03-31T01", "2024-03-31T02"):
+        with pytest.raises(ParameterError, match="does not exist in Antarctica/Troll"):
+            _period(hour, "Antarctica/Troll")
+    before, after = (_period(f"2024-03-31T{h}", "Antarctica/Troll").instants for h in ("00", "03"))
+    assert before[1] == after[0]
+    assert after[1] - after[0] == timedelta(hours=1)
+
+
 ZONES = [
     "UTC",
+    "Antarctica/Troll",
     "Europe/Berlin",
     "America/New_York",
     "Asia/Kathmandu",

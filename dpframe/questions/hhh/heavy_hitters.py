@@ -100,11 +100,12 @@ confidence, period, ledger, release, data, progress
     ['fix', 'add']
     """
     with no_fork():
-        from dpframe.postprocess.flat import flat
+        from dpframe.postprocess.flat import cut_facts, flat
 
     result = answered(HEAVY_HITTERS, locals()).to_frame()
-    frame = flat(result, str(result.columns[2]), None if k is None else int(k))
-    return seal(frame, result.attrs[RECEIPT])
+    every = flat(result, str(result.columns[2]), None)
+    shown = every if k is None else every.head(int(k))
+    return seal(shown, cut_facts(result.attrs[RECEIPT], len(shown), len(every)))
 
 
 def _plan(given: Given) -> HhhPlan[Any, Any]:

@@ -48,6 +48,21 @@ def test_k_takes_the_largest_of_what_is_released() -> None:
         assert some.dp.receipt["epsilon"] == 1.0
 
 
+@pytest.mark.parametrize("mechanism", ["offline", "offline-gaussian"])
+def test_the_largest_by_noise_are_said_to_be(mechanism: str) -> None:
+    """Law: of many counts that are close k takes those whose noise is large, whose intervals miss,
+    and the receipt says so; where nothing is cut off it says what it says for the nodes."""
+    close = pd.DataFrame({"word": [f"w{i % 200:03}" for i in range(200_000)]})
+    with seeded_noise(3):
+        few = dp.heavy_hitters(close, "word", k=3, mechanism=mechanism, **BUDGET)
+    assert not few["lower"].le(1000).all()
+    assert "3 shown are the largest of 200" in few.dp.receipt["intervals"]
+    assert "nominal" in str(few.dp.receipt)
+    assert "nominal" in few.dp.intervals(0.99).dp.receipt["intervals"]
+    every = dp.heavy_hitters(close, "word", k=200, mechanism=mechanism, **BUDGET)
+    assert "nominal" not in str(every.dp.receipt)
+
+
 def test_equal_counts_are_sorted_by_value() -> None:
     """Ties come in the order of the values, whatever the order of the rows."""
     from dpframe.postprocess.flat import flat
