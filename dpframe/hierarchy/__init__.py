@@ -19,6 +19,7 @@ under an ``<invalid>`` node) or ``invalid="drop"``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,15 +98,16 @@ def path(
 
 
 @known_arguments
-def columns(*names: str, invalid: OnInvalid = "count") -> Columns:
-    """Columns as levels, coarse to fine.
+def columns(*names: str | Sequence[str], invalid: OnInvalid = "count") -> Columns:
+    """Columns as levels, coarse to fine: names, or one list of them.
 
     Examples
     --------
     >>> columns("country", "city").spec
     'columns:country,city'
     """
-    return Columns(tuple(names), invalid)
+    listed: Any = names[0] if len(names) == 1 and not isinstance(names[0], str) else names
+    return Columns(_tuple(listed.tolist() if hasattr(listed, "tolist") else listed), invalid)
 
 
 @known_arguments

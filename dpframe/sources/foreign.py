@@ -76,10 +76,14 @@ def foreign_types(source: Any) -> pa.Table:
 
 def no_frame(source: object) -> ParameterTypeError:
     """What to raise for it: says what a source can be."""
+    name = class_name(source)
+    instead = " Pass the frame it is a column of, or its to_frame()." * name.endswith("Series")
+    if isinstance(source, list | dict | tuple) or name == "numpy.ndarray":
+        instead = " Make a frame of it, as pandas.DataFrame does."
     return ParameterTypeError(
         "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, the path of a "
         "parquet or CSV file, or a frame that Arrow's stream interface or narwhals reads; got "
-        f"{class_name(source)}."
+        f"{name}.{instead}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +100,8 @@ def test_the_specification_says_everything(hierarchy: Hierarchy) -> None:
         ("columns:country, state,city", dp.columns("country", "state", "city")),
         (["country", "state", "city"], dp.columns("country", "state", "city")),
         (("a,b", "c"), dp.columns("a,b", "c")),
+        (dp.columns(["a", "b"]), dp.columns("a", "b")),
+        (dp.columns(pd.Index(["a", "b"])), dp.columns("a", "b")),
         ("columns:a%2Cb,c", dp.columns("a,b", "c")),
         ("domain:host?depth=2", dp.domain("host", depth=2)),
         ("date:when", dp.date("when")),
@@ -224,7 +227,9 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
             "has 199 levels; it must have 1 to 128",
         ),
         (lambda: dp.columns(), "columns needs the names"),
-        (lambda: dp.columns(["a", "b"]), "columns needs the names"),  # type: ignore[arg-type]
+        (lambda: dp.columns(["a", 1]), "columns needs the names"),  # type: ignore[list-item]
+        (lambda: dp.columns(["a"], "b"), "columns needs the names"),
+        (lambda: dp.columns(3), "columns needs the names"),  # type: ignore[arg-type]
         (lambda: dp.columns(*[f"c{i}" for i in range(129)]), "has 129 levels"),
         (lambda: dp.number("a", lower=True, upper=2), "lower must be a number"),
         (lambda: dp.number("a", lower="0", upper=2), "lower must be a number"),  # type: ignore[arg-type]
