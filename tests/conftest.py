@@ -13,6 +13,9 @@ from tests import members
 def pytest_configure(config: pytest.Config) -> None:
     asked = str(config.option.markexpr)
     members.EVIDENCE = "evidence" in asked and "not evidence" not in asked
+    # several workers share the cores: threads of matrix products would wait for each other. Workers
+    # and what they start inherit this; here numpy may be loaded already
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # tests start many interpreters, each of which would compile the whole package anew
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

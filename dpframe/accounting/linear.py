@@ -11,6 +11,7 @@ of a single share, so the same bound serves tables too long for the recursion.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def linear_delta(
 ) -> tuple[float, float]:
     """Upper bounds on delta, ``(D from D', D' from D)``; tables count units of 1/grid record."""
     bot, top = _test_slips(test, right=right, left=left, grid=grid)
-    slip_release = table_slip(release.pmf, scale=release_scale, grid=grid)
+    slip_release = _release_slip(release, release_scale, grid)
     slack = _slack(release_scale, height, grid)
     fewer = height * bot + slip_release + slack
     more = height * top + slip_release + slack
@@ -65,7 +66,7 @@ def linear_parts(
     """
     slack = _slack(release_scale, height, grid)
     tests = height * max(_test_slips(test, right=right, left=left, grid=grid)) + slack
-    releases = table_slip(release.pmf, scale=release_scale, grid=grid) + slack
+    releases = _release_slip(release, release_scale, grid) + slack
     return (
         (max(1 / right, height / left), min(1.0, tests * (1 + 1e-9))),
         (1 / release_scale, min(1.0, releases * (1 + 1e-9))),
@@ -82,6 +83,11 @@ def _test_slips(test: NoiseTable, *, right: float, left: float, grid: int) -> tu
 def _slack(release_scale: float, height: int, grid: int) -> float:
     """Above the rounding of floats."""
     return (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
+
+
+@lru_cache(maxsize=4)  # a search tries many tests with one release
+def _release_slip(release: NoiseTable, scale: float, grid: int) -> float:
+    return table_slip(release.pmf, scale=scale, grid=grid)
 
 
 def table_slip(pmf: NDArray[np.float64], *, scale: float, grid: int) -> float:
