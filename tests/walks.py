@@ -1,0 +1,49 @@
+"""Notebooks of ``docs/walks``: run as a new user would, beside two public tables.
+
+``python -m tests.walks`` runs them and keeps what they answered; the tests run them and compare
+nothing, since answers are noisy.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).resolve().parents[1]
+WALKS = sorted((HERE / "docs" / "walks").glob("*.ipynb"))
+DATA = HERE.parent / "shared" / "data"
+TABLES = ("retail_completejourney.parquet", "flights_nyc13.parquet")
+
+
+def walked(path: Path, folder: Path) -> Any:
+    """A notebook that was run in a folder which holds the two tables and nothing else."""
+    for table in TABLES:
+        (folder / table).symlink_to(DATA / table)
+    notebook = nbformat.read(path, as_version=4)
+    where = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    return notebook
+
+
+def kept(notebook: Any, folder: Path) -> Any:
+    """As it is shown in the docs: without what a wait looked like, and where it was run."""
+    for cell in notebook.cells:
+        cell.metadata = {}
+        if cell.cell_type == "code":
+            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+    text = nbformat.writes(notebook)
+    text = text.replace(f"{folder}/", "").replace(str(folder), ".")
+    return nbformat.reads(re.sub(r"\\u001b\[[0-9;]*m", "", text), as_version=4)
+
+
+if __name__ == "__main__":
+    for path in WALKS:
+        if len(sys.argv) == 1 or path.stem in sys.argv[1:]:
+            with TemporaryDirectory() as folder:
+                nbformat.write(kept(walked(path, Path(folder)), Path(folder)), path)
