@@ -10,7 +10,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec
 
 import pandas as pd
 import polars as pl
@@ -18,6 +18,8 @@ import polars as pl
 from dpframe.doors.accessor import DpAccessor
 from dpframe.doors.of_results import OfResults
 from dpframe.errors import ParameterError
+
+P = ParamSpec("P")
 
 _released: dict[int, tuple[weakref.ref[pl.DataFrame], pd.DataFrame]] = {}
 """Results as pandas has them, by the identity of the Polars frame."""
@@ -73,11 +75,11 @@ class PolarsAccessor:
         return f"<dpframe accessor: {', '.join(dir(self))}>"
 
 
-def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+def _answering(method: Callable[P, Any]) -> Callable[P, Any]:
     """A method that gives Polars frames in place of pandas frames."""
 
     @wraps(method)
-    def call(*args: Any, **arguments: Any) -> Any:
+    def call(*args: P.args, **arguments: P.kwargs) -> Any:
         answer = method(*map(_as_released, args), **arguments)
         if not isinstance(answer, pd.DataFrame):
             return answer
