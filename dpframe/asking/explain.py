@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
-from dpframe._known_arguments import bound, lacks
+from dpframe._known_arguments import bound, lacks, short
 from dpframe.asking.about import About
 from dpframe.asking.affording import affordable
 from dpframe.asking.explanation import Explanation
@@ -93,6 +93,7 @@ def explaining(
     ]
     signature = _with_error(question.call)
 
+    @short
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
         if about not in given and len(first) + sum(n in given for n in placed) == len(placed):

@@ -77,7 +77,7 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
 def test_every_block_runs_after_those_before_it(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder where pages that say so find the files of ``tests/examples.py``, and with nothing else at hand."""
+    """In a folder of their own, on some pages with the files of ``tests/examples.py``."""
     found = [block for block in blocks(page.read_text("utf-8")) if block.runs]
     if not any(block.language for block in found):
         return
