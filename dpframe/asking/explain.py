@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
 from dpframe._known_arguments import bound, lacks, short
+from dpframe._progress import step
 from dpframe.asking.about import About
 from dpframe.asking.affording import affordable
 from dpframe.asking.explanation import Explanation
@@ -104,6 +105,10 @@ def explaining(
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
             raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
         kept = _checked_release(arguments)
+        with step("planning the noise", arguments.get("progress") is not False):
+            return explained(arguments, *kept)
+
+    def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
         asked, found = asked_for(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
         if arguments.get(source) is not None:

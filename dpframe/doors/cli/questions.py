@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from dpframe._progress import step
 from dpframe.asking.about import About
 from dpframe.asking.affording import affordable
 from dpframe.asking.answer import asked_of
@@ -79,8 +80,9 @@ def explained(question: Question[Any, Any]) -> str:
 
 def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
     arguments = arguments_of(question, options)
-    asked, found = asked_for(question, arguments, errors_of(options.error))
-    plan, about = question.declared(asked), About.of(arguments)
+    with step("planning the noise"):
+        asked, found = asked_for(question, arguments, errors_of(options.error))
+        plan, about = question.declared(asked), About.of(arguments)
     afforded = tuple(affordable(plan, about, chosen_ledger(options.ledger)))
     say(Explanation(plan, found, about, afforded))
     return 0
