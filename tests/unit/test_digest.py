@@ -94,7 +94,7 @@ def test_changed_numbers_are_not_shown_with_the_receipt(
     changed.attrs = result.attrs
     if change == "names shuffled" and result.iloc[:, 1].nunique() < 2:
         pytest.skip("one name")
-    if change == "a column shuffled alone" and standing(shuffled(result)) == standing(result):
+    if change == "a column shuffled alone" and list(result["count"]) == list(result["count"])[::-1]:
         pytest.skip("the same either way round")
     says = "this frame is not the release that the receipt is of"
     receipt = changed.dp.receipt
