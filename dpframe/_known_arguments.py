@@ -6,12 +6,16 @@ import difflib
 import functools
 import inspect
 import numbers
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from dpframe.errors import ParameterTypeError
+from dpframe._tracebacks import BY_IPYTHON, rendered, shortened
+from dpframe.errors import DpframeError, ParameterTypeError
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+setattr(DpframeError, BY_IPYTHON, rendered)
 
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -19,7 +23,7 @@ BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_K
 def known_arguments(called: T) -> T:
     """A function that answers a call that it does not know: a name with the one that was meant.
 
-    Of a class, its constructor and its public methods do.
+    Of a class, its constructor and its public methods do. Errors of ours that leave it are short.
     """
     if not inspect.isclass(called):
         return cast(T, _checked(called))
@@ -30,7 +34,23 @@ def known_arguments(called: T) -> T:
             setattr(called, name, _checked(member))
         elif isinstance(member, classmethod):
             setattr(called, name, classmethod(_checked(member.__func__)))
+        elif isinstance(member, property) and member.fget is not None:
+            setattr(called, name, property(short(member.fget), member.fset, doc=member.__doc__))
     return called
+
+
+def short(called: T) -> T:
+    """A function whose errors of ours have no frames of ours."""
+
+    @functools.wraps(called)
+    def call(*args: Any, **arguments: Any) -> Any:
+        around = sys.exc_info()[1]
+        try:
+            return called(*args, **arguments)
+        except DpframeError as error:
+            raise shortened(error, around)  # noqa: B904
+
+    return cast(T, call)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,8 +58,12 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **arguments: Any) -> Any:
-        bound(function, signature, args, arguments)
-        return function(*args, **arguments)
+        around = sys.exc_info()[1]
+        try:
+            bound(function, signature, args, arguments)
+            return function(*args, **arguments)
+        except DpframeError as error:
+            raise shortened(error, around)  # noqa: B904
 
     return call
 

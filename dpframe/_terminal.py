@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import IO
 
 OBEYED = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters: escape sequences begin with one
@@ -18,3 +20,19 @@ def visible(text: str) -> str:
     \x1b[31mred
     """
     return OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+STYLES = {"strong": "1", "faint": "2", "wrong": "1;31"}
+"""What a terminal is told to write text in; of SGR, ECMA-48."""
+
+
+def coloured(out: IO[str]) -> bool:
+    """Whether text there may have colours: a terminal that has some, unless NO_COLOR is set."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return out.isatty()
+
+
+def styled(text: str, style: str | None, out: IO[str]) -> str:
+    """Text that is visible already, in a style where it may have one."""
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text and coloured(out) else text

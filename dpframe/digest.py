@@ -1,9 +1,10 @@
 """Whether a frame still is what was released: a digest of released numbers, beside the receipt.
 
 pandas keeps ``attrs`` where they no longer fit, for instance after ``assign`` or ``concat``. The
-digest knows every row of the release, so that rows that were left out or put in another order are
-told from numbers that were changed. It is a function of released values alone, and the same
-whatever types hold them. It finds mistakes; whoever wants to can make another.
+digest knows every row of the release, and of all but very long ones every cell, so that rows and
+columns that were left out or put in another order are told from numbers that were changed. It is
+a function of released values alone, and the same whatever types hold them. It finds mistakes;
+whoever wants to can make another.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ EXTRACT = "an extract of the release"
 
 Codes: TypeAlias = NDArray[np.uint64]
 
+CELLS = 200_000
+"""Cells up to which each has two bytes: of longer releases only whole rows are known."""
+
 MISSING, FRACTION = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 """Code of a missing value, and what tells other numbers from whole ones: any two of 64 bits."""
 
@@ -40,6 +44,13 @@ class Standing:
     of: int
     more: tuple[str, ...] = ()
     changed: str = ""
+    lacks: tuple[str, ...] = ()
+    """Columns that were left out."""
+
+    @property
+    def needs(self) -> str:
+        """What is said where all columns are needed and some were left out."""
+        return f"all columns of the release are needed, and this frame has no {_listed(self.lacks)}"
 
     @property
     def sentence(self) -> str:
@@ -49,6 +60,8 @@ class Standing:
         said = []
         if self.rows < self.of:
             said.append(f"{EXTRACT}: {self.rows:,} of {self.of:,} rows")
+        if self.lacks:
+            said.append(f"{EXTRACT}, without {_listed(self.lacks)}")
         if self.more:
             said.append(f"not part of the release: {_listed(self.more)}")
         return "; ".join(said)
@@ -61,11 +74,14 @@ def seal(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True) ->
     then no extract.
     """
     columns = [str(name) for name in frame.columns]
-    codes = _codes(frame, columns)
+    cells = _cells(frame, columns)
+    codes = _together(cells)
     digest: dict[str, Any] = {"columns": columns, "count": len(frame)}
     if rows:
         known = np.sort(_short(codes)).tobytes()
         digest["rows"] = base64.b64encode(known).decode("ascii")
+        if cells.size <= CELLS:
+            digest["cells"] = base64.b64encode(_two_bytes(cells).tobytes()).decode("ascii")
     else:
         digest["sum"] = _sum(codes)
     frame.attrs.update({RECEIPT: dict(facts), DIGEST: digest})
@@ -80,20 +96,42 @@ def standing(frame: pd.DataFrame) -> Standing | None:
     columns, of = list(digest["columns"]), int(digest["count"])
     names = list(frame.columns)
     unclear = tuple(name for name in columns if names.count(name) != 1)
-    if unclear:
-        return Standing(len(frame), of, changed=f"it has no {_listed(unclear)}")
     more = tuple(str(name) for name in names if name not in columns)
-    codes = _codes(frame, columns)
+    if unclear:
+        chosen = [name for name in columns if name in names]
+        if more or not chosen or len(chosen) + len(unclear) > len(columns) or "cells" not in digest:
+            return Standing(len(frame), of, changed=f"it has no {_listed(unclear)}")
+        return _chosen(frame, digest, chosen, unclear)
+    codes = _together(_cells(frame, columns))
     if "rows" not in digest:
         same = len(frame) == of and _sum(codes) == digest["sum"]
         return Standing(len(frame), of, more, "" if same else "rows were changed or left out")
     known = np.frombuffer(base64.b64decode(digest["rows"]), "<u4")
-    found, times = np.unique(_short(codes), return_counts=True)
+    changed = "" if _among(_short(codes), known) else OTHERS
+    return Standing(len(frame), of, more, changed)
+
+
+OTHERS = "rows hold other values, or are there twice"
+
+
+def _chosen(
+    frame: pd.DataFrame, digest: Mapping[str, Any], chosen: Sequence[str], lacks: tuple[str, ...]
+) -> Standing:
+    """How a frame of some columns stands to the release."""
+    names, of = list(digest["columns"]), int(digest["count"])
+    places = [names.index(name) for name in chosen]
+    known = np.frombuffer(base64.b64decode(digest["cells"]), "<u2").reshape(len(names), of)
+    released = _together(known[places].astype(np.uint64))
+    here = _together(_two_bytes(_cells(frame, chosen)).astype(np.uint64))
+    changed = "" if _among(here, np.sort(released)) else OTHERS
+    return Standing(len(frame), of, (), changed, () if changed else lacks)
+
+
+def _among(rows: NDArray[Any], known: NDArray[Any]) -> bool:
+    """Whether each of some numbers is there at most as often as in a sorted list."""
+    found, times = np.unique(rows, return_counts=True)
     there = np.searchsorted(known, found, "right") - np.searchsorted(known, found, "left")
-    if (times > there).any():
-        some = "rows hold other values, or are there twice"
-        return Standing(len(frame), of, more, some)
-    return Standing(len(frame), of, more)
+    return bool((times <= there).all())
 
 
 def released_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -117,12 +155,24 @@ def _sum(codes: Codes) -> str:
     return f"{int(codes.sum(dtype=np.uint64)):016x}"
 
 
-def _codes(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
-    """A number for every row, the same for the same values."""
-    out = np.zeros(len(frame), dtype=np.uint64)
-    for name in columns:
-        out = _mixed(out * np.uint64(3) + _mixed(_values(_array(frame[name]))))
+def _cells(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
+    """Shape (columns, rows): a number for every cell, the same for the same values."""
+    out = np.zeros((len(columns), len(frame)), dtype=np.uint64)
+    for place, name in enumerate(columns):
+        out[place] = _mixed(_values(_array(frame[name])))
     return out
+
+
+def _together(cells: Codes) -> Codes:
+    """A number for every row."""
+    out = np.zeros(cells.shape[1], dtype=np.uint64)
+    for column in cells:
+        out = _mixed(out * np.uint64(3) + column)
+    return out
+
+
+def _two_bytes(cells: Codes) -> NDArray[np.uint16]:
+    return (cells & np.uint64(0xFFFF)).astype("<u2")
 
 
 def _mixed(bits: Codes) -> Codes:

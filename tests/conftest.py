@@ -18,6 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # tests start many interpreters, each of which would compile the whole package anew
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["DPFRAME_TRACEBACK"] = "full"  # of what fails here our own frames are wanted
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,6 +15,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from dpframe._duck.checks import ORDERED, check_collation, check_order, operators
 from dpframe._duck.ctrl_c import listening
 from dpframe._duck.own import Own, forget, own
+from dpframe._progress import goes_on, part
 from dpframe._sql import literal
 from dpframe.errors import DpframeError, SourceError
 
@@ -294,29 +292,11 @@ def _withheld(what: str, call: Callable[[], T], less: Callable[[], T] | None = N
 
 @contextmanager
 def _progress_shown(cursor: DuckDBPyConnection, wanted: bool) -> Iterator[None]:
-    """Percent done on stderr while a statement runs, from the second second on."""
-    if not wanted or not sys.stderr.isatty():
+    """Percent done, while a statement runs within a step that is shown."""
+    if not wanted or not goes_on():
         yield
         return
     cursor.execute("SET enable_progress_bar = true")  # without it nothing is measured
     cursor.execute("SET enable_progress_bar_print = false")
-    done = threading.Event()
-    start = time.monotonic()
-
-    def show() -> None:
-        shown = False
-        while not done.wait(0.5 if shown else 1.5):
-            percent, seconds = max(0.0, cursor.query_progress()), time.monotonic() - start
-            line = f"\rcounting ... {percent:3.0f} %, {seconds:.0f} s "
-            print(line, end="", file=sys.stderr, flush=True)
-            shown = True
-        if shown:
-            print("\r" + " " * 36 + "\r", end="", file=sys.stderr, flush=True)
-
-    watcher = threading.Thread(target=show, daemon=True)
-    watcher.start()
-    try:
+    with part("counting", done=cursor.query_progress):
         yield
-    finally:
-        done.set()
-        watcher.join()

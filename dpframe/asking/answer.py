@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from dpframe._progress import part, step
 from dpframe.asking.about import About
 from dpframe.asking.given import flag, release_name
 from dpframe.asking.plan import Counted
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+PLANNING = "planning the noise"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A]):
@@ -36,6 +39,11 @@ class Answer(Generic[A]):
 
 def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
     """The answer to a call of ``question.ask``, whose ``arguments`` are unchecked."""
+    with step(PLANNING, flag("progress", arguments["progress"])):
+        return _answered(question, arguments)
+
+
+def _answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
     if any(arguments.get(name) is not None for name in OF_WAREHOUSE):
         ledger = chosen_ledger(arguments["ledger"])
         plan, release = finished(
@@ -53,7 +61,7 @@ def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer
         ledger=chosen_ledger(arguments["ledger"]),
         name=release_name(arguments["release"]),
         about=About.of(arguments),
-        progress=flag("progress", arguments["progress"]),
+        progress=arguments["progress"],
     )
     told(answer.release)
     return answer
@@ -74,6 +82,20 @@ def asked_of(
     not what kind of object it is."""
     what: Any = question.fitted(asked, source)
     place = describe(source) if place is None else place
+    with step(PLANNING, progress):
+        return _asked(question, what, source, place, ledger, name, about, progress)
+
+
+def _asked(
+    question: Question[A, Any],
+    what: Any,
+    source: object,
+    place: str,
+    ledger: Ledger | None,
+    name: str | None,
+    about: About,
+    progress: bool,
+) -> Answer[A]:
     request, former = asked_for(what.request, place, about), question.former(what)
     before = None if former is None else asked_for(former, place, about)
     release = already(request, ledger, name, before)
@@ -94,7 +116,7 @@ def _released(
         plan = question.sized(what, source, progress)
 
         def counted() -> Counted[Any]:
-            with opening.pop_all():
+            with opening.pop_all(), part("counting"):
                 return question.count(source, plan, progress)
 
         return released(counted, plan, **kept)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
-from dpframe._known_arguments import bound, lacks
+from dpframe._known_arguments import bound, lacks, short
+from dpframe._progress import step
 from dpframe.asking.about import About
 from dpframe.asking.affording import affordable
 from dpframe.asking.explanation import Explanation
@@ -93,6 +94,7 @@ def explaining(
     ]
     signature = _with_error(question.call)
 
+    @short
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
         if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
@@ -103,6 +105,10 @@ def explaining(
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
             raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
         kept = _checked_release(arguments)
+        with step("planning the noise", arguments.get("progress") is not False):
+            return explained(arguments, *kept)
+
+    def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
         asked, found = asked_for(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
         if arguments.get(source) is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpframe.asking.about import ANY, About
 from dpframe.asking.plan import Plan
 from dpframe.asking.quantities import Quantity, shown
-from dpframe.asking.receipt import card, html_card
+from dpframe.asking.receipt import card, fact_as_attribute, html_card, lacking, said_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,9 +19,13 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Plan[Any, Any], covariant=True)
 
 
-@dataclass(frozen=True)
-class Explanation(Generic[P]):
-    """A plan for people: prints as a card, ``to_frame()`` gives its rows."""
+@dataclass(frozen=True, eq=False)
+class Explanation(Mapping[str, Any], Generic[P]):
+    """A plan for people: prints as a card, ``to_frame()`` gives its rows.
+
+    A mapping of its lines, too: ``explained["threshold"]``, ``explained["standard error"]``, with
+    ``epsilon`` and ``delta``; also as attributes, ``explained.standard_error``.
+    """
 
     plan: P
     solved: Quantity | None = None
@@ -35,6 +41,40 @@ class Explanation(Generic[P]):
         found = [] if self.solved is None else [self.solved]
         lines = self.about.on(self.plan.lines(), self.plan.unit.user)
         return [*found, *lines, *self.afforded, *self.plan.advice()]
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """The value of every line by its name; of several lines of a name the first."""
+        budget = self.plan.budget
+        values = {line.name: line.value for line in reversed(self.lines)}
+        ordered = {line.name: values[line.name] for line in self.lines}
+        return {"epsilon": budget.epsilon, "delta": budget.delta} | ordered
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return self._facts[key]
+        except KeyError:
+            raise KeyError(lacking("the explanation", key, self._facts)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            named = {key.replace(" ", "_"): key for key in self._facts}
+            return fact_as_attribute(
+                {name: self._facts[key] for name, key in named.items()}, "the explanation", name
+            )
+
+    def __dir__(self) -> list[str]:
+        named = (key.replace(" ", "_") for key in self._facts)
+        return sorted({*super().__dir__(), *filter(str.isidentifier, named)})
 
     def to_frame(self) -> pd.DataFrame:
         """Columns ``quantity``, ``value`` and ``meaning``, all text."""
@@ -55,4 +95,5 @@ class Explanation(Generic[P]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_card("Plan (nothing spent)", self.lines)
+        lines = self.lines
+        return html_card("Plan (nothing spent)", lines, said_first(lines))

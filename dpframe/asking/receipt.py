@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from dpframe._html import folded
+from dpframe._known_arguments import meant
 from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.asking.quantities import Promises, Quantity, guarantee, shown
@@ -36,13 +37,39 @@ UNTRACKED = "no ledger: nothing tracks what this and other releases cost in tota
 
 
 class Receipt(Mapping[str, Any]):
-    """The public facts of one release, as a read-only mapping that prints as a privacy card."""
+    """The public facts of one release, as a read-only mapping that prints as a privacy card.
+
+    Facts are attributes too, ``receipt.epsilon``, but for one called as a method is: what was
+    listed is ``receipt["keys"]``.
+    """
+
+    epsilon: float
+    delta: float
+    guarantee: str
+    mechanism: str
+    neighbours: str
+    release: str | None
+    release_id: str
+    time: str
+    version: str
+    replayed: bool
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = dict(facts)
 
     def __getitem__(self, key: str) -> Any:
-        return self._facts[key]
+        try:
+            return self._facts[key]
+        except KeyError:
+            raise KeyError(lacking("receipt", key, self._facts)) from None
+
+    if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            return fact_as_attribute(self, "receipt", name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *filter(str.isidentifier, self._facts)})
 
     def __iter__(self) -> Any:
         return iter(self._facts)
@@ -184,7 +211,21 @@ class Receipt(Mapping[str, Any]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_card("Privacy card", self._lines)
+        return html_card("Privacy card", self._lines, said_first(self._lines))
+
+
+def lacking(what: str, key: object, known: Iterable[str]) -> str:
+    """What is said of a key that is not there."""
+    return f"{what} has no {key!r}.{meant(str(key), tuple(known))}"
+
+
+def fact_as_attribute(facts: Mapping[str, Any], what: str, name: str) -> Any:
+    """A fact by the name of an attribute; AttributeError if there is none."""
+    if name.startswith("_"):  # asked of objects that are being made, and by notebooks of all
+        raise AttributeError(name)
+    if name not in facts:
+        raise AttributeError(lacking(what, name, facts))
+    return facts[name]
 
 
 def replay_words(receipt: Receipt) -> str:
@@ -243,12 +284,27 @@ def card(title: str, lines: list[Quantity]) -> str:
     return "\n".join([title, "-" * len(title), *rows])
 
 
-def html_card(title: str, lines: list[Quantity]) -> str:
-    """Lines as HTML."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(line.name)}</th>"
-        f"<td style='text-align:left'>{html.escape(shown(line.value))}</td>"
-        f"<td style='text-align:left'>{html.escape(line.meaning)}</td></tr>"
-        for line in lines
-    )
-    return f"<table><caption><b>{html.escape(title)}</b></caption>{rows}</table>"
+ERRORS = ("typical error", "error of", "standard error", "noise")
+"""Lines that say how far numbers are off, by how they begin, the plainest first."""
+
+LOUD = ("noise source", "frame", "notice", "replayed")
+"""Lines that say something against a result, or what it is, before anything else."""
+
+
+def said_first(lines: Sequence[Quantity]) -> list[str]:
+    """What a card says in a few lines: what it has to say against itself, the promise, how far
+    numbers are off, and the budget."""
+    loud = [line for line in lines if line.name in LOUD]
+    promise = [line for line in lines if line.name == "guarantee"]
+    wide = next((q for name in ERRORS for q in lines if q.name.startswith(name)), None)
+    budget = [line for line in lines if line.name in ("budget", "in the ledger")]
+    told = [f"{line.name}: {shown(line.value)}, {line.meaning}" for line in loud]
+    told += [shown(line.value) for line in promise]
+    told += [] if wide is None else [f"{wide.name}: {shown(wide.value)}, {wide.meaning}"]
+    return told + [f"{line.name}: {shown(line.value)}, {line.meaning}" for line in budget]
+
+
+def html_card(title: str, lines: list[Quantity], first: Iterable[str]) -> str:
+    """Lines as HTML: the first ones, and all of them folded below."""
+    rows = [(line.name, shown(line.value), line.meaning) for line in lines]
+    return folded(title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from dpframe._forking import no_fork
+from dpframe._progress import part
 from dpframe.asking.about import ANY, About
 from dpframe.asking.plan import Counted, Draws, Plan, Spends
 from dpframe.asking.receipt import Receipt
@@ -153,8 +154,9 @@ def drawn(
     counts, facts = charged(counted, plan, facts, source, ledger, name, blocks)
     with stays_charged(facts, ledger):
         begun()
-        noisy = plan.run(counts.private)  # the only noisy step
-        frame = plan.frame(noisy, counts.types)  # public from here on
+        with part("drawing noise"):
+            noisy = plan.run(counts.private)  # the only noisy step
+            frame = plan.frame(noisy, counts.types)  # public from here on
         return Release(frame, plan.answered(facts, noisy, frame))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpframe._known_arguments import short
 from dpframe.asking.quantities import shown
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.ledger import chosen_ledger
@@ -117,6 +118,7 @@ class SeriesPlan:
         """Of one release."""
         return self.chosen.plan
 
+    @short
     def reserve(self, ledger: Ledger | str | Path | None = None) -> Reservation | None:
         """Pay for all releases of the series now, in a ledger or that of ``use_ledger``; None where
         nothing has to be reserved: equal parts, and disjoint periods, are charged one by one."""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import pandas as pd
 
 from dpframe._forking import loaded, no_fork
+from dpframe._html import folded
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import OF_WAREHOUSE
+from dpframe.digest import RECEIPT
 from dpframe.doors.of_results import OfResults
 from dpframe.questions.listed import HOMES, READ
 
@@ -106,6 +108,11 @@ class DpAccessor(OfResults):
         members = (*vars(DpAccessor), *vars(OfResults))
         names = [name for name in members if not name.startswith("_")]
         return f"<dpframe accessor: {', '.join(names)}>"
+
+    def _repr_html_(self) -> str:
+        if not isinstance(self._frame.attrs.get(RECEIPT), dict):
+            return folded("dpframe", [repr(self)[1:-1]], "", ())
+        return self.receipt._repr_html_()
 
     hhh = of_frame(
         asks.hhh,

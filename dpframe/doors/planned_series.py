@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpframe._known_arguments import bound, known_arguments, shown
+from dpframe._progress import step
 from dpframe.asking.given import DELTA, EPSILON, amount, chosen, flag, whole
 from dpframe.asking.question import OF_RELEASE, Question
 from dpframe.asking.series_plan import SeriesPlan, series_ways
@@ -81,13 +82,14 @@ def plan_series(
     laws: Sequence[Mapping[str, object]] = asked.laws
     if arguments.get("mechanism") is not None:
         laws = ({"mechanism": arguments["mechanism"]},)
-    ways = series_ways(
-        lambda call: asked.declared(asked.plan(call)),
-        given,
-        laws,
-        releases=count,
-        total=Spending(epsilon=epsilon, delta=delta),
-    )
+    with step("planning the series"):
+        ways = series_ways(
+            lambda call: asked.declared(asked.plan(call)),
+            given,
+            laws,
+            releases=count,
+            total=Spending(epsilon=epsilon, delta=delta),
+        )
     take = ways[-1] if flag("disjoint", disjoint) else ways[-2]
     if take.plan is None:
         raise BudgetError(

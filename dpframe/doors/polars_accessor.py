@@ -10,14 +10,18 @@ import inspect
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec
 
 import pandas as pd
 import polars as pl
 
+from dpframe._html import folded
+from dpframe._known_arguments import short
 from dpframe.doors.accessor import DpAccessor
 from dpframe.doors.of_results import OfResults
 from dpframe.errors import ParameterError
+
+P = ParamSpec("P")
 
 _released: dict[int, tuple[weakref.ref[pl.DataFrame], pd.DataFrame]] = {}
 """Results as pandas has them, by the identity of the Polars frame."""
@@ -69,15 +73,22 @@ class PolarsAccessor:
     def __dir__(self) -> list[str]:
         return sorted({*OF_FRAMES, *OF_RELEASES, "to_pandas"})
 
+    def _repr_html_(self) -> str:
+        try:
+            return DpAccessor(self.to_pandas())._repr_html_()
+        except ParameterError as error:
+            return folded("dpframe", [repr(self)[1:-1], str(error)], "", ())
+
     def __repr__(self) -> str:
         return f"<dpframe accessor: {', '.join(dir(self))}>"
 
 
-def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+def _answering(method: Callable[P, Any]) -> Callable[P, Any]:
     """A method that gives Polars frames in place of pandas frames."""
 
     @wraps(method)
-    def call(*args: Any, **arguments: Any) -> Any:
+    @short
+    def call(*args: P.args, **arguments: P.kwargs) -> Any:
         answer = method(*map(_as_released, args), **arguments)
         if not isinstance(answer, pd.DataFrame):
             return answer

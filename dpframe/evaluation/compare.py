@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe._known_arguments import check_known, known_arguments
+from dpframe._progress import Step, step
 from dpframe.asking.given import chosen, number, whole
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.adding_up import added_up, in_records
@@ -92,8 +93,6 @@ def compare(
     >>> errors["estimator"].tolist(), errors["level"].tolist()
     (['additive', 'additive', 'hhh', 'hhh'], [0, 1, 0, 1])
     """
-    import pandas as pd
-
     times = whole("repeats", repeats, 1, 10_000)
     least = whole("at_least", at_least, 1, 2**53)
     scale = None if alpha is None else number("alpha", alpha, 0.01, 0.99)
@@ -111,7 +110,25 @@ def compare(
     given["hierarchy"] = hierarchy
     own = ("hierarchy", "public", "epsilon", "delta", "mechanisms", "repeats", "at_least")
     check_known("compare", arguments, (*own, *DEFAULTS))
-    frames, truth = [], None
+    with step("comparing") as shown:
+        return _compared(mechanisms, public, given, times, least, scale, largest, shown)
+
+
+def _compared(
+    mechanisms: Sequence[str],
+    public: object,
+    given: dict[str, object],
+    times: int,
+    least: int,
+    scale: float | None,
+    largest: int | None,
+    shown: Step,
+) -> pd.DataFrame:
+    import pandas as pd
+
+    frames: list[pd.DataFrame] = []
+    shown.done = lambda: 100 * len(frames) / len(mechanisms)
+    truth = None
     for name in mechanisms:
         relative = {"alpha": scale, "largest": largest} if name == "relative" else {}
         if name == "relative" and largest is None:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpframe._html import folded
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import named
 from dpframe.accounting.compose import Profile
@@ -21,6 +22,7 @@ from dpframe.ledger.history import releases, reserved_frame, summary
 from dpframe.ledger.reservations import Reservation, composes, planned, price
 from dpframe.ledger.results import Stored, differs, read_result, write_result
 from dpframe.ledger.schema import FORMAT
+from dpframe.ledger.shown import NEWEST, ledger_html
 from dpframe.ledger.standing import Paid, charged, reserved, standing
 from dpframe.ledger.totals import Accountant, Spending, Totals, spending, total_units, totals
 
@@ -120,6 +122,12 @@ class Ledger(Forecasting, Filtering):
             f"<{named}: spent ({spent.epsilon:.4g}, {spent.delta:.3g}), left ({left.epsilon:.4g}, "
             f"{left.delta:.3g}), accountant {self.accountant!r}>"
         )
+
+    def _repr_html_(self) -> str:
+        try:
+            return ledger_html(self.summary(), self.releases(NEWEST))
+        except LedgerError:
+            return folded(repr(self)[1:-1], (), "", ())
 
     @property
     def spent(self) -> Spending:

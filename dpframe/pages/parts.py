@@ -17,6 +17,7 @@ from dpframe.asking.quantities import shown
 from dpframe.asking.receipt import Receipt
 from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError
+from dpframe.postprocess.shown_nodes import check_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,6 +120,7 @@ def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.Dat
             f"{found.sentence}. Make the {what} from the release itself, or from some of its rows; "
             "show numbers that you derived from it with a tool of your own, without the receipt."
         )
+    check_columns(found, what)
     missing = found.rows < found.of
     return released_columns(frame), dataclasses.replace(found, more=()).sentence if missing else ""
 

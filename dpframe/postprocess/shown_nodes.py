@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe._known_arguments import shown
-from dpframe.digest import released_columns, standing
+from dpframe.digest import Standing, released_columns, standing
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.postprocess.flat import as_nodes
@@ -137,12 +137,19 @@ def shown_nodes(frame: pd.DataFrame, receipt: Mapping[str, Any], what: str) -> S
             f"{found.sentence}. Ask for the {what} of the release itself, or of some of its rows; "
             "compute with numbers that you derived from it with a tool of your own."
         )
+    check_columns(found, what)
     return ShownNodes(
         frame=released_columns(frame),
         receipt=receipt,
         hierarchy=as_hierarchy(receipt["hierarchy"]),
         whole=found.rows == found.of,
     )
+
+
+def check_columns(found: Standing, what: str) -> None:
+    """ParameterError if columns were left out, all of which ``what`` needs."""
+    if found.lacks:
+        raise ParameterError(f"{what}: {found.needs}. Leave rows out, and no columns.")
 
 
 def without_clash(frame: pd.DataFrame, names: tuple[str, ...], what: str) -> None:

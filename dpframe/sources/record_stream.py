@@ -8,8 +8,6 @@ frame or a file, filtered and projected, and nothing that joins, groups, samples
 from __future__ import annotations
 
 import copy
-import sys
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -17,6 +15,7 @@ import pyarrow as pa
 
 from dpframe import _compute as pc
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register
+from dpframe._progress import step
 from dpframe._unicode import unicode
 from dpframe.errors import SourceError, class_name
 from dpframe.hierarchy import Hierarchy
@@ -173,19 +172,6 @@ class _TextKeys:
 
 
 def shown(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
-    """Rows so far on stderr, twice a second from the second second on."""
-    if not wanted or not sys.stderr.isatty():
+    """Batches as they are; whoever waits is told for how long."""
+    with step("sketching", wanted):
         yield from batches
-        return
-    start = shown = time.monotonic()
-    rows = 0
-    for batch in batches:
-        yield batch
-        rows += batch.num_rows
-        now = time.monotonic()
-        if now - start > 1.5 and now - shown > 0.5:
-            line = f"\rsketching ... {rows:,} rows, {now - start:.0f} s "
-            print(line, end="", file=sys.stderr, flush=True)
-            shown = now
-    if shown > start:
-        print("\r" + " " * 48 + "\r", end="", file=sys.stderr, flush=True)

@@ -20,6 +20,7 @@ from dpframe.periods import Period
 from dpframe.sources.columns import require
 from dpframe.sources.files import PARQUET, open_file
 from dpframe.sources.frames import arrow_table, pandas_types, without_rows
+from dpframe.sources.piped import STANDARD_INPUT, Piped
 from dpframe.sources.spark import SparkFrame, is_spark
 from dpframe.sources.within import Reading, Within, unrestricted
 
@@ -101,6 +102,8 @@ def only_text(source: object) -> bool:
 
 def describe(source: object) -> str:
     """What a source is, publicly: the path of a file, otherwise the kind of object."""
+    if isinstance(source, Piped):
+        return STANDARD_INPUT
     if isinstance(source, str | Path):
         return f"file {os.path.abspath(named(source))}"
     if isinstance(source, _duck.DuckDBPyRelation):

@@ -82,7 +82,7 @@ class StreamingHHH:
 
     # -- counting -----------------------------------------------------------------------------
 
-    def update(self, source: object, *, progress: bool = False) -> None:
+    def update(self, source: object, *, progress: bool = True) -> None:
         """Count the records of a source, in its order.
 
         The state afterwards is that of the records one at a time, however they are split.
@@ -93,7 +93,7 @@ class StreamingHHH:
             As for :func:`dpframe.hhh`: a pandas or Polars frame, Arrow table or record batch,
             DuckDB relation, or path of parquet or CSV files.
         progress
-            Show the number of rows read on stderr, if that is a terminal.
+            Whether notebooks and terminals show what takes longer than two seconds, and how long.
 
         Raises
         ------

@@ -78,7 +78,7 @@ def test_every_door_says_the_same_and_charges_nothing(
     rows = json.loads(out.read_text())
     assert [row["change_lower"] for row in rows["rows"]] == expected["change_lower"].tolist()
     assert rows["change"]["confidence"] == 0.95
-    assert "changes are more than noise" in capsys.readouterr().out
+    assert "changes are more than noise" in capsys.readouterr().err
     assert main([*given, "--each", "--confidence", "0.9", "-o", str(tmp_path / "c.csv")]) == 0
     narrow = pd.read_csv(tmp_path / "c.csv")
     width = expected["change_upper"] - expected["change_lower"]

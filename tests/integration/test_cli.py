@@ -43,8 +43,8 @@ def test_the_demo_prints_the_frame_and_the_card_and_writes_a_report(tmp_path: Pa
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "JFK" in done.stdout
-    assert "Privacy card" in done.stdout
-    assert "adding or removing one user ('aircraft')" in done.stdout
+    assert "Privacy card" in done.stderr
+    assert "adding or removing one user ('aircraft')" in done.stderr
     page = (tmp_path / "dpframe-demo.html").read_text("utf-8")
     assert "JFK" in page
     assert "http" not in page.replace("<!doctype html>", "")  # nothing from outside
@@ -120,7 +120,7 @@ def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
         (["hhh", "no.parquet", "ip:src", *BUDGET], ["'no.parquet'", "does not exist"]),
         (["hhh", "FILE", "ip:scr", *BUDGET], ["'scr'", "Did you mean 'src'"]),
         (["hhh", "FILE", "ip:src", *BUDGET, "--threshold", "3"], ["threshold (3)", "smallest"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "x.xlsx"], ["output ('x.xlsx')", ".parquet"]),
+        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "x.xls"], ["output ('x.xls')", ".parquet"]),
         (["hhh", "FILE", "ip:src", *BUDGET, "-o", "no/x.csv"], ["folder that does not exist"]),
     ],
 )

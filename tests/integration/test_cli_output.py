@@ -16,8 +16,10 @@ import pytest
 import dpframe as dp
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
+from dpframe.doors.cli.formats import for_spreadsheets
 from dpframe.doors.cli.main import main
-from dpframe.doors.cli.output import deliver, for_spreadsheets, say
+from dpframe.doors.cli.output import Printing, deliver
+from dpframe.doors.cli.saying import say
 
 SPEND = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -100,30 +102,34 @@ def test_a_rescue_that_fails_is_rescued(capsys: pytest.CaptureFixture[str]) -> N
     def fails(_: object = None) -> str:
         raise NotImplementedError("no such type")
 
+    quiet = Printing(rows=None, card=False)
     result = Release(pd.DataFrame({"count": [41]}), Receipt({"epsilon": 1.0}))
-    assert deliver({"a.csv": fails}, lambda: result, fails, "It follows", quiet=True) == 1
+    assert deliver({"a.csv": fails}, lambda: result, fails, "It follows", quiet) == 1
     out = capsys.readouterr().out
     assert "41" in out
     assert '{"epsilon": 1.0}' in out
 
 
-def test_a_quiet_release_that_nobody_would_see_is_refused(
+def test_a_quiet_release_is_printed_where_nobody_else_has_it(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before it is charged; a name is somewhere to find it."""
+    """Law: --quiet leaves the rows alone on stdout, and nothing where a file or a name has them."""
     spends = ["--epsilon", "1", "--ledger", "b.db", "--quiet"]
     number = "number:x?lower=0&upper=4"
     for command, column in (
         ("hhh", "columns:p"),
         ("tree-counts", "columns:p"),
-        ("prefix-tree", "p"),
+        ("heavy-hitters", "p"),
     ):
-        assert main([command, "t.parquet", column, "--delta", "1e-6", *spends]) == 2
-        assert "--quiet prints nothing: give -o, --report or --release" in capsys.readouterr().err
-    assert main(["synthesize", "t.parquet", number, "-n", "3", *spends]) == 2
-    assert "--quiet prints nothing: give -o, --save or --release" in capsys.readouterr().err
-    assert dp.Ledger("b.db").spent.epsilon == 0
+        assert main([command, "t.parquet", column, "--delta", "1e-6", *spends]) == 0
+        rows, said = capsys.readouterr()
+        assert " count " in rows.splitlines()[0]
+        assert said == ""
+    assert main(["synthesize", "t.parquet", number, "-n", "3", *spends]) == 0
+    assert capsys.readouterr().out.split()[0] == "x"
+    assert dp.Ledger("b.db").spent.epsilon == 4
     assert main(["hhh", "t.parquet", "columns:p", *SPEND, *spends[2:], "--release", "r"]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("option", ["-o", "--save"])

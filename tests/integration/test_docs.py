@@ -77,12 +77,12 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
 def test_every_block_runs_after_those_before_it(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a folder with the files of ``tests/examples.py``, and with nothing else at hand."""
+    """In a folder of their own, on some pages with the files of ``tests/examples.py``."""
     found = [block for block in blocks(page.read_text("utf-8")) if block.runs]
     if not any(block.language for block in found):
         return
     monkeypatch.chdir(tmp_path)
-    if page.name == "README.md":
+    if page.name in ("README.md", "command_line.md", "notebooks.md"):
         examples.make(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in found:

@@ -179,4 +179,4 @@ def test_the_real_command_line_finds_the_same_nodes(world: World, tmp_path: Path
     result = pd.read_parquet(tmp_path / "out.parquet")
     here = dp.hhh(world.frame, "path:path", epsilon=40.0, delta=1e-6, threshold=60)
     pd.testing.assert_frame_equal(result[["level", "prefix"]], here[["level", "prefix"]])
-    assert "Privacy card" in done.stdout
+    assert "Privacy card" in done.stderr

@@ -150,19 +150,19 @@ COMMANDS = {
 def test_on_the_command_line(
     command: str, ledger: dp.Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Law: a line says it, nothing else is on stderr, and --data is part of the request."""
+    """Law: a line on stderr says it, and --data is part of the request."""
     FRAME.to_parquet(tmp_path / "words.parquet")
     call = [command, str(tmp_path / "words.parquet"), *COMMANDS[command]]
     call += [f"--ledger={ledger.path}", "--release=weekly", "--data=2026-11-02"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert main(call) == 0
-        assert "replayed" not in capsys.readouterr().out
+        assert "replayed" not in capsys.readouterr().err
         assert main(call) == 0
     out, err = capsys.readouterr()
     time = ledger.releases()["time"][0]
-    assert f"\nreplayed: drawn on {time}, nothing was charged\n" in out
-    assert err == ""
+    assert f"\nreplayed: drawn on {time}, nothing was charged\n" in err
+    assert "replayed" not in out
     assert main([*call[:-1], "--data=2026-11-03"]) == 2
     assert "data was '2026-11-02' and is now '2026-11-03'" in capsys.readouterr().err
 

@@ -693,7 +693,7 @@ MISTAKES = [
     (["columns:word", "--epsilon=1", "-n3"], ("keys",)),
     (["columns:word", "--epsilon=1", "-n3", "--keys=no.csv"], ("'no.csv'", "does not exist")),
     (["number:f64?lower=0&upper=9", "--epsilon=1", "-n3", "--keys=no.csv"], ("keys has 1 files",)),
-    (["number:f64?lower=0&upper=9", "--epsilon=1", "-n3", "-o", "x.json"], ("'x.json'",)),
+    (["number:f64?lower=0&upper=9", "--epsilon=1", "-n3", "-o", "x.html"], ("'x.html'",)),
     (["number:f64?lower=0&upper=9", "--epsilon=1", "-n3", "--save", "x.csv"], ("'x.csv'",)),
     (["number:f64?lower=0&upper=9", "--epsilon=1", "-n3", "--split=unifrom"], ("Did you mean",)),
 ]

@@ -63,11 +63,21 @@ def result(request: pytest.FixtureRequest) -> pd.DataFrame:
     return DRAWN[request.param](ROWS)
 
 
+def shuffled(result: pd.DataFrame) -> pd.DataFrame:
+    """Two columns of which one stands in another order."""
+    part = result[["count", "upper"] if "upper" in result else ["count", result.columns[0]]]
+    return part.assign(count=list(part["count"])[::-1])
+
+
 CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "other counts": lambda r: r.assign(count=r["count"] * 2),
     "one count": lambda r: r.assign(count=[*r["count"][:-1], r["count"].iloc[-1] + 1]),
     "a renamed column": lambda r: r.rename(columns={"count": "n"}),
-    "a column less": lambda r: r.drop(columns=["count"]),
+    "a column for another": lambda r: r.drop(columns=["count"]).assign(mine=1),
+    "a column shuffled alone": lambda r: shuffled(r),
+    "numbers of fewer columns": lambda r: r[["count"]] + 1,
+    "no column at all": lambda r: r[[]],
+    "a sum": lambda r: r[["count"]].sum().to_frame().T.assign(count=r["count"].sum() + 0.5),
     "twice": lambda r: pd.concat([r, r]),
     "names shuffled": lambda r: r.assign(**{r.columns[1]: list(r[r.columns[1]])[::-1]}),
     "a row more": lambda r: pd.concat([r, r.tail(1)]),
@@ -84,6 +94,8 @@ def test_changed_numbers_are_not_shown_with_the_receipt(
     changed.attrs = result.attrs
     if change == "names shuffled" and result.iloc[:, 1].nunique() < 2:
         pytest.skip("one name")
+    if change == "a column shuffled alone" and list(result["count"]) == list(result["count"])[::-1]:
+        pytest.skip("the same either way round")
     says = "this frame is not the release that the receipt is of"
     receipt = changed.dp.receipt
     assert says in receipt["frame"]
@@ -104,6 +116,39 @@ def test_the_release_itself_and_its_rows_in_any_order_are_the_release(
         assert "frame" not in same.drop(columns="index", errors="ignore").dp.receipt
     more = result.assign(share=0.5)
     assert more.dp.receipt["frame"] == "not part of the release: column 'share'"
+
+
+def test_some_columns_of_the_release_are_an_extract(result: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: columns, also of some rows in another order, are what was released; what needs all of
+    them says which are missing."""
+    some = result[[result.columns[0], "count"]]
+    missing = [name for name in result.columns if name not in some.columns]
+    for part in (
+        some,
+        some.iloc[::-1].head(2),
+        some.set_index(result.columns[0]),
+        result[["count"]],
+    ):
+        said = part.dp.receipt["frame"]
+        assert "an extract of the release, without column" in said
+        assert "not the release" not in said
+        assert missing[0] in said
+    if "hierarchy" in result.dp.receipt:
+        for show in (lambda: some.dp.report(tmp_path / "page.html"), some.dp.plot):
+            with pytest.raises(dp.ParameterError, match=r"has no column|of another kind"):
+                show()
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_very_long_release_knows_its_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: two bytes a cell have an end; what cannot be told is not claimed."""
+    monkeypatch.setattr("dpframe.digest.CELLS", 8)
+    long = seal(pd.DataFrame({"a": range(9), "b": range(9)}), {})
+    found = standing(long[["a"]])
+    assert found is not None
+    assert found.changed == "it has no column 'b'"
+    assert standing(long.head(3)) == standing(long.tail(3))
+    assert len(str(long.attrs[DIGEST])) < 200
 
 
 def test_an_extract_says_so(tmp_path: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dpframe._forking import no_fork
 from dpframe._paths import replacing
 from dpframe.doors.changes import change
-from dpframe.doors.cli.output import check_files, for_spreadsheets, say, shown_rows, table_rows
+from dpframe.doors.cli.formats import for_spreadsheets, shown_rows, table_rows
+from dpframe.doors.cli.output import check_files
+from dpframe.doors.cli.saying import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,9 +60,10 @@ def _change(options: argparse.Namespace) -> int:
     facts = found.attrs[CHANGE]
     clear = int(found["more_than_noise"].sum())
     said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
-    say(f"{shown_rows(found)}\n\n{said}. {facts['means']}.")
+    say(shown_rows(found), styles={0: "strong"})
+    say(f"\n{said}. {facts['means']}.", sys.stderr)
     if options.output is not None:
-        say(f"\nwritten to {options.output}")
+        say(f"\nwritten to {options.output}", sys.stderr)
     return 0
 
 

@@ -5,28 +5,29 @@ from __future__ import annotations
 import argparse
 import ast
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import resources, util
-from typing import Any, NoReturn
+from typing import Any
 
 from dpframe._forking import loaded, no_fork
-from dpframe._known_arguments import meant
-from dpframe._terminal import visible
 from dpframe._version import __version__
 from dpframe.doors.cli.changing import add_change_command
+from dpframe.doors.cli.completion import add_completion_command
+from dpframe.doors.cli.formats import document
 from dpframe.doors.cli.output import (
-    NotPrintedError,
     add_output_arguments,
     check_files,
     deliver,
-    document,
-    say,
+    format_of,
+    printing,
     write,
 )
+from dpframe.doors.cli.saying import NotPrintedError, fail, say
 from dpframe.doors.cli.series import add_run_command
+from dpframe.doors.cli.usage import Parser, as_options, refuse
 from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.questions.listed import ROOMS
 
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C, 1 if a result was
         paid for and could not be written where it was to go: then it is printed as a whole.
     """
-    given = sys.argv[1:] if arguments is None else arguments
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
+    given[:1] = [name.replace("_", "-") for name in given[:1]]  # as Python has them
     parser = None
     try:
         parser, options = _read(given)
@@ -53,14 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has seen enough
         return _unprinted(0)
     except NotPrintedError as error:
-        say(f"dpframe: {error}", sys.stderr)
+        with suppress(NotPrintedError, BrokenPipeError):
+            fail(str(error))
         return _unprinted(1)
     except DpframeError as error:
-        said = str(error) if parser is None else _as_options(str(error), parser)
-        say(f"dpframe: {said}", sys.stderr)
+        fail(str(error) if parser is None else as_options(str(error), parser))
         return 2
     except KeyboardInterrupt as error:
-        say(f"dpframe: {' '.join(['interrupted.', *getattr(error, '__notes__', ())])}", sys.stderr)
+        fail(" ".join(["interrupted.", *getattr(error, "__notes__", ())]))
         return 130  # as shells say it
     return code
 
@@ -69,34 +71,8 @@ def _read(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Names
     """The options that are given, and the parser of their command."""
     options, unknown = command_parser(given).parse_known_args(given)
     if unknown:
-        _refuse(options.parser, unknown)
+        refuse(options.parser, unknown)
     return options.parser, options
-
-
-def _as_options(message: str, command: argparse.ArgumentParser) -> str:
-    """A message that names arguments as Python writes them, with the options of a command."""
-    options = {
-        option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
-    }
-    for option, action in command._option_string_actions.items():
-        if action.const is False:
-            message = message.replace(f"{action.dest}=False", option)
-    named = re.compile(
-        rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
-    )
-    return named.sub(
-        lambda found: " ".join(filter(None, (options[found[1]], found[2] or found[3]))), message
-    )
-
-
-def _refuse(command: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
-    """End with what a command does not know, its own usage, and the option that was meant."""
-    given = next((text for text in unknown if text.startswith("-")), unknown[0])
-    name = given.partition("=")[0]
-    hint = ""
-    if given.startswith("-"):
-        hint = meant(name, tuple(o for o in command._option_string_actions if o != "-h"))
-    command.error(f"unknown {'option' if hint else 'argument'} {name}.{hint}")
 
 
 def _unprinted(code: int) -> int:
@@ -105,14 +81,7 @@ def _unprinted(code: int) -> int:
     return code
 
 
-class _Parser(argparse.ArgumentParser):
-    """One that quotes arguments as text: they can come from anywhere."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(visible(message))
-
-
-OTHERS = ("change", "demo", "ledger", "publish", "run")
+OTHERS = ("change", "completion", "demo", "ledger", "publish", "run")
 """Commands that know no question."""
 
 PLANS = "the law and budget of each release of a series within one total; spends nothing"
@@ -122,7 +91,7 @@ PLANS = "the law and budget of each release of a series within one total; spends
 def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The parser of every command; of what is needed to read the arguments that are ``given``: the
     commands of questions take long to load."""
-    parser = _Parser(
+    parser = Parser(
         prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
     )
     parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
@@ -160,6 +129,7 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     publish.set_defaults(run=_publish)
 
     add_run_command(commands)
+    add_completion_command(commands, command_parser)
 
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
@@ -235,11 +205,13 @@ def _demo(options: argparse.Namespace) -> int:
             HHH, plan, flights, ledger=None, name=None, about=About(), progress=False
         ).release
     if not options.quiet:
-        say("Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n")
+        asks = "Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n"
+        say(asks, sys.stderr)
+    name, escaped = format_of(options), not options.unescaped
     return deliver(
-        {options.output: lambda path: write(result, path, escaped=not options.unescaped)},
+        {options.output: lambda path: write(result, path, name, escaped=escaped)},
         lambda: result,
         lambda: document(result),
         "It follows on standard output, as JSON",
-        quiet=options.quiet,
+        printing(options),
     )

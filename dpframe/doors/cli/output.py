@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
+import io
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpframe._forking import no_fork
 from dpframe._paths import check_target, matching, named, replacing
-from dpframe._terminal import visible
-from dpframe.errors import DpframeError, ParameterError, SourceError
+from dpframe.doors.cli.formats import ENDINGS, FORMATS, by_ending, check_format, table_text
+from dpframe.doors.cli.saying import NotPrintedError, fail, print_text, say, unprintable
+from dpframe.errors import ParameterError, SourceError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from dpframe.asking.release import Release
 
-FILES = {"output": (".parquet", ".csv", ".json", ".html"), "report": (".html",)}
+STANDARD = "-"
+"""In the place of a file: standard input or output."""
+
+FILES = {"output": (*ENDINGS, ".html"), "report": (".html",)}
 """Arguments that name a file to write, and how it may end."""
 
 KEPT = {
@@ -36,18 +37,54 @@ KEPT = {
 """Arguments that name files which must not be written over."""
 
 
-class NotPrintedError(DpframeError):
-    """Standard output takes nothing, for instance because the disk is full."""
-
-
 def add_output_arguments(command: argparse.ArgumentParser) -> None:
     """What every command that writes a result takes."""
-    command.add_argument(
+    add = command.add_argument
+    add(
+        "--format",
+        choices=tuple(FORMATS),
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)}; default: what the name of -o ends in, or table",
+    )
+    add(
         "--unescaped",
         action="store_true",
         help="in .csv leave texts as they are that a spreadsheet would run as formulas",
     )
-    command.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add("--json", action="store_true", help="the receipt as a line of JSON, in place of the card")
+    add(
+        "--quiet",
+        action="store_true",
+        help="no card and no notices; no rows either where they are written or stored elsewhere",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printing:
+    """What goes to standard output, and what to standard error beside it.
+
+    ``rows`` is the format of the rows there, None for no rows.
+    """
+
+    rows: str | None
+    card: bool = True
+    json: bool = False
+    escaped: bool = True
+
+
+def printing(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> Printing:
+    """What a command prints."""
+    given = {name: getattr(options, name, None) for name in (*files, "release")}
+    elsewhere = any(path not in (None, STANDARD) for path in given.values())
+    rows = (options.format if _is_standard(given["output"]) else None) or "table"
+    if options.quiet and elsewhere and given["output"] != STANDARD:
+        rows = None
+    return Printing(
+        rows=rows,
+        card=not options.quiet and not options.json,
+        json=options.json,
+        escaped=not options.unescaped,
+    )
 
 
 # -- before anything is spent --------------------------------------------------------------------
@@ -55,29 +92,65 @@ def add_output_arguments(command: argparse.ArgumentParser) -> None:
 
 def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> None:
     """Raise ParameterError for files that could not be written, or would write over others, and
-    where nobody would see a result."""
-    if options.quiet and all(getattr(options, name, None) is None for name in (*files, "release")):
-        others = ", ".join(f"--{name}" for name in files if name != "output")
-        raise ParameterError(f"--quiet prints nothing: give -o, {others} or --release.")
+    for formats that cannot go where they would go."""
     if getattr(options, "release", None) is not None and options.ledger is None:
         raise ParameterError("--release needs --ledger, which keeps the result.")
     taken = dict(_kept(options))
     for name, endings in files.items():
         path = getattr(options, name, None)
-        if path is None:
+        if path is None or (name == "output" and path == STANDARD):
             continue
-        check_target(name, path, endings)
+        check_target(name, path, _endings(options, endings) if name == "output" else endings)
         real = os.path.realpath(named(path))
         if real in taken:
             raise ParameterError(f"{name} ({path!r}) is the {taken[real]}: choose another file.")
         taken[real] = name
+    _check_format(options)
+
+
+def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str, ...]:
+    """How the name of the output may end: with a format that is named, also in no known way."""
+    path, given = options.output, getattr(options, "format", None)
+    if given is None:
+        return endings
+    if by_ending(path) in (None, given) and not path.lower().endswith(".html"):
+        return ("",)
+    raise ParameterError(
+        f"--format {given} and -o {path!r} contradict each other: leave --format out, or let the "
+        f"name end in {' or '.join(FORMATS[given].endings)}."
+    )
+
+
+def _check_format(options: argparse.Namespace) -> None:
+    """ParameterError for a format that lacks its library, or that no terminal can show."""
+    name = format_of(options)
+    if name is None:
+        return
+    check_format(name)
+    if _is_standard(options.output) and not FORMATS[name].is_text and sys.stdout.isatty():
+        raise ParameterError(
+            f"--format {name} is nothing that a terminal can show: name a file with -o, or pass it "
+            "on: dpframe ... | other."
+        )
+
+
+def format_of(options: argparse.Namespace) -> str | None:
+    """The format of the output that is named, of a file or of standard output."""
+    given: str | None = getattr(options, "format", None)
+    if given is None and not _is_standard(options.output):
+        return by_ending(options.output)
+    return given
+
+
+def _is_standard(path: str | None) -> bool:
+    return path is None or path == STANDARD
 
 
 def _kept(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for name, what in KEPT.items():
         given = getattr(options, name, None)
         for path in given if isinstance(given, list) else [given]:
-            if path is None:
+            if path is None or (name == "file" and path == STANDARD):
                 continue
             with suppress(SourceError):  # whoever reads it says what is wrong
                 yield from ((os.path.realpath(file), what) for file in matching(path))
@@ -93,8 +166,7 @@ def deliver(
     shown: Callable[[], Release],
     rescue: Callable[[], str],
     how: str,
-    *,
-    quiet: bool,
+    printed: Printing,
 ) -> int:
     """Write every file and print; 1 where that failed, and then everything goes where it can.
 
@@ -103,31 +175,33 @@ def deliver(
     writers
         What writes the file of each path.
     shown
-        What is printed, unless ``quiet``.
+        What is printed.
     rescue
         All that was paid for, as text: printed where a file could not be written.
     how
         What that text is.
+    printed
+        How it is printed.
     """
-    paths = [path for path in writers if path is not None]
+    paths = [path for path in writers if path is not None and path != STANDARD]
     failed = [path for path in paths if not _done(partial(writers[path], path))]
     if failed:
-        say(f"dpframe: the result is paid for. {how}.", sys.stderr)
-        _print(_rescued(rescue, shown), sys.stdout)
+        fail(f"the result is paid for. {how}.")
+        print_text(_rescued(rescue, shown), sys.stdout)
         return 1
-    if quiet:
+    if printed.rows is None and not (printed.card or printed.json):
         return 0
     try:
-        show(shown(), *paths)
+        show(shown(), printed, *paths)
     except NotPrintedError:
         if not paths:
-            _print(_rescued(rescue, shown), sys.stderr)
+            print_text(_rescued(rescue, shown), sys.stderr)
         raise
     except BrokenPipeError:
         raise
     except Exception as error:  # as in _done
-        say(f"dpframe: {error}. {how}.", sys.stderr)
-        _print(_rescued(rescue, shown), sys.stdout)
+        fail(f"{error}. {how}.")
+        print_text(_rescued(rescue, shown), sys.stdout)
         return 1
     return 0
 
@@ -137,7 +211,7 @@ def _rescued(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
     try:
         return rescue()
     except Exception as error:  # as in _done
-        say(f"dpframe: {error}. It follows as plain text.", sys.stderr)
+        fail(f"{error}. It follows as plain text.")
         result = shown()
         return f"{result.frame.to_string(index=False)}\n{result.receipt.to_json()}"
 
@@ -146,73 +220,65 @@ def _done(write: Callable[[], None]) -> bool:
     try:
         write()
     except Exception as error:  # whatever it is, the result must not be lost
-        say(f"dpframe: {error}", sys.stderr)
+        fail(str(error))
         return False
     return True
 
 
-def show(result: Release, *paths: str | None) -> None:
-    """Print the rows, the receipt, and which files were written."""
-    say(f"{table_text(result)}\n\n{result.receipt}")
+def show(result: Release, printed: Printing, *paths: str) -> None:
+    """Print the rows; on standard error the receipt, and which files were written."""
+    if printed.rows is not None:
+        _show_rows(result, printed.rows, escaped=printed.escaped)
+    if printed.json:
+        print_text(result.receipt.to_json(), sys.stderr)
+    if not printed.card:
+        return
+    say(f"\n{result.receipt}", sys.stderr, {1: "strong", 2: "faint"})
     if result.receipt["replayed"]:
         with no_fork():
             from dpframe.asking.receipt import replay_words
-        say(f"\nreplayed: {replay_words(result.receipt)}")
-    written = [path for path in paths if path]
-    if written:
-        say(f"\nwritten to {' and '.join(written)}")
+        say(f"\nreplayed: {replay_words(result.receipt)}", sys.stderr)
+    if paths:
+        say(f"\nwritten to {' and '.join(paths)}", sys.stderr)
 
 
-def say(text: object, file: IO[str] | None = None) -> None:
-    """Print lines for people: a terminal shows what is in them, whatever its encoding."""
-    out = sys.stdout if file is None else file
-    lines = "\n".join(map(visible, str(text).split("\n")))
-    encoding = getattr(out, "encoding", None) or "utf-8"
-    _print(lines.encode(encoding, "backslashreplace").decode(encoding), out)
-
-
-def _print(text: str, out: IO[str]) -> None:
+def _show_rows(result: Release, name: str, *, escaped: bool) -> None:
+    """Rows on standard output: what a terminal shows, or every byte of what a file would hold."""
+    terminal, out = sys.stdout.isatty(), io.BytesIO()
+    if terminal and name == "table":
+        say(table_text(result, whole=False), styles={0: "strong"})
+        return
+    FORMATS[name].write(result, out, escaped)
+    content = out.getvalue()
+    if FORMATS[name].is_text and not content.endswith(b"\n"):
+        content += b"\n"
+    if terminal:
+        say(content.decode().removesuffix("\n"))
+        return
     try:
-        print(text, file=out, flush=True)
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+        else:  # what holds text alone
+            sys.stdout.write(content.decode())
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise NotPrintedError(f"nothing can be printed ({error.strerror}).") from error
-
-
-def table_text(result: Release) -> str:
-    frame, figures = result.frame, None
-    if result.receipt.get("max_weight") is not None:
-        figures = f"{{:.{result.receipt.digits}f}}".format
-    return shown_rows(frame, figures)
-
-
-def shown_rows(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
-    """The first rows as text, and how many follow."""
-    rows = frame.head(40).to_string(index=False, na_rep="", float_format=figures)
-    rest = len(frame) - 40
-    return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
+        raise unprintable(error) from error
 
 
 # -- files ---------------------------------------------------------------------------------------
 
 
-def write(result: Release, path: str, *, escaped: bool = True) -> None:
-    """Write a result in the format that the ending of a path says."""
-    ending = path.lower().rsplit(".", 1)[-1]
-    if ending == "html":
+def write(result: Release, path: str, name: str | None = None, *, escaped: bool = True) -> None:
+    """Write a result in a format, by default the one that the ending of a path says."""
+    chosen = name or by_ending(path)
+    if chosen is None:
         write_report(result, path)
         return
     with replacing(path, "the result") as file:
-        if ending == "parquet":
-            import pyarrow.parquet as pq
-
-            pq.write_table(result.to_arrow(), file)
-        elif ending == "csv":
-            frame = for_spreadsheets(result.frame) if escaped else result.frame
-            frame.to_csv(file, index=False)
-        else:
-            file.write(document(result, ascii_only=False).encode())
+        FORMATS[chosen].write(result, file, escaped)
 
 
 def write_report(result: Release, path: str) -> None:
@@ -221,57 +287,3 @@ def write_report(result: Release, path: str) -> None:
         from dpframe.pages import report
 
     report.write_report(result.frame, result.receipt, path)
-
-
-def document(result: Release, *, ascii_only: bool = True) -> str:
-    """A result as JSON: receipt and rows."""
-    whole = {"receipt": result.receipt.to_dict(), "rows": table_rows(result.frame)}
-    return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
-
-
-def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain JSON types, by the names of columns."""
-    columns = [map(_plain, frame[name]) for name in frame.columns]
-    return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
-
-
-def _plain(cell: Any) -> str | bool | int | float | None:
-    """A value as JSON has it: missing ones as null, times and infinity, for one, as text."""
-    from pandas import isna
-    from pandas.api.types import is_bool, is_float, is_integer, is_scalar
-
-    if is_scalar(cell) and isna(cell):
-        return None
-    if is_bool(cell):
-        return bool(cell)
-    if is_integer(cell):
-        return int(cell)
-    if is_float(cell) and math.isfinite(cell):
-        return float(str(cell))  # as few digits as the type of the column needs
-    return str(cell)
-
-
-FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""How texts begin that spreadsheets run as formulas, or cut into ones (OWASP, CSV injection)."""
-
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-"""Runs nothing."""
-
-
-def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with an apostrophe before names and texts that a spreadsheet would run."""
-    from pandas.api.types import is_numeric_dtype
-
-    out = frame.rename(columns={name: _inert(name) for name in frame.columns})
-    for name in out.columns:
-        if not is_numeric_dtype(out[name].dtype):
-            texts = {text: _inert(text) for text in out[name].unique()}
-            if any(text is not inert for text, inert in texts.items()):
-                out[name] = out[name].astype(object).map(lambda cell, to=texts: to.get(cell, cell))
-    return out
-
-
-def _inert(text: object) -> object:
-    if isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text):
-        return f"'{text}"
-    return text

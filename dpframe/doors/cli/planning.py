@@ -8,7 +8,7 @@ from typing import Any
 
 from dpframe.asking.question import Question
 from dpframe.doors.cli.options import add_options, arguments_of
-from dpframe.doors.cli.output import say
+from dpframe.doors.cli.saying import say
 from dpframe.doors.planned_series import PLANNED, plan_series
 from dpframe.ledger import Ledger
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from dpframe._progress import step
 from dpframe.asking.about import About
 from dpframe.asking.affording import affordable
 from dpframe.asking.answer import asked_of
@@ -19,16 +22,19 @@ from dpframe.asking.question import Question
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.digest import RECEIPT
+from dpframe.doors.cli.formats import ENDINGS, document
 from dpframe.doors.cli.options import ERROR, add_options, arguments_of, errors_of
 from dpframe.doors.cli.output import (
+    STANDARD,
     add_output_arguments,
     check_files,
     deliver,
-    document,
-    say,
+    format_of,
+    printing,
     write,
     write_report,
 )
+from dpframe.doors.cli.saying import say
 from dpframe.ledger import chosen_ledger
 from dpframe.postprocess.flat import flat
 from dpframe.questions.hhh.ask import HHH
@@ -36,6 +42,14 @@ from dpframe.questions.listed import QUESTIONS
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.synthesize.ask import SYNTHESIZE
 from dpframe.questions.synthesize.checks import check_sample
+from dpframe.sources.piped import piped_rows
+
+SOURCE = (
+    "a parquet or CSV file, or several: 'logs/*.parquet'; - is standard input, of either or Arrow"
+)
+"""What a command counts."""
+
+OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
 
 
 def add_question_commands(
@@ -46,7 +60,7 @@ def add_question_commands(
         name = question.name.replace("_", "-")
         summary = (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%")
         run = commands.add_parser(name, help=summary, description=summary)
-        run.add_argument("file", help="a parquet or CSV file, or several: 'logs/*.parquet'")
+        run.add_argument("file", help=SOURCE)
         add_options(run, question)
         answer = ANSWERS.get(question.name, ROWS)
         answer.add_options(run)
@@ -66,8 +80,9 @@ def explained(question: Question[Any, Any]) -> str:
 
 def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
     arguments = arguments_of(question, options)
-    asked, found = asked_for(question, arguments, errors_of(options.error))
-    plan, about = question.declared(asked), About.of(arguments)
+    with step("planning the noise"):
+        asked, found = asked_for(question, arguments, errors_of(options.error))
+        plan, about = question.declared(asked), About.of(arguments)
     afforded = tuple(affordable(plan, about, chosen_ledger(options.ledger)))
     say(Explanation(plan, found, about, afforded))
     return 0
@@ -75,14 +90,25 @@ def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
 
 def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
     """What the function of a question answers."""
-    return question.ask(
-        options.file,
-        **arguments_of(question, options),
-        ledger=options.ledger,
-        release=options.release,
-        data=options.data,
-        progress=not options.quiet,
-    )
+    with source_of(options.file) as source:
+        return question.ask(
+            source,
+            **arguments_of(question, options),
+            ledger=options.ledger,
+            release=options.release,
+            data=options.data,
+            progress=not options.quiet,
+        )
+
+
+@contextmanager
+def source_of(given: str) -> Iterator[object]:
+    """What a command counts: the file of a name, or what is piped in."""
+    if given != STANDARD:
+        yield given
+        return
+    with piped_rows(sys.stdin) as source:
+        yield source
 
 
 # -- rows ------------------------------------------------------------------------------------------
@@ -93,7 +119,7 @@ def _add_row_options(command: argparse.ArgumentParser) -> None:
     add("--ledger", help="charge the release to this ledger before drawing")
     add("--release", help="store the result in the ledger under this name, or replay")
     add("--data", help="your name for the state of the data, such as a date")
-    add("-o", "--output", help="write the result: .parquet, .csv, .json or .html")
+    add("-o", "--output", help=f"{OUTPUT}; .html is a page for people")
     add("--report", help="write a page for people: hierarchy, table, privacy card")
     add_output_arguments(command)
 
@@ -111,15 +137,16 @@ def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Print items, and write them as nodes of one level, as this command has always done."""
     check_files(options)
     arguments = arguments_of(question, options)
-    nodes = asked_of(
-        question,
-        question.plan(arguments),
-        options.file,
-        ledger=chosen_ledger(options.ledger),
-        name=release_name(options.release),
-        about=About.of({**arguments, "data": options.data}),
-        progress=not options.quiet,
-    ).release
+    with source_of(options.file) as source:
+        nodes = asked_of(
+            question,
+            question.plan(arguments),
+            source,
+            ledger=chosen_ledger(options.ledger),
+            name=release_name(options.release),
+            about=About.of({**arguments, "data": options.data}),
+            progress=not options.quiet,
+        ).release
     items = flat(nodes.frame, str(nodes.frame.columns[2]), None)
     return _deliver(options, nodes, Release(items, nodes.receipt))
 
@@ -127,19 +154,23 @@ def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
 def _deliver(options: argparse.Namespace, result: Release, printed: Release) -> int:
     return deliver(
         {
-            options.output: lambda path: write(result, path, escaped=not options.unescaped),
+            options.output: lambda path: _write(options, result, path),
             options.report: partial(write_report, result),
         },
         lambda: printed,
         lambda: document(result),
         "It follows on standard output, as JSON",
-        quiet=options.quiet,
+        printing(options),
     )
+
+
+def _write(options: argparse.Namespace, result: Release, path: str) -> None:
+    write(result, path, format_of(options), escaped=not options.unescaped)
 
 
 # -- a generator of rows ---------------------------------------------------------------------------
 
-GENERATED = {"output": (".parquet", ".csv"), "save": (".parquet",)}
+GENERATED = {"output": ENDINGS, "save": (".parquet",)}
 """Arguments that name a file to write, and how it may end."""
 
 
@@ -150,7 +181,7 @@ def _add_generator_options(command: argparse.ArgumentParser) -> None:
     add("--ledger", help="charge the generator to this ledger before drawing noise")
     add("--release", help="store it in the ledger under this name, or take it there")
     add("--data", help="your name for the state of the data, such as a date")
-    add("-o", "--output", help="write the rows: .parquet or .csv")
+    add("-o", "--output", help=OUTPUT)
     add("--save", help="write the generator: .parquet")
     add_output_arguments(command)
 
@@ -170,12 +201,12 @@ def _generator(question: Question[Any, Any], options: argparse.Namespace) -> int
     return deliver(
         {
             options.save: generator.save,  # first: rows can be drawn again
-            options.output: lambda path: write(drawn(), path, escaped=not options.unescaped),
+            options.output: lambda path: _write(options, drawn(), path),
         },
         drawn,
         lambda: b64encode(generator.to_bytes()).decode("ascii"),
         "Its generator follows on standard output, a Parquet file in base64",
-        quiet=options.quiet,
+        printing(options, GENERATED),
     )
 
 

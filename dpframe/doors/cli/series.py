@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from dpframe._forking import no_fork
-from dpframe.doors.cli.output import say
+from dpframe.doors.cli.saying import say
 
 SUMMARY = "do what is due of a series: every period that is over and not released yet"
 

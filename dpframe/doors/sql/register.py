@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._known_arguments import bound
+from dpframe._known_arguments import bound, short
 from dpframe._sql import literal
 from dpframe.doors.sql import engines
 from dpframe.doors.sql.binding import ask_sql, explain_sql
@@ -59,6 +59,7 @@ def _told(function: T) -> T:
 
 
 @_told
+@short
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 

@@ -46,7 +46,7 @@ def hhh(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
-    progress: bool = False,
+    progress: bool = True,
     candidates: object = None,
     plan: object = None,
 ) -> pd.DataFrame:
@@ -122,7 +122,8 @@ def hhh(
         Your name for the state of the data, such as "2026-11-03". It goes into the receipt, and a
         name that answered for other ``data`` is an error in place of a replay.
     progress
-        Show progress on a terminal while files are counted.
+        Whether notebooks and terminals show what takes longer than two seconds: the step, its
+        time, and how much of a query is done, in percent.
     candidates, plan
         Instead of everything above but ``ledger``, ``release`` and ``data``: what a statement of
         :func:`rollup_sql` returned, and its plan.

@@ -49,7 +49,7 @@ def heavy_hitters(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> pd.DataFrame:
     """The frequent values of one column, with noisy counts, differentially private.
 

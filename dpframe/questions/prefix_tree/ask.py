@@ -62,7 +62,7 @@ def prefix_tree(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> pd.DataFrame:
     """Frequent items of users who each hold many, found without collecting them.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
+from dpframe._progress import told
 from dpframe.asking.plan import Counted
 from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import LETTERS, BinaryEncoding
@@ -24,7 +24,7 @@ def opens(asked: PrefixAsked) -> list[str]:
 def sized(asked: PrefixAsked, source: object, progress: bool) -> PrefixPlan:
     """The plan for the users of a source, whose number is public."""
     users = count_devices(source, asked.hierarchy, asked.user)
-    return replace(make_prefix_plan(asked, users), say=_shown if progress else to_nobody)
+    return replace(make_prefix_plan(asked, users), say=told if progress else to_nobody)
 
 
 def declared_plan(asked: PrefixAsked) -> PrefixPlan:
@@ -73,9 +73,3 @@ def former(asked: PrefixAsked) -> Mapping[str, object] | None:
     if asked.search.encoding.spec != BinaryEncoding().spec:
         return None
     return {**asked.request, "encoding": FORMER}
-
-
-def _shown(line: str) -> None:
-    """What is asked, on stderr, if that is a terminal; an empty line clears it."""
-    if sys.stderr.isatty():
-        print(f"\r{line:<78}", end="" if line else "\r", file=sys.stderr, flush=True)

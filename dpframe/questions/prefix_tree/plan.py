@@ -130,9 +130,7 @@ class PrefixPlan:
 
     def run(self, devices: Population, /) -> FoundItems:
         """The only noisy step."""
-        found = prefix_tree.run(devices, self.channel, self.asked.search, say=self.say)
-        self.say("")
-        return found
+        return prefix_tree.run(devices, self.channel, self.asked.search, say=self.say)
 
     def lines(self) -> list[Quantity]:
         """What is known before devices are asked."""

@@ -42,7 +42,7 @@ def rollup(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
-    progress: bool = False,
+    progress: bool = True,
     candidates: object = None,
     plan: object = None,
 ) -> pd.DataFrame:

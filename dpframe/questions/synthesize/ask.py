@@ -50,7 +50,7 @@ def synthesize(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> Generator:
     """A differentially private generator of synthetic rows, fitted in one pass and small memory.
 

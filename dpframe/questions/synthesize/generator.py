@@ -12,7 +12,7 @@ from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local, replacing
 from dpframe.asking.given import whole
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.receipt import Receipt, html_card, said_first
 from dpframe.asking.release import Release
 from dpframe.digest import seal
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
@@ -62,6 +62,11 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"Generator({self._asked.domain.spec!r}, {int(self._partition.leaf.sum())} cells)"
+
+    def _repr_html_(self) -> str:
+        lines = self.receipt._lines
+        rows = f"rows of {', '.join(self.columns)}: sample(n) draws as many as you like, for free"
+        return html_card("Generator of synthetic rows", lines, [rows, *said_first(lines)])
 
     @property
     def receipt(self) -> Receipt:

@@ -107,7 +107,7 @@ class PrivHP:
         """Bytes of the counts. Public: it does not depend on the data."""
         return self._state.memory
 
-    def update(self, batch: object, *, progress: bool = False) -> None:
+    def update(self, batch: object, *, progress: bool = True) -> None:
         """Count the rows of a frame, Arrow table, DuckDB relation or file: all of them or none.
 
         The columns must hold what they hold in the first batch, whose types synthetic rows have:

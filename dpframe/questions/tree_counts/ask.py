@@ -47,7 +47,7 @@ def tree_counts(
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
     data: str | None = None,
-    progress: bool = False,
+    progress: bool = True,
     candidates: object = None,
     plan: object = None,
 ) -> pd.DataFrame:

@@ -376,7 +376,7 @@ def test_the_command_line_makes_charges_shows_and_replays(tmp_path: Path) -> Non
     (tmp_path / "data.parquet").unlink()
     again = run(*call, "-o", "two.parquet", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "of (1, 1e-05) in the ledger, (0.4, 9e-06) was left after this release" in again.stdout
+    assert "of (1, 1e-05) in the ledger, (0.4, 9e-06) was left after this release" in again.stderr
     one, two = (pq.read_table(tmp_path / f"{n}.parquet") for n in ("one", "two"))
     assert one.equals(two)
     drawn, receipt = (receipt_of(table.schema.metadata) for table in (one, two))

@@ -1,0 +1,142 @@
+"""What is being done, and for how long, where a person waits for it: in notebooks, on terminals.
+
+Nothing is shown in the first two seconds, in a pipe, in tests, or after the end. What is shown is
+the name of a step and its time, of a query that reads data its percentage, and of steps whose
+number is public how many are done. No number of rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+AFTER, EVERY = 2.0, 0.5
+"""Seconds before anything is shown, and between two looks."""
+
+IN_A_TEST = "PYTEST_CURRENT_TEST"
+"""What pytest has in the environment while a test runs, also in that of other processes."""
+
+Done = Callable[[], float]
+"""Tells how much of a step is done, in percent."""
+
+TIME = "{desc}: {elapsed}"
+PART = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One of those that are going on."""
+
+    name: str
+    done: Done | None
+
+
+class _Steps(threading.local):
+    """What this thread does, the innermost last."""
+
+    def __init__(self) -> None:
+        self.inner: list[Step] = []
+
+
+_steps = _Steps()
+
+
+@contextmanager
+def step(name: str, wanted: bool = True, done: Done | None = None) -> Iterator[Step]:
+    """Something that can take long. Within another step it takes its place until it ends; else
+    it is shown if it is ``wanted`` and somebody looks."""
+    here, inner = Step(name, done), _steps.inner
+    if not inner and not (wanted and is_watched()):
+        yield here
+        return
+    inner.append(here)
+    try:
+        if len(inner) == 1:
+            with _shown(inner):
+                yield here
+        else:
+            yield here
+    finally:
+        inner.remove(here)
+
+
+@contextmanager
+def part(name: str, done: Done | None = None) -> Iterator[Step]:
+    """A step that is shown only within another."""
+    with step(name, wanted=False, done=done) as here:
+        yield here
+
+
+def goes_on() -> bool:
+    """Whether a step of this thread is shown."""
+    return bool(_steps.inner)
+
+
+def told(name: str) -> None:
+    """Another name for what this thread does, for instance with its public number."""
+    if _steps.inner:
+        _steps.inner[-1].name = name
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal or a notebook, and this is no test."""
+    if sys.stderr is None or os.environ.get(IN_A_TEST):
+        return False
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    if "ipykernel" not in sys.modules or "IPython" not in sys.modules:
+        return False
+    return hasattr(sys.modules["IPython"].get_ipython(), "kernel")
+
+
+@contextmanager
+def _shown(inner: list[Step]) -> Iterator[None]:
+    over, start = threading.Event(), time.time()
+    watcher = threading.Thread(target=_watch, args=(inner, over, start), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _watch(inner: list[Step], over: threading.Event, start: float) -> None:
+    if over.wait(AFTER):
+        return
+    with _bar(inner, start) as bar:
+        while True:
+            for now in inner[-1:]:  # none between two looks
+                bar.total = None if now.done is None else 100
+                bar.n = _percent(now)
+                bar.bar_format = TIME if now.done is None else PART
+                bar.set_description_str(now.name)
+            if over.wait(EVERY):
+                return
+
+
+def _percent(now: Step) -> float:
+    try:
+        return 0.0 if now.done is None else min(100.0, max(0.0, now.done()))
+    except Exception:  # it has just ended, and who could tell is closed
+        return 0.0
+
+
+def _bar(inner: list[Step], start: float) -> Any:
+    from tqdm import tqdm
+
+    class Bar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0  # we look ourselves: no further thread
+
+    name = next((now.name for now in inner[-1:]), "")
+    bar = Bar(file=sys.stderr, leave=False, bar_format=TIME, desc=name)
+    bar.start_t = start
+    return bar

@@ -1,0 +1,86 @@
+"""Short tracebacks: of our own errors a caller sees the line that was wrong, and not how we found
+that out.
+
+The message of such an error is all that there is to know. Errors that are not ours keep every
+frame; ``DPFRAME_TRACEBACK=full`` in the environment keeps those of ours, too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import Any, TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""How names of files of the package begin."""
+
+SETTING, FULL = "DPFRAME_TRACEBACK", "full"
+
+
+def shortened(error: E, around: BaseException | None) -> E:
+    """An error of ours without frames of ours, for whoever raises it to the caller.
+
+    ``around`` is what the caller was handling already. The frame that raises it is there all the
+    same; Python and IPython leave it out when they show the error.
+    """
+    if _full():
+        return error
+    error.__traceback__ = None
+    if error.__cause__ is None:
+        error.__context__ = around
+    link, known = error.__cause__, {id(error), id(around)}
+    while link is not None and id(link) not in known:
+        known.add(id(link))
+        trace = link.__traceback__
+        while trace is not None and _is_ours(trace):
+            trace = trace.tb_next
+        link.__traceback__, link = trace, link.__cause__
+    if sys.excepthook is sys.__excepthook__:  # nobody else shows errors in a way of their own
+        sys.excepthook = _shown
+    return error
+
+
+def _full() -> bool:
+    return os.environ.get(SETTING) == FULL
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(OURS)
+
+
+def trimmed(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without frames of ours at its end; as it is where no other is left."""
+    links = []
+    link = trace
+    while link is not None:
+        links.append(link)
+        link = link.tb_next
+    while links and _is_ours(links[-1]):
+        links.pop()
+    kept = None
+    for link in reversed(links):
+        kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return kept or trace
+
+
+def rendered(error: BaseException) -> list[str]:
+    """The lines by which IPython shows an error."""
+    shell = sys.modules["IPython"].get_ipython()
+    trace = error.__traceback__ if _full() else trimmed(error.__traceback__)
+    told: Any = shell.InteractiveTB.structured_traceback
+    lines: list[str] = told(type(error), error, trace, tb_offset=shell.InteractiveTB.tb_offset)
+    return lines
+
+
+BY_IPYTHON = "_render_traceback_"
+"""What IPython asks of an error; those of ours have it."""
+
+
+def _shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """``sys.excepthook``: as Python does, but for the frames at the end of our own errors."""
+    if hasattr(kind, BY_IPYTHON) and not _full():
+        trace = error.__traceback__ = trimmed(trace)
+    sys.__excepthook__(kind, error, trace)

@@ -1,0 +1,61 @@
+"""``dpframe completion``: the script by which a shell completes commands, options and files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from dpframe.doors.cli.saying import print_text
+from dpframe.errors import ParameterError
+
+SHELLS = ("bash", "zsh", "fish")
+
+HOW = {
+    "bash": 'eval "$(dpframe completion bash)"  # in ~/.bashrc',
+    "zsh": "dpframe completion zsh > ~/.zsh/_dpframe  # in a folder of $fpath",
+    "fish": "dpframe completion fish > ~/.config/fish/completions/dpframe.fish",
+}
+"""What a user does with it, in one line."""
+
+FILES = ("file", "ledger", "output", "report", "save", "to")
+"""Arguments that are completed with the names of files."""
+
+
+def add_completion_command(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
+    """Add the command, which reads the ``parser`` of all commands."""
+    does = "print a script that completes commands and options in a shell"
+    command = commands.add_parser(
+        "completion",
+        help=does,
+        description=does,
+        epilog="\n".join(HOW.values()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("shell", choices=SHELLS, help="; ".join(SHELLS))
+    command.set_defaults(run=partial(_completion, parser))
+
+
+def _completion(parser: Callable[[], argparse.ArgumentParser], options: argparse.Namespace) -> int:
+    try:
+        import shtab
+    except ModuleNotFoundError:
+        raise ParameterError(
+            "completion needs shtab, which writes the script: pip install 'dpframe[completion]'."
+        ) from None
+    whole = parser()
+    _name_files(whole, shtab.FILE)
+    print_text(shtab.complete(whole, shell=options.shell), sys.stdout)
+    return 0
+
+
+def _name_files(parser: argparse.ArgumentParser, files: Any) -> None:
+    """Mark what is completed with the names of files, also in the parsers of commands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _name_files(command, files)
+        elif action.dest in FILES:
+            action.complete = files  # type: ignore[attr-defined]  # read by shtab

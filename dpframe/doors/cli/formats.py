@@ -1,0 +1,235 @@
+"""How rows are written, to files and to standard output: one entry a format."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from importlib.util import find_spec
+from typing import IO, TYPE_CHECKING, Any
+
+from dpframe._terminal import visible
+from dpframe.errors import ParameterError, SourceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpframe.asking.release import Release
+
+SHOWN = 40
+"""Rows of a table on a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write rows.
+
+    ``write`` takes a result, a file and whether texts are escaped for spreadsheets; ``endings`` are
+    those of files that it is for; ``needs`` is a library that pip installs by an extra of the name
+    of the format.
+    """
+
+    endings: tuple[str, ...]
+    write: Callable[[Release, IO[bytes], bool], None]
+    is_text: bool = True
+    needs: str | None = None
+
+
+# -- tables for people ---------------------------------------------------------------------------
+
+
+def shown_rows(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
+    """The first rows as text, and how many follow."""
+    rows = frame.head(SHOWN).to_string(index=False, na_rep="", float_format=figures)
+    rest = len(frame) - SHOWN
+    return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
+
+
+def table_text(result: Release, *, whole: bool) -> str:
+    """A result as a table of text; its first rows, or the ``whole`` of it."""
+    frame, figures = result.frame, None
+    if result.receipt.get("max_weight") is not None:
+        figures = f"{{:.{result.receipt.digits}f}}".format
+    if not whole:
+        return shown_rows(frame, figures)
+    return str(frame.to_string(index=False, na_rep="", float_format=figures))
+
+
+def _table(result: Release, file: IO[bytes], escaped: bool) -> None:
+    lines = map(visible, table_text(result, whole=True).split("\n"))
+    file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+MARKUP = re.compile(r"[\\|<>&*_\[\]`~]")
+"""What Markdown, or HTML in it, would read as something else than text."""
+
+
+def _markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
+    """As GitHub has tables; what labels hold is text there."""
+    from pandas.api.types import is_numeric_dtype
+
+    def text(cell: object) -> str:
+        said = "" if cell is None else visible(str(cell))
+        return MARKUP.sub(lambda found: f"\\{found[0]}", said)
+
+    frame = result.frame
+    names = [text(name) for name in frame.columns]
+    rules = ["---:" if is_numeric_dtype(kind) else "---" for kind in frame.dtypes]
+    rows = [[text(cell) for cell in row.values()] for row in table_rows(frame)]
+    for line in (names, rules, *rows):
+        file.write(f"| {' | '.join(line)} |\n".encode())
+
+
+# -- data for programs ---------------------------------------------------------------------------
+
+
+def _csv(result: Release, file: IO[bytes], escaped: bool) -> None:
+    frame = for_spreadsheets(result.frame) if escaped else result.frame
+    frame.to_csv(file, index=False)
+
+
+def _json(result: Release, file: IO[bytes], escaped: bool) -> None:
+    file.write(document(result, ascii_only=False).encode())
+
+
+def _parquet(result: Release, file: IO[bytes], escaped: bool) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(result.to_arrow(), file)
+
+
+def _arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
+    import pyarrow as pa
+
+    table = result.to_arrow()
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+MOST_ROWS = 2**20 - 1
+"""Rows of a sheet below its heading."""
+
+
+def _xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
+    """Two sheets, the rows and the card. Every text is a text, and no formula."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+
+    if len(result.frame) > MOST_ROWS:
+        raise SourceError(f"a sheet of .xlsx holds {MOST_ROWS:,} rows: write .parquet or .csv.")
+    book = Workbook(write_only=True)
+
+    def add(title: str, rows: Sequence[Sequence[object]]) -> None:
+        sheet = book.create_sheet(title)
+        for row in rows:
+            cells = [WriteOnlyCell(sheet, _in_sheet(value)) for value in row]
+            for cell in cells:
+                if isinstance(cell.value, str):
+                    cell.data_type = "s"  # otherwise one that begins with = is a formula
+            sheet.append(cells)
+
+    columns = [result.frame[name] for name in result.frame.columns]
+    body = zip(*columns, strict=True)
+    add("result", [[str(name) for name in result.frame.columns], *map(list, body)])
+    add("privacy card", [[q.name, q.shown, q.meaning] for q in result.receipt._lines])
+    book.save(file)
+
+
+EXACT = 2**53
+"""Whole numbers up to which floating-point numbers, which are all that a sheet has, are exact."""
+
+
+def _in_sheet(value: object) -> object:
+    if isinstance(value, date | datetime) and _plain(value) is not None:
+        if getattr(value, "tzinfo", None) is None and value.year >= 1900:
+            return value
+        return str(value)
+    plain = _plain(value)
+    if isinstance(plain, int) and abs(plain) > EXACT:
+        return str(plain)
+    return visible(plain) if isinstance(plain, str) else plain
+
+
+def document(result: Release, *, ascii_only: bool = True) -> str:
+    """A result as JSON: receipt and rows."""
+    whole = {"receipt": result.receipt.to_dict(), "rows": table_rows(result.frame)}
+    return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
+
+
+def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as plain JSON types, by the names of columns."""
+    columns = [map(_plain, frame[name]) for name in frame.columns]
+    return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _plain(cell: Any) -> str | bool | int | float | None:
+    """A value as JSON has it: missing ones as null, times and infinity, for one, as text."""
+    from pandas import isna
+    from pandas.api.types import is_bool, is_float, is_integer, is_scalar
+
+    if is_scalar(cell) and isna(cell):
+        return None
+    if is_bool(cell):
+        return bool(cell)
+    if is_integer(cell):
+        return int(cell)
+    if is_float(cell) and math.isfinite(cell):
+        return float(str(cell))  # as few digits as the type of the column needs
+    return str(cell)
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""How texts begin that spreadsheets run as formulas, or cut into ones (OWASP, CSV injection)."""
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""Runs nothing."""
+
+
+def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with an apostrophe before names and texts that a spreadsheet would run."""
+    from pandas.api.types import is_numeric_dtype
+
+    out = frame.rename(columns={name: _inert(name) for name in frame.columns})
+    for name in out.columns:
+        if not is_numeric_dtype(out[name].dtype):
+            texts = {text: _inert(text) for text in out[name].unique()}
+            if any(text is not inert for text, inert in texts.items()):
+                out[name] = out[name].astype(object).map(lambda cell, to=texts: to.get(cell, cell))
+    return out
+
+
+def _inert(text: object) -> object:
+    if isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+# -- which one -----------------------------------------------------------------------------------
+
+FORMATS = {
+    "table": Format((".txt",), _table),
+    "csv": Format((".csv",), _csv),
+    "json": Format((".json",), _json),
+    "markdown": Format((".md",), _markdown),
+    "parquet": Format((".parquet",), _parquet, is_text=False),
+    "arrow": Format((".arrow", ".feather"), _arrow, is_text=False),
+    "xlsx": Format((".xlsx",), _xlsx, is_text=False, needs="openpyxl"),
+}
+
+ENDINGS = tuple(ending for known in FORMATS.values() for ending in known.endings)
+
+
+def by_ending(path: str) -> str | None:
+    """The name of the format of a file, if its ending tells one."""
+    known = (name for name, f in FORMATS.items() if path.lower().endswith(f.endings))
+    return next(known, None)
+
+
+def check_format(name: str) -> None:
+    """ParameterError if a library for the format is missing."""
+    needs = FORMATS[name].needs
+    if needs is not None and find_spec(needs) is None:
+        raise ParameterError(f"{name} needs {needs}: pip install 'dpframe[{name}]'.")

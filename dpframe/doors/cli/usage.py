@@ -1,0 +1,111 @@
+"""Mistakes of usage: the usage of the command that was given, and the options next to what was."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from dpframe._known_arguments import meant
+from dpframe._terminal import styled, visible
+
+NEAREST = 3
+"""Options that are shown at most for one that is unknown."""
+
+
+CHOICE = re.compile(r"argument (COMMAND|QUESTION|SHELL): invalid choice: (.+?) \(choose from")
+"""How argparse begins to say that a command is unknown, before it lists all of them."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One that answers a mistake in a few lines, and quotes arguments as text: they can come from
+    anywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        chosen = CHOICE.match(message)
+        if chosen is None:
+            self.mistaken(message, self._told_of(message))
+        kind, given = chosen[1].lower(), chosen[2].strip("'\"")
+        known = (
+            {
+                command.dest: command
+                for action in self._get_positional_actions()
+                for command in action._get_subactions()  # type: ignore[attr-defined]
+            }
+            if kind != "shell"
+            else {}
+        )
+        self.mistaken(
+            f"unknown {kind} {given}.{meant(given, tuple(known))}",
+            [known[name] for name in nearest(given, known)],
+        )
+
+    def mistaken(self, message: str, about: Iterable[argparse.Action]) -> NoReturn:
+        """End with the usage, what is wrong, and the helps of the arguments that it is about."""
+        lines = [
+            f"usage: {self.prog} {self._short()}",
+            f"{styled(f'{self.prog}:', 'wrong', sys.stderr)} {visible(message)}",
+            *map(self._line, about),
+            f"more: {self.prog} --help",
+        ]
+        self.exit(2, "\n".join(lines) + "\n")
+
+    def _short(self) -> str:
+        """The usage without naming every option."""
+        named = [str(a.metavar or a.dest).upper() for a in self._get_positional_actions()]
+        return " ".join(["[OPTIONS]", *named])
+
+    def _line(self, action: argparse.Action) -> str:
+        """An argument and its help."""
+        formatter = self._get_formatter()
+        name = formatter._format_action_invocation(action)
+        words = formatter._expand_help(action) if action.help else ""
+        return f"  {name:<24}  {words}".rstrip()
+
+    def _told_of(self, message: str) -> list[argparse.Action]:
+        """The arguments that a message of argparse is about."""
+        lacks = re.match(r"the following arguments are required: (.+)", message)
+        about = re.match(r"argument ([^:]+): ", message)
+        names = lacks[1].split(", ") if lacks else about[1].split("/") if about else []
+        return [
+            action
+            for action in self._actions
+            if {*names} & {*action.option_strings, action.metavar, action.dest}
+            and not isinstance(action, argparse._SubParsersAction)
+        ]
+
+
+def nearest(given: str, known: Iterable[str]) -> list[str]:
+    """The names that are written alike, nearest first."""
+    return difflib.get_close_matches(given, list(known), n=NEAREST, cutoff=0.6)
+
+
+def as_options(message: str, command: argparse.ArgumentParser) -> str:
+    """A message that names arguments as Python writes them, with the options of a command."""
+    options = {
+        option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
+    }
+    for option, action in command._option_string_actions.items():
+        if action.const is False:
+            message = message.replace(f"{action.dest}=False", option)
+    named = re.compile(
+        rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
+    )
+    return named.sub(
+        lambda found: " ".join(filter(None, (options[found[1]], found[2] or found[3]))), message
+    )
+
+
+def refuse(command: Parser, unknown: Sequence[str]) -> NoReturn:
+    """End with what a command does not know, and the options that may have been meant."""
+    given = next((text for text in unknown if text.startswith("-")), unknown[0])
+    name = given.partition("=")[0]
+    options = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
+    hint, about = "", []
+    if given.startswith("-"):
+        hint = meant(name, tuple(options))
+        about = [options[option] for option in nearest(name, options)]
+    command.mistaken(f"unknown {'option' if hint else 'argument'} {name}.{hint}", about)

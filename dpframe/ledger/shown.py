@@ -1,0 +1,42 @@
+"""What a notebook shows of a ledger: what is spent and left, and its newest releases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpframe._html import folded
+from dpframe._terminal import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEWEST = 20
+"""Releases in the list."""
+
+LISTED = ("number", "time", "release", "mechanism", "hierarchy", "epsilon", "delta")
+"""Columns of ``ledger.releases()`` that the list has."""
+
+
+def ledger_html(summary: pd.DataFrame, releases: pd.DataFrame) -> str:
+    """Of ``ledger.summary()``, and of its newest releases, oldest first."""
+    (facts,) = summary.to_dict("records")
+    listed = [[_text(row[name]) for name in LISTED] for row in releases.to_dict("records")]
+    total = f"({facts['epsilon']:g}, {facts['delta']:g})"
+    return folded(
+        f"Ledger {visible(str(facts['ledger']))}",
+        [
+            f"spent ({facts['spent_epsilon']:.4g}, {facts['spent_delta']:.3g}) of {total}, "
+            f"accountant {facts['accountant']}",
+            f"left ({facts['left_epsilon']:.4g}, {facts['left_delta']:.3g}), for "
+            f"{facts['protects']}",
+            f"{facts['releases']:,} releases, {facts['reserved']:,} more paid for beforehand",
+        ],
+        f"the newest {len(listed)} of them",
+        [list(LISTED), *reversed(listed)] if listed else (),
+    )
+
+
+def _text(value: object) -> str:
+    if value is None or value != value:  # nothing is there
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else visible(str(value))
