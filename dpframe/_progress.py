@@ -16,11 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dpframe._forking import no_fork
+
 AFTER, EVERY = 2.0, 0.5
 """Seconds before anything is shown, and between two looks."""
 
 IN_A_TEST = "PYTEST_CURRENT_TEST"
 """What pytest has in the environment while a test runs, also in that of other processes."""
+
+UNKNOWN = 79, 23
+"""Columns and rows of a terminal that does not say how many it has."""
 
 Done = Callable[[], float]
 """Tells how much of a step is done, in percent."""
@@ -131,12 +136,15 @@ def _percent(now: Step) -> float:
 
 
 def _bar(inner: list[Step], start: float) -> Any:
-    from tqdm import tqdm
+    with no_fork():  # a child would wait for what this thread loads
+        from tqdm import tqdm
 
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # we look ourselves: no further thread
 
     name = next((now.name for now in inner[-1:]), "")
-    bar = Bar(file=sys.stderr, leave=False, bar_format=TIME, desc=name)
+    bar = Bar(file=sys.stderr, leave=False, bar_format=TIME, desc=name, delay=1e-3)  # not yet
     bar.start_t = start
+    if (bar.ncols or 0) <= 0 or (bar.nrows or 0) <= 0:
+        bar.ncols, bar.nrows = UNKNOWN
     return bar

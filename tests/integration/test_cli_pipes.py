@@ -10,6 +10,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import openpyxl
@@ -42,12 +43,14 @@ def run(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-def on_a_terminal(*arguments: str, **settings: str) -> tuple[int, str]:
+def on_a_terminal(
+    *arguments: str, program: Sequence[str] = ("-m", "dpframe"), **settings: str
+) -> tuple[int, str]:
     """What a terminal is sent, by both streams together."""
     leader, follower = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     process = subprocess.Popen(
-        [*DPFRAME, *arguments],
+        [sys.executable, *program, *arguments],
         stdin=follower,
         stdout=follower,
         stderr=follower,
@@ -296,6 +299,24 @@ def test_a_terminal_has_colours_unless_it_asks_for_none(here: Path) -> None:
     assert sent.startswith("\x1b[1;31mdpframe:\x1b[0m")
     code, sent = on_a_terminal("hhh", "-", *ASKED)
     assert (code, "that is a terminal: pipe them in" in sent) == (2, True)
+
+
+def test_a_terminal_sees_what_takes_long(here: Path) -> None:
+    """Law: the step and its time, gone before the rows come; not with --quiet, not in a pipe."""
+    code = (
+        "import sys, time, dpframe._progress as p, dpframe.asking.release as r; "
+        "from dpframe.doors.cli.main import main; p.AFTER = p.EVERY = 0.02; old = r.drawn; "
+        "r.drawn = lambda *a, **b: (time.sleep(1.5), old(*a, **b))[1]; sys.exit(main())"
+    )
+    given = ["hhh", "t.parquet", *ASKED]
+    status, sent = on_a_terminal(*given, program=["-c", code])
+    assert status == 0
+    assert "planning the noise: 00:0" in sent
+    assert sent.rindex("planning the noise") < sent.index("residual")
+    status, sent = on_a_terminal(*given, "--quiet", program=["-c", code])
+    assert (status, "planning" in sent) == (0, False)
+    done = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True)
+    assert (done.returncode, "planning" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize(
