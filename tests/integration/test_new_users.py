@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,25 +100,30 @@ def test_the_epsilon_for_an_error_and_why_nothing_was_shown() -> None:
     assert "largest possible" in empty.dp.receipt["notices"][0]
 
 
-@pytest.mark.parametrize("given", [duckdb, "default", "cursor", "engine", "connection"])
-def test_clients_of_sql(given: Any) -> None:
+@pytest.mark.parametrize("given", ["cursor", "engine", "connection"])
+def test_clients_of_sql(given: str) -> None:
     statement = "SELECT count(*) FROM dp_functions()"
     if given == "cursor":
         con = duckdb.connect().cursor()
         dp.register(con)
-        found = con.execute(statement).fetchone()
-    elif given in ("engine", "connection"):
+        found = con.execute(statement).fetchall()
+    else:
         engine = sqlalchemy.create_engine("duckdb:///:memory:")
         with engine.connect() as connection:
             dp.register(engine if given == "engine" else connection)
         with engine.connect() as connection:
-            found = connection.execute(sqlalchemy.text(statement)).fetchone()
+            found = connection.execute(sqlalchemy.text(statement)).fetchall()
         engine.dispose()
-    else:
-        dp.register(duckdb if given is duckdb else duckdb.default_connection())
-        found = duckdb.execute(statement).fetchone()
-    assert found is not None
-    assert found[0] > 10
+    assert found[0][0] > 10
+
+
+@pytest.mark.parametrize("given", ["duckdb", "duckdb.default_connection()"])
+def test_the_connection_of_the_module(given: str) -> None:
+    """In a process of its own: the connection stays registered."""
+    code = f"import duckdb, dpframe as dp; dp.register({given}); "
+    code += "print(duckdb.sql('SELECT count(*) FROM dp_functions()').fetchall())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert re.fullmatch(r"\[\(\d\d,\)\]\n", done.stdout), done.stderr
 
 
 @pytest.mark.parametrize(
