@@ -522,7 +522,7 @@ def test_flat_frames_have_reports_and_plots(world: World, tmp_path: Path, name: 
         assert said == drawn["word"].tolist()
     assert list(result.columns) == ["word", "count", "lower", "upper"]  # left as it was
     for lacking in ("word", "count", "upper"):
-        with pytest.raises(dp.ParameterError, match="this frame is not the release"):
+        with pytest.raises(dp.ParameterError, match=f"has no column .{lacking}"):
             result.drop(columns=lacking).dp.report(tmp_path / "no.html")
     assert not (tmp_path / "no.html").exists()
 

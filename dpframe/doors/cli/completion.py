@@ -34,7 +34,7 @@ def add_completion_command(commands: Any, parser: Callable[[], argparse.Argument
         epilog="\n".join(HOW.values()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("shell", choices=SHELLS, help="; ".join(SHELLS))
+    command.add_argument("shell", choices=SHELLS, help="whose script to print")
     command.set_defaults(run=partial(_completion, parser))
 
 
