@@ -20,7 +20,8 @@ from dpframe.doors.cli.main import main
 from tests import examples
 
 HERE = Path(__file__).resolve().parents[2]
-PAGES = [HERE / "README.md", *sorted((HERE / "docs").rglob("*.md"))]
+GUIDES = [HERE / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
+PAGES = [*GUIDES, *sorted((HERE / "docs").rglob("*.md"))]
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 
 
