@@ -48,9 +48,29 @@ def shown_rows(frame: pd.DataFrame, figures: Callable[[float], str] | None = Non
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 
 
+def for_people(frame: pd.DataFrame) -> pd.DataFrame:
+    """Measures to two figures of their narrowest interval, as text: what is beyond is noise."""
+    from pandas import isna
+    from pandas.api.types import is_float_dtype
+
+    out = frame.copy()
+    for name in frame.columns:
+        ends = [f"{name}_lower", f"{name}_upper"]
+        if not is_float_dtype(frame[name]) or not {*ends} <= set(frame.columns):
+            continue
+        half = (frame[ends[1]] - frame[ends[0]]) / 2
+        narrowest = half[half > 0].min()
+        if not 0 < narrowest < math.inf:  # NaN where there is none
+            continue
+        digits = min(12, max(0, 1 - math.floor(math.log10(narrowest))))
+        for column in (name, *ends):
+            out[column] = ["" if isna(x) else f"{x:.{digits}f}" for x in frame[column].tolist()]
+    return out
+
+
 def table_text(result: Release, *, whole: bool) -> str:
     """A result as a table of text; its first rows, or the ``whole`` of it."""
-    frame, figures = result.frame, None
+    frame, figures = for_people(result.frame), None
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
     if not whole:
@@ -76,9 +96,10 @@ def _markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
         return MARKUP.sub(lambda found: f"\\{found[0]}", said)
 
     frame = result.frame
+    people = for_people(frame)
     names = [text(name) for name in frame.columns]
     rules = ["---:" if is_numeric_dtype(kind) else "---" for kind in frame.dtypes]
-    rows = [[text(cell) for cell in row.values()] for row in table_rows(frame)]
+    rows = [[text(cell) for cell in row.values()] for row in table_rows(people)]
     for line in (names, rules, *rows):
         file.write(f"| {' | '.join(line)} |\n".encode())
 

@@ -1,0 +1,37 @@
+"""Numbers of a table for people have the figures that their intervals leave."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dpframe.doors.cli.formats import for_people
+
+
+def test_measures_have_two_figures_of_their_narrowest_interval() -> None:
+    """Law: rows and columns stay, counts and texts too; a number that is missing is empty."""
+    frame = pd.DataFrame(
+        {
+            "prefix": ["*", "a"],
+            "count": [10, 5],
+            "count_lower": [8, 3],
+            "count_upper": [12, 7],
+            "revenue": [1234.56789, 99.123456],
+            "revenue_lower": [1000.0, 40.0],
+            "revenue_upper": [1469.13578, 158.246912],
+            "price": [2.345678, float("nan")],
+            "price_lower": [2.30, float("nan")],
+            "price_upper": [2.39, float("nan")],
+            "flat": [0.125, 0.25],
+            "flat_lower": [0.125, 0.25],
+            "flat_upper": [0.125, 0.25],
+            "alone": [0.123456, 1.0],
+        }
+    )
+    shown = for_people(frame)
+    assert shown["revenue"].tolist() == ["1235", "99"]
+    assert shown["revenue_upper"].tolist() == ["1469", "158"]
+    assert shown["price"].tolist() == ["2.346", ""]
+    assert shown["price_lower"].tolist() == ["2.300", ""]
+    same = ["prefix", "count", "count_lower", "flat", "flat_upper", "alone"]
+    pd.testing.assert_frame_equal(shown[same], frame[same])
+    assert frame["revenue"].tolist() == [1234.56789, 99.123456]
