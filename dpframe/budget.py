@@ -116,6 +116,16 @@ class PrivacyUnit:
         )
 
     @property
+    def what_counts(self) -> str:
+        """What ``counts`` is about; of shares, what they do not say."""
+        if self.counts.endswith("evenly over their records"):
+            return (
+                "what the numbers count: who has records at several nodes is a part of one at "
+                "each, and how many different users a node has is dp.distinct in a rollup"
+            )
+        return "what the numbers count"
+
+    @property
     def counts(self) -> str:
         """What the counts of the release count."""
         if self.measured:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import check_known, known_arguments
+from dpframe._progress import step
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
 from dpframe.asking.given import chosen, whole
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -91,6 +92,7 @@ class PrefixComparison:
 
 
 @known_arguments
+@step("comparing")
 def compare_prefix_trees(
     column: str,
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpframe import _duck
 from dpframe._known_arguments import known_arguments
+from dpframe._progress import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.opened import BUSY
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 @known_arguments
+@step("publishing")
 def publish(
     ledger: Ledger | str | Path | None,
     to: str | Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import re
 import threading
@@ -119,3 +120,21 @@ def test_the_rounds_of_a_search_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     frame = pd.DataFrame({"w": ["abc"] * 3000, "u": range(3000)})
     dp.prefix_tree(frame, "w", user="u", epsilon=4.0, delta=1e-6)
     assert "planning the noise" in terminal.getvalue()
+
+
+def test_long_calls_without_a_question_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Law: what samples, publishes, compares and runs a series says so, and keeps its signature."""
+    import pandas as pd
+
+    terminal = waiting(monkeypatch)
+    frame = pd.DataFrame({"w": ["ab", "cd"] * 1500, "u": range(3000)})
+    generator = dp.synthesize(frame, "columns:w", keys=["ab", "cd"], epsilon=1.0)
+    generator.sample(2_000_000)
+    assert "sampling: 00:0" in terminal.getvalue()
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9.0, delta=1e-4)
+    dp.hhh(frame, "w", epsilon=1.0, delta=1e-6, ledger=ledger, release="words")
+    dp.publish(ledger, tmp_path / "out.duckdb")
+    assert "publishing: 00:0" in terminal.getvalue()
+    assert list(inspect.signature(dp.publish).parameters) == ["ledger", "to", "releases"]

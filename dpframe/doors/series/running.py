@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from dpframe._progress import step
 from dpframe.asking.answer import asked_of
 from dpframe.asking.release import asked_for, charged, kept
 from dpframe.doors.series.declared import Report
@@ -99,7 +100,8 @@ def _tried(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> 
     if task.stored:
         return task.step("stored")
     try:
-        return task.step(act(task, ledger))
+        with step(task.name):
+            return task.step(act(task, ledger))
     except DpframeError as error:
         return task.step("gap", error)
 

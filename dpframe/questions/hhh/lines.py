@@ -26,7 +26,7 @@ def heading(plan: HhhPlan[Any, Any]) -> list[Quantity]:
         ),
         Quantity("mechanism", plan.mechanism, plan.paper),
         hierarchy_line(plan.hierarchy),
-        Quantity("counts", plan.unit.counts, "what the numbers count"),
+        Quantity("counts", plan.unit.counts, plan.unit.what_counts),
         *_measure(plan.unit),
     ]
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local, replacing
+from dpframe._progress import step
 from dpframe.asking.given import whole
 from dpframe.asking.receipt import Receipt, html_card, said_first
 from dpframe.asking.release import Release
@@ -108,6 +109,7 @@ class Generator:
                 frame[name] = frame[name].astype(kind)
         return seal(frame, self.receipt.to_dict(), rows=False)
 
+    @step("sampling")
     def sample_arrow(self, n: int, *, seed: int | None = None) -> pa.Table:
         """As :meth:`sample`, as an Arrow table."""
         rows = check_sample(n)

@@ -16,7 +16,7 @@ def heading(plan: TreePlan[Any]) -> list[Quantity]:
         Quantity("guarantee", guarantee(plan), "against anybody who sees the result"),
         Quantity("mechanism", f"tree counts, {plan.method}", plan.paper),
         hierarchy_line(plan.hierarchy),
-        Quantity("counts", plan.unit.counts, "what the numbers count"),
+        Quantity("counts", plan.unit.counts, plan.unit.what_counts),
         *_weights(plan),
         _keys(plan),
     ]
