@@ -25,6 +25,8 @@ from dpframe.doors.cli.formats import FORMATS, _in_sheet
 from dpframe.doors.cli.main import main
 from tests.doors import in_this_process
 
+pytestmark = pytest.mark.engines  # processes of their own, most of them
+
 DPFRAME = [sys.executable, "-m", "dpframe"]
 ASKED = ["columns:p", "--epsilon", "8", "--delta", "1e-3", "--threshold", "50"]
 LABELS = ["=1+1", "a|b<i>*", "\x1b[31mred", "plain"]

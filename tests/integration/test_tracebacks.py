@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.engines  # processes of their own, most of them
+
 PREPARED = """
 import pandas as pd, polars as pl, dpframe as dp
 df = pd.DataFrame({"country": ["FR"] * 400})

@@ -164,7 +164,7 @@ def test_links_and_rights_outlive_a_new_file(result: pd.DataFrame, tmp_path: Pat
         ("-o", "folder.csv", "output ('folder.csv') is a folder"),
         ("-o", "no/x.csv", "folder that does not exist"),
         ("-o", "a1.parquet/x.csv", "folder that does not exist"),
-        ("-o", "x.xlsx", "must end in"),
+        ("-o", "x.pdf", "must end in"),
         ("-o", f"{'x' * 300}.csv", "cannot be written (File name too long)"),
         ("-o", "a1.parquet", "output ('a1.parquet') is the file that is counted"),
         ("-o", "b.db.csv", "output ('b.db.csv') is the ledger"),
