@@ -259,7 +259,7 @@ def _shares_of_rows(
     if hierarchy.reads_text:  # each text is parsed once
         read, own, kept = "texts", ("c0",), "c0"
     parts = [f"keyed AS ({keyed(hierarchy, types, read, kept)})"]
-    rows = f"keyed JOIN numbered ON {same(names, 'keyed', 'numbered')}"
+    rows = f"keyed LEFT JOIN numbered ON {same(names, 'keyed', 'numbered')}"  # all have one
     if hierarchy.reads_text:
         parts = ["texts AS (SELECT DISTINCT c0 FROM source)", *parts]
         places = f"(SELECT c0, leaf FROM {rows}) AS places"
