@@ -12,7 +12,8 @@ from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.located import Reported, at_leaves, levels_of, located
-from dpframe.sources.rollup_statement import exact, keyed, source_sql
+from dpframe.sources.record_leaves import keyed
+from dpframe.sources.rollup_statement import exact, source_sql
 from dpframe.vectors import Distinct
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpframe._sql import literal
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_keys, packed
+from dpframe.sources.record_leaves import finest
 from dpframe.sources.user_shares import same
 
 
@@ -46,11 +47,6 @@ def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> li
 def levels_of(nodes: Reported) -> list[int]:
     """Levels that are reported, but for the root's."""
     return sorted({level for level in nodes.level.tolist() if level})
-
-
-def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
-    """The columns of the finest key."""
-    return tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
 
 
 def at_leaves(hierarchy: Hierarchy) -> str:

@@ -20,7 +20,8 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.bounded_parts import DUCKDB, numbers, of_all, of_records, of_user, values_of
 from dpframe.sources.located import Reported, at_leaves, located
-from dpframe.sources.rollup_statement import keyed, source_sql
+from dpframe.sources.record_leaves import keyed
+from dpframe.sources.rollup_statement import source_sql
 from dpframe.vectors import Vector
 
 
