@@ -272,14 +272,16 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
 
 def uniform(n: int, size: int) -> NDArray[np.int64]:
     """Uniform on 0 .. n - 1: bits beyond the last multiple of n are drawn again."""
-    out = np.zeros(size, dtype=np.int64)
-    waiting = np.arange(size if n > 1 else 0)
+    if n == 1 or size == 0:
+        return np.zeros(size, dtype=np.int64)
+    bits = _bits(size)
     last = np.uint64(TOTAL - TOTAL % n - 1)
+    out = (bits % np.uint64(n)).view(np.int64)
+    waiting = np.flatnonzero(bits > last)
     while len(waiting):
         bits = _bits(len(waiting))
-        fits = bits <= last
-        out[waiting[fits]] = bits[fits] % np.uint64(n)
-        waiting = waiting[~fits]
+        out[waiting] = bits % np.uint64(n)
+        waiting = waiting[bits > last]
     return out
 
 
@@ -289,12 +291,11 @@ def _exp_chance(u: NDArray[np.int64], t: int) -> NDArray[np.bool_]:
     P(a draw is still alive after j rounds) is (u/t)^j / j!, and the alternating sum of these,
     P(it ends in an odd round), is the series of exp(-u/t).
     """
-    out = np.zeros(len(u), dtype=np.bool_)
-    alive, k = np.arange(len(u)), 1
+    out, alive, k = np.zeros(len(u), dtype=np.bool_), np.arange(len(u)), 1
     while len(alive):
-        goes_on = (uniform(t, len(alive)) < u[alive]) & (uniform(k, len(alive)) == 0)
-        out[alive[~goes_on]] = k % 2 == 1
-        alive, k = alive[goes_on], k + 1
+        out[alive] = k % 2 == 1  # unless it goes on
+        goes_on = (uniform(t, len(alive)) < u) & (uniform(k, len(alive)) == 0)
+        alive, u, k = alive[goes_on], u[goes_on], k + 1
     return out
 
 

@@ -145,6 +145,12 @@ class Hierarchy(ABC):
         ``columns`` is the SQL of the source columns and ``types`` their DuckDB types.
         """
 
+    def stored_keys(self, columns: tuple[str, ...], types: tuple[str, ...]) -> str | None:
+        """SQL of a condition under which the values of a row are its finest key as they stand, and
+        without which the key has a NULL: rows may be grouped before keys are made. None if types do
+        not say so, or if that would save nothing."""
+        return None
+
     @abstractmethod
     def depth(self, keys: tuple[str, ...]) -> str | None:
         """SQL of the number of levels of a row; None if every row has all of them."""

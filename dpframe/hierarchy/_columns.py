@@ -87,6 +87,15 @@ class Columns(Hierarchy):
         pairs = zip(columns, types, strict=True)
         return ({f"k{i}": _value(c, t) for i, (c, t) in enumerate(pairs, 1)},)
 
+    def stored_keys(self, columns: tuple[str, ...], types: tuple[str, ...]) -> str | None:
+        texts = [t == "VARCHAR" for t in types]
+        if not any(texts) or not all(
+            a or _is_its_key(t) for a, t in zip(texts, types, strict=True)
+        ):
+            return None
+        pairs = zip(columns, texts, strict=True)
+        return " AND ".join(f"{c} <> ''" if text else f"{c} IS NOT NULL" for c, text in pairs)
+
     def depth(self, keys: tuple[str, ...]) -> str | None:
         return None
 
@@ -141,8 +150,12 @@ def _is_whole(duckdb_type: str) -> bool:
     return duckdb_type.removeprefix("U") in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 
 
+def _is_its_key(duckdb_type: str) -> bool:
+    return _is_whole(duckdb_type) or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE
+
+
 def _value(column: str, duckdb_type: str) -> str:
-    if _is_whole(duckdb_type) or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE:
+    if _is_its_key(duckdb_type):
         return column
     if has_zone(duckdb_type):
         return in_utc(column)

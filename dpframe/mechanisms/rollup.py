@@ -30,6 +30,7 @@ from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import NodeCounts
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.above import adding_up, level_strategy, sums
+from dpframe.postprocess.forest import Forest
 from dpframe.postprocess.largest_share import largest_shares
 from dpframe.postprocess.tree_squares import checked_forest
 from dpframe.steps import Steps
@@ -169,8 +170,9 @@ def run(
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
     weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
+    forest = checked_forest(nodes.ancestor)
     measures = {
-        name: tuple(_measured(next(exact), nodes, p, weights) for p in each)
+        name: tuple(_measured(next(exact), nodes.level, forest, p, weights) for p in each)
         for name, each in paid.items()
     }
     measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
@@ -223,7 +225,11 @@ of parts and measured totals differ by, and a level can have a thousandth of eps
 
 
 def _measured(
-    exact: NDArray[np.object_], nodes: Nodes, paid: Paid, weights: Mapping[int, Fraction]
+    exact: NDArray[np.object_],
+    level: NDArray[np.int64],
+    forest: Forest,
+    paid: Paid,
+    weights: Mapping[int, Fraction],
 ) -> Estimate:
     """Noise for the parts and upper levels of one vector, and what is made of them."""
     most = paid.vector.most
@@ -232,15 +238,15 @@ def _measured(
         weights = {PARTS: Fraction(1)}
         scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     assert measured_parts.cost(scales, most=most) <= paid.epsilon
-    totals = sums(exact, nodes.ancestor)
-    parts, above = measured_parts.run(exact, totals, nodes.level, scales=scales)
+    totals = sums(exact, forest)
+    parts, above = measured_parts.run(exact, totals, level, scales=scales)
     spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     known = np.zeros(len(parts), dtype=object)
     variance = np.full(len(parts), np.inf)
     for at, values in above.items():
-        known[nodes.level == at] = values
-        variance[nodes.level == at] = spread[at]
+        known[level == at] = values
+        variance[level == at] = spread[at]
     own = np.full(len(parts), spread[PARTS])
-    total, left = adding_up(nodes.ancestor, parts, own, known, variance)
-    largest = largest_shares(checked_forest(nodes.ancestor), own, variance)
+    total, left = adding_up(forest, parts, own, known, variance)
+    largest = largest_shares(forest, own, variance)
     return Estimate(total=total, variance=left, largest=largest, scales=scales, vector=paid.vector)

@@ -13,8 +13,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.postprocess.forest import Forest
 from dpframe.postprocess.strategy import best_strategy
-from dpframe.postprocess.whole_parts import whole_estimates
+from dpframe.postprocess.tree_squares import checked_forest
+from dpframe.postprocess.whole_parts import totals_of, whole_estimates
 
 LEAST_PARTS = Fraction(9, 20)
 """Of epsilon: what a part has of its own is at most 2.3 times as far off as without levels above
@@ -27,6 +29,9 @@ in standard deviations of the Laplace noise that a level alone would have: at (1
 OF_RECORDS, OF_USERS = 0.97, 1.2
 """Parts of the error of an even division up to which a level may go. A user is cut over all parts
 together: that is worst where nodes are many, so that little should be taken from parts."""
+
+SHORT = 2.0**62
+"""Sums of absolute values below this, as floating-point numbers tell them, fit 64 bits."""
 
 PARTS = -1
 """The place of parts among levels that are measured."""
@@ -48,7 +53,7 @@ def level_strategy(
 
 
 def adding_up(
-    ancestor: NDArray[np.int64],
+    ancestor: NDArray[np.int64] | Forest,
     parts: NDArray[np.object_],
     spread: NDArray[np.float64],
     known: NDArray[np.object_],
@@ -59,18 +64,19 @@ def adding_up(
     Parameters
     ----------
     ancestor
-        int64, shape (n,); -1 for the root, which is first.
+        int64, shape (n,); -1 for the root, which is first. Or the forest of it.
     parts, spread
         Measured parts, whole numbers, and their variances.
     known, variance
         Measured totals, whole numbers, and their variances; inf where there is none.
     """
-    summed = sums(parts, ancestor)
+    forest = checked_forest(ancestor)
+    summed = sums(parts, forest)
     measured = np.isfinite(variance)
     apart = np.zeros(len(parts), dtype=np.int64)
     apart[measured] = (known[measured] - summed[measured]).astype(np.int64)
     found = whole_estimates(
-        ancestor,
+        forest,
         part=np.zeros(len(parts), dtype=np.int64),
         part_variance=spread,
         total=apart,
@@ -79,11 +85,13 @@ def adding_up(
     return summed + found.total.astype(object), found.total_variance
 
 
-def sums(parts: NDArray[np.object_], ancestor: NDArray[np.int64]) -> NDArray[np.object_]:
-    """Of the parts at and below every node."""
-    out, above = parts.tolist(), ancestor.tolist()
-    for v in range(len(out) - 1, 0, -1):
-        out[above[v]] += out[v]
-    total = np.empty(len(out), dtype=object)
-    total[:] = out
-    return total
+def sums(parts: NDArray[np.object_], ancestor: NDArray[np.int64] | Forest) -> NDArray[np.object_]:
+    """Of the parts at and below every node: in 64 bits where they fit, which is far faster."""
+    forest = checked_forest(ancestor)
+    try:
+        short = parts.astype(np.int64)
+    except OverflowError:
+        return totals_of(forest, parts)
+    if np.abs(short.astype(np.float64)).sum() < SHORT:
+        return totals_of(forest, short).astype(object)
+    return totals_of(forest, parts)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpframe.errors import ParameterError
 
-_Number = TypeVar("_Number", np.float64, np.int64)
+_Number = TypeVar("_Number", np.float64, np.int64, np.object_)
 
 _LARGEST = 2.0**61
 """Sums of whole numbers below this fit int64 with room to spare; from 2**53 on float64 rounds."""

@@ -62,7 +62,7 @@ class _Below:
 
 
 def least_squares(
-    ancestor: NDArray[np.int64],
+    ancestor: NDArray[np.int64] | Forest,
     *,
     part: ArrayLike,
     part_variance: ArrayLike,
@@ -75,7 +75,7 @@ def least_squares(
     ----------
     ancestor
         int64, shape (n,); position of the nearest reported ancestor, -1 for a root, and
-        ``ancestor[i] < i`` as in preorder.
+        ``ancestor[i] < i`` as in preorder. Or what :func:`checked_forest` made of it.
     part, total
         float64 or int64, shape (n,); measured values, in units of the measure. What stands where
         the variance is infinite is not read.
@@ -169,8 +169,10 @@ def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tu
     return forest.restore(of_parts), forest.restore(of_totals)
 
 
-def checked_forest(ancestor: ArrayLike) -> Forest:
+def checked_forest(ancestor: ArrayLike | Forest) -> Forest:
     """The nodes by depth; ``ancestor`` as for `least_squares`, at least one node."""
+    if isinstance(ancestor, Forest):
+        return ancestor
     above = np.asarray(ancestor)
     if above.ndim != 1 or above.dtype.kind != "i" or len(above) == 0:
         raise ParameterError("ancestor must be an array of whole numbers, one a node.")

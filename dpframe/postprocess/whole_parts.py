@@ -13,6 +13,7 @@ Post-processing of released values, variances and a tree, all public: no budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,8 @@ from dpframe.postprocess.forest import Forest
 from dpframe.postprocess.tree_squares import checked_forest, least_squares
 
 Whole = NDArray[np.int64]
+
+_Number = TypeVar("_Number", np.int64, np.object_)
 
 _LARGEST = 2.0**62
 """Sums of absolute values below this leave int64 room for noise and rounding."""
@@ -39,7 +42,7 @@ class WholeEstimates:
 
 
 def whole_estimates(
-    ancestor: Whole,
+    ancestor: Whole | Forest,
     *,
     part: Whole,
     part_variance: ArrayLike,
@@ -93,7 +96,7 @@ def whole_estimates(
     for _ in range(1 if np.isfinite(vp).all() else 3):
         _check_fits(base, t)
         found = least_squares(
-            ancestor,
+            forest,
             part=np.where(np.isfinite(vp), p - base, 0),
             part_variance=vp,
             total=np.where(np.isfinite(vt), t - totals_of(forest, base), 0),
@@ -126,8 +129,8 @@ def rounded_parts(forest: Forest, part: NDArray[np.float64]) -> Whole:
     return floor.astype(np.int64) + steps[place].astype(np.int64)
 
 
-def totals_of(forest: Forest, part: Whole) -> Whole:
-    """Exact totals of whole parts, in the order of the nodes; sums are below 2**63."""
+def totals_of(forest: Forest, part: NDArray[_Number]) -> NDArray[_Number]:
+    """Exact totals of whole parts, in the order of the nodes; in 64 bits sums are below 2**63."""
     total = part[forest.order]
     for top, here, group in reversed(list(forest.levels())):
         np.add.at(total[top], group, total[here])

@@ -11,8 +11,9 @@ from dpframe._duck import VIEW
 from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.located import Reported, levels_of, located, same_leaf
-from dpframe.sources.rollup_statement import exact, keyed, source_sql
+from dpframe.sources.located import Reported, at_leaves, levels_of, located
+from dpframe.sources.record_leaves import keyed
+from dpframe.sources.rollup_statement import exact, source_sql
 from dpframe.vectors import Distinct
 
 
@@ -43,8 +44,7 @@ def distinct_statement(
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, valued, user + 'v')})",
         *located(hierarchy, types, nodes),
-        f"placed AS (SELECT DISTINCT {user}v, 0 AS n0{at} FROM keyed "
-        f"JOIN leaves ON {same_leaf(hierarchy)})",
+        f"placed AS (SELECT DISTINCT {user}v, 0 AS n0{at} FROM {at_leaves(hierarchy)})",
     ]
     counted = [
         f"SELECT place, count(DISTINCT v) AS n FROM ({_kept(level, distinct, user, seed)}) "

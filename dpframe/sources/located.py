@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from dpframe._sql import literal
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_keys, packed
+from dpframe.sources.record_leaves import finest
+from dpframe.sources.user_shares import same
 
 
 class Reported(Protocol):
@@ -47,14 +49,10 @@ def levels_of(nodes: Reported) -> list[int]:
     return sorted({level for level in nodes.level.tolist() if level})
 
 
-def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
-    """The columns of the finest key."""
-    return tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
-
-
-def same_leaf(hierarchy: Hierarchy) -> str:
-    """The condition that joins ``keyed`` and ``leaves``."""
-    return " AND ".join(f"keyed.{k} IS NOT DISTINCT FROM leaves.{k}" for k in finest(hierarchy))
+def at_leaves(hierarchy: Hierarchy) -> str:
+    """``keyed`` with the leaf of every row. Each has one; LEFT keeps DuckDB, whose guess at their
+    number is far too high, from building its table of all rows instead of the leaves."""
+    return f"keyed LEFT JOIN leaves ON {same(finest(hierarchy), 'keyed', 'leaves')}"
 
 
 def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:

@@ -6,7 +6,8 @@ from dpframe._duck import VIEW
 from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.rollup_statement import keyed, source_sql
+from dpframe.sources.record_leaves import keyed
+from dpframe.sources.rollup_statement import source_sql
 
 
 def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.bounded_parts import DUCKDB, of_all, of_records, of_user, values_of
-from dpframe.sources.located import Reported, located, same_leaf
-from dpframe.sources.rollup_statement import keyed, source_sql
+from dpframe.sources.bounded_parts import DUCKDB, numbers, of_all, of_records, of_user, values_of
+from dpframe.sources.located import Reported, at_leaves, located
+from dpframe.sources.record_leaves import keyed
+from dpframe.sources.rollup_statement import source_sql
 from dpframe.vectors import Vector
 
 
@@ -35,7 +36,8 @@ def parts_statement(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
     by_user = unit.user is not None
-    added = values_of(list(vectors), by_user=by_user)
+    added = values_of(vectors, by_user=by_user)
+    numbered = list(zip(numbers(vectors, by_user=by_user), vectors, strict=True))
     values = {name: one.sql for name, one in added.items()}
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values
@@ -44,18 +46,17 @@ def parts_statement(
     by = "u, part" if by_user else "part"
     summed = "".join(f", sum({x}) AS {x}, count({x}) AS n{x}" for x in values)
     bounded = of_user if by_user else of_records
-    shown = "".join(f", {bounded(i, v, DUCKDB)} AS v{i}" for i, v in enumerate(vectors))
+    shown = "".join(f", {bounded(*one, DUCKDB)} AS v{i}" for i, one in enumerate(numbered))
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
     parts = [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', kept)})",
         *located(hierarchy, types, nodes),
-        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM keyed JOIN leaves "
-        f"ON {same_leaf(hierarchy)} GROUP BY {by})",
+        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM {at_leaves(hierarchy)} GROUP BY {by})",
     ]
     rows = "sums"
     if by_user:
-        whole = dict(w for v in enumerate(vectors) for w in of_all(*v, DUCKDB).items())
+        whole = dict(w for one in numbered for w in of_all(*one, DUCKDB).items())
         needed = "".join(f", sum({sql})::HUGEINT AS {name}" for name, sql in whole.items())
         parts.append(f"users AS (SELECT u{needed or ', 0 AS none'} FROM sums GROUP BY u)")
         rows = "sums JOIN users ON sums.u IS NOT DISTINCT FROM users.u"

@@ -14,7 +14,6 @@ candidates  nodes at or above the band
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from dpframe._duck import VIEW
 from dpframe._sql import ascending, identifier
@@ -24,8 +23,9 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.added import Added, counted_values
 from dpframe.sources.listed_join import listed_join
-from dpframe.sources.measure import measure_sql, units_sql
+from dpframe.sources.measure import measure_sql
 from dpframe.sources.portable_sql import portable_sql
+from dpframe.sources.record_leaves import finest, first, keyed, record_leaves, summed
 from dpframe.sources.user_shares import measured_shares, row_shares, same
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
@@ -88,17 +88,17 @@ def rollup_statement(
         *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
         source,
         *(
-            _plain_leaves(hierarchy, unit, types, seed, added, counted)
+            record_leaves(hierarchy, unit, types, seed, added, counted)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
         *_levels(hierarchy, added),
         f"candidates AS ({_candidates(hierarchy, types, band, added)})",
     ]
-    named = [*(f"t{i}" for i in _range(hierarchy.key_width)), *added]
+    named = [*(f"t{i}" for i in first(hierarchy.key_width)), *added]
     shown = ", ".join(f'{name} AS "{name}"' for name in named)  # in any case
     if extra is not None:
-        numbers = _range(hierarchy.key_width)
+        numbers = first(hierarchy.key_width)
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
         cast += [f'CAST(coalesce({name}, 0) AS VARCHAR) AS "{name}"' for name in added]
         shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
@@ -151,75 +151,11 @@ def exact(column: str, duckdb_type: str | None) -> str:
     return identifier(column) + (" COLLATE C" if duckdb_type == "VARCHAR" else "")
 
 
-def _range(n: int) -> range:
-    return range(1, n + 1)
-
-
-def _names(hierarchy: Hierarchy, width: int | None = None) -> tuple[str, ...]:
-    return tuple(f"k{i}" for i in _range(width or hierarchy.key_width))
-
-
-def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
-    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
-    columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
-    query = rows
-    for step in hierarchy.key_steps(columns, types):
-        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-        query = f"(SELECT *, {added} FROM {query})"
-    names = _names(hierarchy)
-    select = ", ".join([*names, kept] if kept else names)
-    where = ""
-    if hierarchy.on_invalid == "drop":
-        where = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in names)
-    return f"SELECT {select} FROM {query}{where}"
-
-
-def _plain_leaves(
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    types: tuple[str, ...],
-    seed: int,
-    added: tuple[str, ...] = (),
-    counted: Mapping[str, str] = MappingProxyType({}),
-) -> list[str]:
-    keys = ", ".join(_names(hierarchy))
-    of_rows = "".join(
-        f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
-        for name in added
-    )
-    read = tuple(name for name in added if name not in counted)
-    weighted = unit.weight is not None
-    kind = "HUGEINT" if unit.measured else "BIGINT"
-    rows = f"sum(w)::{kind}" if weighted else "count(*)"
-
-    def leaves(total: str, more: str) -> str:
-        n = units_sql(total, keys, seed) if unit.measured else total
-        return f"leaves AS (SELECT {keys}, {n} AS n{more} FROM keyed GROUP BY {keys})"
-
-    if hierarchy.reads_text:  # equal texts first: each is parsed once
-        some = " WHERE w > 0" if weighted and not added else ""
-        return [
-            f"texts AS (SELECT c0, {rows} AS n{of_rows} FROM source{some} GROUP BY c0)",
-            f"keyed AS ({keyed(hierarchy, types, 'texts', ', '.join(('n', *added)))})",
-            leaves(f"sum(n)::{kind}", _summed(added)),
-        ]
-    source = "(FROM source WHERE w > 0)" if weighted and not added else "source"
-    kept = ("w",) if weighted else ()
-    return [
-        f"keyed AS ({keyed(hierarchy, types, source, ', '.join((*kept, *read)))})",
-        leaves(rows, of_rows),
-    ]
-
-
-def _summed(added: tuple[str, ...]) -> str:
-    return "".join(f", sum({name}) AS {name}" for name in added)
-
-
 def _user_leaves(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
 ) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
-    names, grid = _names(hierarchy), unit.grid
+    names, grid = finest(hierarchy), unit.grid
     if grid > 1 and not unit.measured:
         return _shares_of_rows(hierarchy, types, grid=grid, seed=seed)
     keys = ", ".join(names)
@@ -234,7 +170,7 @@ def user_pairs(
     hierarchy: Hierarchy, types: tuple[str, ...], *, measured: bool = False
 ) -> list[str]:
     """``pairs``: rows a user and finest key, m, or with ``measured`` the sum of their weights."""
-    keys = ", ".join(_names(hierarchy))
+    keys = ", ".join(finest(hierarchy))
     rows, kept, kind = ("sum(w)::HUGEINT", ", w", "HUGEINT") if measured else COUNTED
     if hierarchy.reads_text:
         return [
@@ -254,12 +190,12 @@ COUNTED = ("count(*)", "", "BIGINT")
 def _shares_of_rows(
     hierarchy: Hierarchy, types: tuple[str, ...], *, grid: int, seed: int
 ) -> list[str]:
-    names = _names(hierarchy)
+    names = finest(hierarchy)
     read, own, kept = "source", names, "u"
     if hierarchy.reads_text:  # each text is parsed once
         read, own, kept = "texts", ("c0",), "c0"
     parts = [f"keyed AS ({keyed(hierarchy, types, read, kept)})"]
-    rows = f"keyed JOIN numbered ON {same(names, 'keyed', 'numbered')}"
+    rows = f"keyed LEFT JOIN numbered ON {same(names, 'keyed', 'numbered')}"  # all have one
     if hierarchy.reads_text:
         parts = ["texts AS (SELECT DISTINCT c0 FROM source)", *parts]
         places = f"(SELECT c0, leaf FROM {rows}) AS places"
@@ -284,21 +220,21 @@ def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
 
 def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
     """level_h from the leaves, then each level from the one below, as far as rows reach."""
-    depth = hierarchy.depth(_names(hierarchy))
+    depth = hierarchy.depth(finest(hierarchy))
     height = hierarchy.height
     ends = ", d" if depth is not None else ""
-    finest = "" if depth is None else f", {depth} AS d"
+    length = "" if depth is None else f", {depth} AS d"
     more = "".join(f", {name}" for name in added)
-    own = f"{', '.join(_names(hierarchy))}{finest}"
+    own = f"{', '.join(finest(hierarchy))}{length}"
     parts = [f"level_{height} AS (SELECT {own}, n{more} FROM leaves)"]
     for level in range(height - 1, 0, -1):
-        keys = hierarchy.coarser(level, _names(hierarchy))
+        keys = hierarchy.coarser(level, finest(hierarchy))
         named = [f"{sql} AS k{i}" for i, sql in enumerate(keys, 1)]
-        groups = ", ".join(str(i) for i in _range(len(keys) + (1 if ends else 0)))
+        groups = ", ".join(str(i) for i in first(len(keys) + (1 if ends else 0)))
         shorter = f", least(d, {level}) AS d" if ends else ""
         parts.append(
             f"level_{level} AS (SELECT {', '.join(named)}{shorter}, sum(n)::BIGINT AS n"
-            f"{_summed(added)} FROM level_{level + 1} GROUP BY {groups})"
+            f"{summed(added)} FROM level_{level + 1} GROUP BY {groups})"
         )
     return parts
 
@@ -307,11 +243,11 @@ def _candidates(
     hierarchy: Hierarchy, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
 ) -> str:
     width = hierarchy.key_width
-    keys = _names(hierarchy)
+    keys = finest(hierarchy)
     ragged = hierarchy.depth(keys) is not None
     sorts = len(hierarchy.preorder(1, keys))
     selects = []
-    for level in _range(hierarchy.height):
+    for level in first(hierarchy.height):
         texts = hierarchy.texts(level, keys, types)
         columns = [f"{level} AS level", "n"]
         columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
@@ -319,7 +255,7 @@ def _candidates(
         columns += added
         here = f" AND d = {level}" if ragged else ""
         selects.append(f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}")
-    nulls = [f"NULL AS s{i}" for i in _range(sorts)] + [f"NULL AS t{i}" for i in _range(width)]
+    nulls = [f"NULL AS s{i}" for i in first(sorts)] + [f"NULL AS t{i}" for i in first(width)]
     nulls += [f"sum({name})" for name in added]
     root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
     return "\nUNION ALL ".join([*selects, root])

@@ -20,7 +20,7 @@ from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import portable_keys
 from dpframe.noise import random_seed
 from dpframe.sources.added import Added
-from dpframe.sources.bounded_parts import of_all, of_records, of_user, values_of
+from dpframe.sources.bounded_parts import numbers, of_all, of_records, of_user, values_of
 from dpframe.sources.located import Reported, levels_of
 from dpframe.sources.magnitudes import FARTHEST, UNIT
 from dpframe.sources.portable_sql import keyed, names_of, source_sql, user_sql
@@ -41,22 +41,22 @@ def parts_by_spark(
 ) -> pa.Table:
     """``part, v0, v1, ...``, as ``parts_statement`` returns them. Private."""
     d, by_user = SPARK, unit.user is not None
-    values = values_of(list(vectors), by_user=by_user)
+    values = values_of(vectors, by_user=by_user)
+    numbered = list(zip(numbers(vectors, by_user=by_user), vectors, strict=True))
     columns = [added.column for added in values.values()]
     source = check_spark(frame, hierarchy, unit, columns)
     keys = _keys(source, hierarchy)
     own = ["u"] if by_user else []
     by = ", ".join([*own, "part"])
     summed = ""
-    for i, v in enumerate(vectors):
-        if v.column is not None:
-            x = f"sum(x{i})"
-            if by_user and v.of_total:
-                x = f"coalesce({x}, 0)"  # greatest passes over NULL
-                x = f"least(greatest({x}, {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
-            summed += f", {x} AS x{i}, count(x{i}) AS nx{i}"
+    for name, added in values.items():
+        x = f"sum({name})"
+        if not added.clipped:
+            x = f"coalesce({x}, 0)"  # greatest passes over NULL
+            x = f"least(greatest({x}, {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
+        summed += f", {x} AS {name}, count({name}) AS n{name}"
     bounded = of_user if by_user else of_records
-    shown = "".join(f", {d.wide(bounded(i, v, d))} AS v{i}" for i, v in enumerate(vectors))
+    shown = "".join(f", {d.wide(bounded(*one, d))} AS v{i}" for i, one in enumerate(numbered))
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
     parts = [
         _source(source, keys, unit, values=values),
@@ -65,7 +65,7 @@ def parts_by_spark(
         f"sums AS (SELECT {by}, count(*) AS m{summed} FROM placed GROUP BY {by})",
     ]
     if by_user:
-        whole = dict(w for i, v in enumerate(vectors) for w in of_all(i, v, d).items())
+        whole = dict(w for one in numbered for w in of_all(*one, d).items())
         needed = "".join(
             f", {d.wide(f'sum({sql}) OVER (PARTITION BY u)')} AS {name}"
             for name, sql in whole.items()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 from dpframe.postprocess.above import LEAST_PARTS, PARTS, adding_up, level_strategy, sums
 from dpframe.postprocess.strategy import STEEP, best_strategy
-from dpframe.postprocess.tree_squares import least_squares
+from dpframe.postprocess.tree_squares import checked_forest, least_squares
 from tests.members import some
 
 Whole = NDArray[np.int64]
@@ -148,3 +148,17 @@ def test_totals_of_huge_numbers_add_up_exactly() -> None:
     small, _ = adding_up(ancestor, noise, spread, known - sums(huge, ancestor), variance)
     assert (total - sums(huge, ancestor) == small).all()
     assert (left > 0).all()
+
+
+@pytest.mark.parametrize("size", [1, 2**40, 2**57, 2**61, 2**62, 2**63, 10**30])
+def test_sums_in_64_bits_are_those_of_any_size(size: int) -> None:
+    """Law: totals are exact on both sides of what 64 bits hold, and Python's whole numbers."""
+    ancestor, _ = tree(60, 3, 2)
+    draw = np.random.default_rng(4)
+    parts = np.array([int(x) * size + 1 for x in draw.integers(-3, 4, 60)], dtype=object)
+    expected = parts.tolist()
+    for v in range(59, 0, -1):
+        expected[ancestor[v]] += expected[v]
+    found = sums(parts, checked_forest(ancestor)).tolist()
+    assert found == expected
+    assert all(type(total) is int for total in found)

@@ -1,0 +1,102 @@
+"""The finest keys of rows, and how often each occurs by record, in SQL.
+
+Values are grouped as they are stored, and keys are made of the groups: an expression over every row
+costs more than all the rest where texts are stored as a dictionary. Different values can have one
+key: NULL and empty text, texts that a kind parses. CTEs, over ``source``:
+
+texts   counts of stored values
+keyed   the finest key of each, k1, k2, ...
+leaves  counts of the finest keys, in units of the grid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.sources.measure import units_sql
+
+
+def first(n: int) -> range:
+    """1 to n."""
+    return range(1, n + 1)
+
+
+def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The columns of the finest key."""
+    return tuple(f"k{i}" for i in first(hierarchy.key_width))
+
+
+def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
+    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
+    columns = _columns(hierarchy)
+    query = rows
+    for step in hierarchy.key_steps(columns, types):
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"(SELECT *, {added} FROM {query})"
+    keys = finest(hierarchy)
+    select = ", ".join([*keys, kept] if kept else keys)
+    where = ""
+    if hierarchy.on_invalid == "drop":
+        where = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in keys)
+    return f"SELECT {select} FROM {query}{where}"
+
+
+def _columns(hierarchy: Hierarchy) -> tuple[str, ...]:
+    return tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
+
+
+def record_leaves(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    types: tuple[str, ...],
+    seed: int,
+    added: tuple[str, ...] = (),
+    counted: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """The CTEs; ``added`` are sums of a row beside the counts, of which ``counted`` are numbers of
+    those values of another that are not NULL."""
+    keys, columns = ", ".join(finest(hierarchy)), _columns(hierarchy)
+    of_rows = "".join(
+        f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
+        for name in added
+    )
+    read = tuple(name for name in added if name not in counted)
+    weighted = unit.weight is not None
+    kind = "HUGEINT" if unit.measured else "BIGINT"
+    rows = f"sum(w)::{kind}" if weighted else "count(*)"
+
+    def counts(total: str, chosen: str, more: str, of: str) -> str:
+        n = units_sql(total, keys, seed) if unit.measured else total
+        return f"SELECT {chosen}, {n} AS n{more} FROM {of}"
+
+    some = " WHERE w > 0" if weighted and not added else ""
+    stored = hierarchy.stored_keys(columns, types)
+    if not hierarchy.reads_text and stored is None:
+        source = f"(FROM source{some})" if some else "source"
+        wanted = ", ".join([*(["w"] if weighted else []), *read])
+        return [
+            f"keyed AS ({keyed(hierarchy, types, source, wanted)})",
+            f"leaves AS ({counts(rows, keys, of_rows, 'keyed')} GROUP BY {keys})",
+        ]
+    own, kept = ", ".join(columns), ("n", *added)
+    others = "texts" if stored is None else f"(FROM texts WHERE ({stored}) IS NOT TRUE)"
+    leaves = f"{counts(f'sum(n)::{kind}', keys, summed(added), 'keyed')} GROUP BY {keys}"
+    if stored is not None:
+        pairs = zip(columns, finest(hierarchy), strict=True)
+        chosen = ", ".join(f"{column} AS {key}" for column, key in pairs)
+        as_they_are = f"(SELECT {chosen}, {', '.join(kept)} FROM texts WHERE {stored})"
+        more = "".join(f", {name}" for name in added)
+        leaves = f"{counts('n', keys, more, as_they_are)} UNION ALL {leaves}"
+    return [
+        f"texts AS (SELECT {own}, {rows} AS n{of_rows} FROM source{some} GROUP BY {own})",
+        f"keyed AS ({keyed(hierarchy, types, others, ', '.join(kept))})",
+        f"leaves AS ({leaves})",
+    ]
+
+
+def summed(added: tuple[str, ...]) -> str:
+    """Sums of sums, each by its own name."""
+    return "".join(f", sum({name}) AS {name}" for name in added)
