@@ -6,6 +6,8 @@ words about it quote it. One such record must not decide what happens to the oth
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 
 from dpframe import _compute as pc
@@ -30,10 +32,22 @@ def unicode_table(table: pa.Table) -> pa.Table:
                     f"column {field.name!r} has an Arrow type of which text inside cannot be read "
                     "safely (a union or a list view): cast the column to text."
                 )
-            repaired = [unicode(chunk) for chunk in column.chunks]
+            repaired = _repaired(column)
             if any(new is not old for new, old in zip(repaired, column.chunks, strict=True)):
                 table = table.set_column(i, field.name, pa.chunked_array(repaired))
     return table
+
+
+MANY = 1_000_000
+"""Rows from which pieces are looked at by several threads; starting these takes a millisecond."""
+
+
+def _repaired(column: pa.ChunkedArray) -> list[pa.Array]:
+    """Every piece as :func:`unicode` makes it; Arrow lets go of Python's lock while it looks."""
+    if len(column) < MANY:
+        return [unicode(chunk) for chunk in column.chunks]
+    with ThreadPoolExecutor(min(pa.cpu_count(), column.num_chunks)) as threads:
+        return list(threads.map(unicode, column.chunks))
 
 
 def unicode(array: pa.Array) -> pa.Array:
