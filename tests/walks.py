@@ -6,6 +6,7 @@ nothing, since answers are noisy.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -37,9 +38,28 @@ def kept(notebook: Any, folder: Path) -> Any:
         cell.metadata = {}
         if cell.cell_type == "code":
             cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+            for one in cell.outputs:
+                drawn(one.get("data", {}))
     text = nbformat.writes(notebook)
     text = text.replace(f"{folder}/", "").replace(str(folder), ".")
     return nbformat.reads(re.sub(r"\\u001b\[[0-9;]*m", "", text), as_version=4)
+
+
+PLOT = "application/vnd.plotly.v1+json"
+
+
+def drawn(data: Any) -> None:
+    """A plot as HTML, too, for the site, which has plotly.js beside it (``docs/conf.py``)."""
+    if PLOT in data:
+        figure = {key: data[PLOT][key] for key in ("data", "layout")}
+        text = json.dumps(figure, separators=(",", ":")).replace("</", "<\\/")
+        data["text/html"] = (
+            '<div class="plot"></div><script>(function (here) { var figure = '
+            f"{text}; figure.layout.template = undefined; "
+            "addEventListener('load', function () { Plotly.newPlot("
+            "here, figure.data, figure.layout, {responsive: true, displayModeBar: false}); }); "
+            "})(document.currentScript.previousElementSibling)</script>"
+        )
 
 
 if __name__ == "__main__":

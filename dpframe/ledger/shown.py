@@ -27,8 +27,8 @@ def ledger_html(summary: pd.DataFrame, releases: pd.DataFrame) -> str:
         [
             f"spent ({facts['spent_epsilon']:.4g}, {facts['spent_delta']:.3g}) of {total}, "
             f"accountant {facts['accountant']}",
-            f"left ({facts['left_epsilon']:.4g}, {facts['left_delta']:.3g}), for "
-            f"{facts['protects']}",
+            f"left ({facts['left_epsilon']:.4g}, {facts['left_delta']:.3g})"
+            + (f", for {facts['protects']}" if facts["protects"] else ""),
             f"{facts['releases']:,} releases, {facts['reserved']:,} more paid for beforehand",
         ],
         f"the newest {len(listed)} of them",

@@ -46,7 +46,8 @@ def blocks(text: str) -> Iterator[Block]:
         else:
             body = "\n".join(lines[start + 1 : i]) + "\n"
             marked = start > 0 and NOT_RUN.fullmatch(lines[start - 1])
-            yield Block(lines[start][3:].strip(), body, start + 1, not marked)
+            language = lines[start][3:].strip()  # one in braces is for the site
+            yield Block(language, body, start + 1, not marked and language[:1] != "{")
             start = None
     assert start is None, "a fence is open"
 
@@ -83,13 +84,23 @@ def test_every_block_runs_after_those_before_it(
     if not any(block.language for block in found):
         return
     monkeypatch.chdir(tmp_path)
-    if page.name in ("README.md", "command_line.md", "notebooks.md"):
+    if page.name in ("tour.md", "index.md", "command_line.md", "notebooks.md"):
         examples.make(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in found:
         run(block, names, page.name)
     if isinstance(con := names.get("con"), duckdb.DuckDBPyConnection):
         con.close()
+
+
+LINK = re.compile(r"(?:\]\(|src(?:set)?=\")(?!https?:|#)([^)\"#]+)")
+
+
+def test_links_of_the_guides_lead_somewhere() -> None:
+    """Those of the docs are checked where the site is built."""
+    found = [(page, link) for page in GUIDES for link in LINK.findall(page.read_text("utf-8"))]
+    assert len(found) > 25
+    assert [str(link) for page, link in found if not (page.parent / link).exists()] == []
 
 
 def test_extracts_are_what_the_code_says() -> None:

@@ -20,6 +20,7 @@ import sqlalchemy
 
 import dpframe as dp
 from dpframe.doors.cli.main import main
+from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ROWS = 1200
@@ -57,7 +58,8 @@ def test_revenue_mean_and_customers_come_together() -> None:
         "basket": dp.mean("revenue", lower=0, upper=500),
         "customers": dp.distinct("who", at_most=2),
     }
-    found = SALES.dp.rollup("country", measures, user="who", epsilon=8.0, delta=1e-6)
+    with seeded_noise(1):  # intervals of 95 % miss now and then
+        found = SALES.dp.rollup("country", measures, user="who", epsilon=8.0, delta=1e-6)
     whole = found.iloc[0]
     assert whole["revenue_lower"] <= SALES["revenue"].sum() <= whole["revenue_upper"]
     assert whole["customers_lower"] <= SALES["who"].nunique() <= whole["customers_upper"]

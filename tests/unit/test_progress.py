@@ -119,7 +119,7 @@ def test_the_rounds_of_a_search_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
     frame = pd.DataFrame({"w": ["abc"] * 3000, "u": range(3000)})
     dp.prefix_tree(frame, "w", user="u", epsilon=4.0, delta=1e-6)
-    assert "planning the noise" in terminal.getvalue()
+    assert re.search("planning the noise|iteration 1", terminal.getvalue())  # what took longest
 
 
 def test_long_calls_without_a_question_are_shown(

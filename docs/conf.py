@@ -1,0 +1,66 @@
+"""The site: ``sphinx-build -W docs site``. Works from a folder, without network or server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from plotly.offline import get_plotlyjs
+from sphinx.application import Sphinx
+
+from dpframe import __version__
+
+
+def setup(app: Sphinx) -> None:
+    """Pages with plots find plotly.js in the site."""
+    app.connect("builder-inited", plotly_beside)
+    app.connect("html-page-context", with_plots)
+
+
+def plotly_beside(app: Sphinx) -> None:
+    folder = Path(app.outdir, "_static")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plotly.min.js").write_text(get_plotlyjs(), "utf-8")
+
+
+def with_plots(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    if 'class="plot"' in context.get("body", ""):
+        app.add_js_file("plotly.min.js")
+
+
+project = "dpframe"
+author = project_copyright = "The dpframe maintainers"
+release = version = __version__
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["**/.ipynb_checkpoints"]
+nitpicky = False
+suppress_warnings = ["myst.header"]  # a decision has no heading below its title
+
+suppress_warnings.append("mystnb.unknown_mime_type")  # plots stand there as HTML, too
+
+html_theme = "furo"
+html_title = f"dpframe {version}"
+html_static_path = ["assets"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": True}
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # the tests run the notebooks; the site shows what they answered
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+napoleon_numpy_docstring = True
+napoleon_google_docstring = False
+napoleon_custom_sections = ["Privacy"]
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
