@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from dpframe._forking import no_fork
 from dpframe._progress import part, step
 from dpframe.asking.about import About
 from dpframe.asking.given import flag, release_name
@@ -64,7 +65,20 @@ def _answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answe
         progress=arguments["progress"],
     )
     told(answer.release)
-    return answer
+    return Answer(answer.asked, _in_categories(answer, arguments["source"]))
+
+
+def _in_categories(answer: Answer[Any], source: object) -> Release:
+    """What is stored has texts; what comes back has the types of the source."""
+    hierarchy = getattr(answer.asked, "hierarchy", None)
+    levels = () if hierarchy is None else hierarchy.label_columns
+    if not levels:
+        return answer.release
+    with no_fork():
+        from dpframe.postprocess.categories import with_categories  # loads pandas
+
+    frame = with_categories(answer.release.frame, source, levels)
+    return Release(frame, answer.release.receipt)
 
 
 def asked_of(

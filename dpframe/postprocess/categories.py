@@ -1,0 +1,51 @@
+"""Levels that were categories come back as such, with the categories that were released.
+
+The list of categories of a source holds values of its rows, and for one that is read from a file
+also their order: of it a result has those that it shows anyway. The order of a column that is
+declared as ordered is its owner's and stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def with_categories(frame: pd.DataFrame, source: object, levels: Sequence[str]) -> pd.DataFrame:
+    """A released frame, its level columns categorical where those of the source are."""
+    import pandas as pd
+
+    kinds = {name: _order(source, name) for name in levels if name in frame.columns}
+    changed = {name: order for name, order in kinds.items() if order is not None}
+    if not changed:
+        return frame
+    out = frame.copy()
+    for name, order in changed.items():
+        shown = set(out[name].dropna().tolist())
+        declared = [value for value in order if value in shown]
+        others = sorted(shown.difference(declared), key=str)
+        kind = pd.CategoricalDtype(
+            pd.Index([*declared, *others], dtype=out[name].dtype), ordered=bool(order)
+        )
+        out[name] = out[name].astype(kind)
+    return out
+
+
+def _order(source: object, name: str) -> list[Any] | None:
+    """The declared order of a column of categories, empty without one; None for other columns."""
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        kind = source.dtypes.get(name)
+        if isinstance(kind, pandas.CategoricalDtype):
+            return list(kind.categories) if kind.ordered else []
+    elif polars is not None and isinstance(source, polars.DataFrame):
+        kind = source.schema.get(name)
+        if isinstance(kind, polars.Enum):
+            return list(kind.categories)
+        if kind == polars.Categorical:
+            return []
+    return None
