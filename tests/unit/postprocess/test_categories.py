@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import dpframe as dp
+from dpframe.postprocess.level_values import TEXT
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
 SIZES = ["small", "mid", "large", "secret"]
@@ -43,7 +44,7 @@ def test_categories_come_back_without_those_that_were_not_released(question: str
         assert not found["code"].dtype.ordered
         assert found["code"].dtype.categories.tolist() == [1, 2, 3]
     texts = CALLS[question](FRAME.astype({"size": "str", "code": "int64"}))
-    assert texts["size"].dtype == "str"
+    assert texts["size"].dtype == TEXT
     assert sorted(texts["size"].dropna()) == sorted(found["size"].dropna().astype("str"))
 
 
@@ -67,7 +68,7 @@ def test_a_name_replays_them(tmp_path: Path) -> None:
     with pytest.warns(dp.ReplayedNotice):
         again = CALLS["hhh"](FRAME, ledger=ledger, release="sizes")
     pd.testing.assert_frame_equal(drawn, again)
-    assert ledger.recall("sizes")["size"].dtype == "str"
+    assert ledger.recall("sizes")["size"].dtype == TEXT
 
 
 def test_polars_has_them_too() -> None:
