@@ -1,0 +1,91 @@
+"""References made of declarations: ``python -m tests.references`` writes them to the docs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+
+import dpframe as dp
+from dpframe.doors.cli.main import command_parser
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MADE = "<!-- made by python -m tests.references -->"
+
+
+def sql_reference() -> str:
+    """Every table function, as ``dp_functions()`` tells."""
+    with duckdb.connect() as con:
+        dp.register(con)
+        told = con.execute("FROM dp_functions()").fetchall()
+    lines = [
+        "# SQL functions",
+        MADE,
+        "After `dp.register(con)`. Parameters are given by name, `epsilon := 1.0`, or in this order; "
+        "[SQL in DuckDB](sql.md) explains them, and the [Python reference](api.md) each question.",
+    ]
+    for name, parameters, about in told:
+        lines += [f"## {name}", f"`{name}({', '.join(parameters)})`", f"{_plain(about)}."]
+    return "\n\n".join(lines) + "\n"
+
+
+def command_reference() -> str:
+    """Every command with its options, as its parser tells."""
+    lines = ["# Commands", MADE, "[On the command line](command_line.md) says what goes where."]
+    for name, parser, about in commands(command_parser()):
+        lines += [f"## dpframe {name}", f"{_plain(about)}."] if about else [f"## dpframe {name}"]
+        rows = [
+            f"| {_named(action)} | {_plain(parser_help(parser, action))} |"
+            for action in parser._actions
+            if not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
+        ]
+        if rows:
+            lines.append("\n".join(["| option | what it is |", "| --- | --- |", *rows]))
+    return "\n\n".join(lines) + "\n"
+
+
+def commands(
+    parser: argparse.ArgumentParser, before: str = ""
+) -> Iterator[tuple[str, argparse.ArgumentParser, str]]:
+    """Name, parser and help of each, those within others too."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {one.dest: one.help or "" for one in action._choices_actions}
+            seen: set[int] = set()
+            for name, command in action.choices.items():
+                if id(command) not in seen and name in helps:
+                    seen.add(id(command))
+                    yield f"{before}{name}", command, helps[name]
+                    yield from commands(command, f"{before}{name} ")
+
+
+def parser_help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    text = action.help or ""
+    return text % {**vars(action), "prog": parser.prog} if "%(" in text else text
+
+
+def _named(action: argparse.Action) -> str:
+    names = ", ".join(f"`{name}`" for name in action.option_strings)
+    if not names:
+        return f"`{action.metavar or action.dest.upper()}`"
+    choices = f" {' or '.join(f'`{c}`' for c in action.choices)}" if action.choices else ""
+    return names + choices
+
+
+def _plain(text: str) -> str:
+    """Text of a page: no markup, and no end of a cell."""
+    for mark in ("\\", "`", "*", "_", "<", ">", "|", "[", "]", "$"):
+        text = text.replace(mark, f"\\{mark}")
+    return text.rstrip(".")
+
+
+REFERENCES: dict[str, Callable[[], str]] = {
+    "sql_reference.md": sql_reference,
+    "command_reference.md": command_reference,
+}
+
+if __name__ == "__main__":
+    for name, made in REFERENCES.items():
+        (DOCS / name).write_text(made(), "utf-8")
