@@ -23,8 +23,9 @@ def sql_reference() -> str:
     lines = [
         "# SQL functions",
         MADE,
-        "After `dp.register(con)`. Parameters are given by name, `epsilon := 1.0`, or in this order; "
-        "[SQL in DuckDB](sql.md) explains them, and the [Python reference](api.md) each question.",
+        "After `dp.register(con)`. Parameters are given by name, `epsilon := 1.0`, or in this "
+        "order; [SQL in DuckDB](sql.md) explains them, and the [Python reference](api.md) each "
+        "question.",
     ]
     for name, parameters, about in told:
         lines += [f"## {name}", f"`{name}({', '.join(parameters)})`", f"{_plain(about)}."]
