@@ -137,7 +137,8 @@ def test_columns_are_hierarchies(by: Any) -> None:
 
 def test_levels_keep_their_types_and_order() -> None:
     kinds = SALES.dp.hhh(["member", "day", "size"], **BUDGET).dtypes.astype(str)
-    assert kinds[["member", "day", "size"]].tolist() == ["boolean", "datetime64[us]", "Int64"]
+    assert kinds[["member", "size"]].tolist() == ["boolean", "Int64"]
+    assert kinds["day"].startswith("datetime64[")
     bins = SALES.dp.hhh("number:size?lower=0&upper=128&depth=4", **BUDGET)["prefix"].tolist()
     assert bins.index("[8, 16)") < bins.index("[104, 112)")
     weeks = SALES.dp.hhh("date:day?levels=week", **BUDGET)["prefix"].tolist()
