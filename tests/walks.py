@@ -7,11 +7,13 @@ nothing, since answers are noisy.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import nbformat
 from nbclient import NotebookClient
@@ -19,6 +21,9 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parents[1]
 WALKS = sorted((HERE / "docs" / "walks").glob("*.ipynb"))
 DATA = HERE.parent / "shared" / "data"
+PATH = os.environ.get("PATH", "")
+"""Of whoever runs this; a new user's begins with the environment's ``bin``, as activating does."""
+
 TABLES = ("retail_completejourney.parquet", "flights_nyc13.parquet")
 
 
@@ -28,7 +33,8 @@ def walked(path: Path, folder: Path) -> Any:
         (folder / table).symlink_to(DATA / table)
     notebook = nbformat.read(path, as_version=4)
     where = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    with patch.dict(os.environ, {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{PATH}"}):
+        NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
     return notebook
 
 
