@@ -79,7 +79,8 @@ class ResumingLedger(Ledger):
                 release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
                 waits = _waits(db, release_id)
             draw = file.read_bytes()
-            if draw and waits and (found := unpacked(draw)) is not None:
+            found = unpacked(draw) if draw and waits else None
+            if found is not None and found.release_id == release_id:
                 with self._writing() as db:
                     if read_result(db, found.name) is None:
                         write_result(db, found)

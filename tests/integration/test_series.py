@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dpframe.doors.cli.main import main
 from dpframe.doors.series import due
 from dpframe.doors.series.sources import DatabaseSource
 from dpframe.ledger import Ledger
+from dpframe.ledger.results import packed, unpacked
 from dpframe.ledger.resuming import ResumingLedger
 from dpframe.sources.row_stores import of_postgres, of_sqlite
 from tests.members import some
@@ -319,6 +321,24 @@ def test_a_rehearsal_knows_what_was_cut_off(folder: Path, where: Any, state: str
     assert done.steps[0].state == state
     assert not list(folder.glob("*unfinished*"))
     assert len(Ledger(folder / "budget.db").releases()) == 1
+
+
+def test_a_draw_is_stored_for_the_charge_that_its_file_names(folder: Path) -> None:
+    """Law: a file of one release that holds a draw of another stores nothing, and is removed."""
+    made = dp.Series.read(folder / "reports.toml")
+
+    def killed() -> None:
+        Ledger.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        made.run("2026-W40")
+
+    assert ended(forked(killed)) == -signal.SIGKILL
+    (file,) = folder.glob("*unfinished*")
+    found = unpacked(file.read_bytes())
+    assert found is not None
+    file.write_bytes(packed(replace(found, release_id="0" * 32)))
+    assert made.run("2026-W40").steps[0].state == "drawn"
+    assert not list(folder.glob("*unfinished*"))
+    assert Ledger(folder / "budget.db").releases()["stored"].tolist() == [False, True]
 
 
 # -- sources ---------------------------------------------------------------------------------------
