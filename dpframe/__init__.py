@@ -22,6 +22,7 @@ _HOMES = {
     "dpframe.doors.planned_series": ("plan_series",),
     "dpframe.doors.series.series": ("Series",),
     "dpframe.doors.sql.register": ("register",),
+    "dpframe.doors.verifying": ("verify",),
     "dpframe.doors.warehouse": ("measures_sql", "rollup_sql", "tree_rollup_sql"),
     "dpframe.errors": (
         "BudgetError",
@@ -106,6 +107,7 @@ __all__ = [
     "sum",
     "tree_rollup_sql",
     "use_ledger",
+    "verify",
     "wasserstein",
 ]
 __all__ += _listed.__all__
@@ -130,6 +132,7 @@ else:
         rollup_sql,
         tree_rollup_sql,
     )
+    from dpframe.doors.verifying import verify
     from dpframe.errors import (
         BudgetError,
         ColumnError,

@@ -26,6 +26,7 @@ FLOORS = [
         "_compute",
         "budget",
         "digest",
+        "verifier",
     },
     {"period_texts", "_progress"},
     {
@@ -290,6 +291,21 @@ def test_only_two_modules_load_duckdb_or_touch_randomness() -> None:
             random.add(name)
     assert {name.split(".")[0] for name in duck} == {"_duck"}
     assert random == {"noise"}
+
+
+def test_the_verifier_shares_no_code() -> None:
+    """Law: what checks proofs imports itself and the standard library, and nothing of what made
+    them; no float and no number of numpy can decide."""
+    for name, path in _modules().items():
+        for node in ast.walk(_parsed(path.read_text("utf-8"))):
+            if _room(name) != "verifier" or not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            named = (
+                [node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+            )
+            for module in map(str, named):
+                own = f"{module}.".startswith("dpframe.verifier.")
+                assert own or module.split(".")[0] in sys.stdlib_module_names, (name, module)
 
 
 def _unguarded(tree: ast.Module) -> list[str]:

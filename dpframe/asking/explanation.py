@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpframe.asking.about import ANY, About
 from dpframe.asking.plan import Plan
+from dpframe.asking.proofs import UNKNOWN, proof_text
 from dpframe.asking.quantities import Quantity, shown
 from dpframe.asking.receipt import card, fact_as_attribute, html_card, lacking, said_first
+from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +77,17 @@ class Explanation(Mapping[str, Any], Generic[P]):
     def __dir__(self) -> list[str]:
         named = (key.replace(" ", "_") for key in self._facts)
         return sorted({*super().__dir__(), *filter(str.isidentifier, named)})
+
+    def proof(self) -> str:
+        """The proof of a release of this plan, as text: what :func:`dpframe.verify` checks.
+
+        JSON (docs/verifying.md): the promise, the game that the mechanism is, and the tables that
+        it draws from. Nothing is spent. ParameterError where no proof is written for it yet.
+        """
+        text = proof_text(self.plan)
+        if text is None:
+            raise ParameterError(f"{UNKNOWN}. dp.verify answers 'not verified' for them.")
+        return text
 
     def to_frame(self) -> pd.DataFrame:
         """Columns ``quantity``, ``value`` and ``meaning``, all text."""

@@ -28,6 +28,7 @@ from dpframe.doors.cli.output import (
 from dpframe.doors.cli.saying import NotPrintedError, fail, say
 from dpframe.doors.cli.series import add_run_command
 from dpframe.doors.cli.usage import Parser, as_options, refuse
+from dpframe.doors.cli.verifying import add_verify_command
 from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.questions.listed import ROOMS
 
@@ -81,7 +82,7 @@ def _unprinted(code: int) -> int:
     return code
 
 
-OTHERS = ("change", "completion", "demo", "ledger", "publish", "run")
+OTHERS = ("change", "completion", "demo", "ledger", "publish", "run", "verify")
 """Commands that know no question."""
 
 PLANS = "the law and budget of each release of a series within one total; spends nothing"
@@ -129,6 +130,7 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     publish.set_defaults(run=_publish)
 
     add_run_command(commands)
+    add_verify_command(commands)
     add_completion_command(commands, command_parser)
 
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")

@@ -14,6 +14,7 @@ from dpframe.asking.notices import (
     nothing_shown,
     wider_than_numbers,
 )
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity, worth_of
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import group_delta
@@ -114,6 +115,11 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     @abstractmethod
     def lines(self) -> list[Quantity]:
         """Everything about a release that is known before the data are read."""
+
+    @property
+    def game(self) -> Game | None:
+        """What it draws, for a verifier; None where no proof is written yet."""
+        return None
 
     # -- what follows -------------------------------------------------------------------------
 

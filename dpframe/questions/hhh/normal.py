@@ -8,6 +8,7 @@ from functools import cached_property
 
 from dpframe.accounting import normal
 from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.asking.proofs import Game
 from dpframe.errors import advising
 from dpframe.questions.hhh.checks import Asked, in_records
 from dpframe.questions.hhh.offline import OfflinePlan
@@ -27,6 +28,10 @@ class NormalPlan(OfflinePlan):
     def delta_spent(self) -> float:
         """Of the unit of privacy, which needs no group: what it moves is in the accounting."""
         return self.laws.delta
+
+    @property
+    def game(self) -> Game | None:
+        return None
 
     @cached_property
     def profile(self) -> Profile:

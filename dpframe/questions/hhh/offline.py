@@ -11,6 +11,7 @@ from dpframe.accounting.calibrate import choose_laws, law_options, smallest_thre
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.path_laws import Laws
+from dpframe.asking.proofs import Game, numbered
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import Budget, per_record
 from dpframe.errors import advising
@@ -54,6 +55,28 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     @cached_property
     def chance_at_threshold(self) -> float:
         return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
+
+    @property
+    def game(self) -> Game | None:
+        """The path of one record; of shares, and of long tables, all units wherever they lie."""
+        (test, release), tables = numbered(self.test_noise, self.count_noise)
+        facts: dict[str, object] = {
+            "kind": "path",
+            "height": self.height,
+            "threshold": self.threshold_units,
+            "remainder": self.remainder,
+            "test": test,
+            "release": release,
+        }
+        if not offline_hhh.has_profile(self.laws):
+            facts |= {
+                "kind": "shares",
+                "units": self.grid,
+                "left": self.laws.left,
+                "right": self.laws.right,
+                "release_scale": self.laws.release_scale,
+            }
+        return Game(facts, tables, self.unit.moves)
 
     @cached_property
     def profile(self) -> Profile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 from dpframe.questions.hhh.lines import threshold_shown
 
@@ -34,6 +35,7 @@ def hhh_receipt(plan: HhhPlan[Any, Any], name: str | None) -> Receipt:
             "intervals": plan.intervals,
             "budget": UNTRACKED,
             "ledger": None,
+            **proof_facts(plan, "hhh"),
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )

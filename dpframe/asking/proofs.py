@@ -1,0 +1,87 @@
+"""Proofs of receipts: what a claim rests on, written down for a verifier that shares no code.
+
+A proof is a text of JSON: the promise, the game that the mechanism is, the tables that it draws
+from. It is made of a plan, so that no number in it can come from data (docs/verifying.md). A plan
+that has a proof has a ``game``; one without has none yet.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.noise import NoiseTable
+
+if TYPE_CHECKING:
+    from dpframe.asking.plan import Plan
+
+FORMAT, VERSION = "dpframe proof", 1
+
+LONGEST_INSIDE = 40_000
+"""Characters of a proof up to which it is inside of the receipt; else only its digest is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """What a mechanism is for a verifier: facts as plain JSON types, with tables by number."""
+
+    facts: Mapping[str, object]
+    tables: tuple[NoiseTable, ...] = ()
+    group: int = 1
+
+
+def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
+    """The number of each of ``tables`` among those that differ, and these."""
+    first: dict[tuple[int, bytes], int] = {}
+    own: list[NoiseTable] = []
+    numbers = []
+    for table in tables:
+        key = (table.lowest, table.weights.tobytes())
+        if key not in first:
+            first[key] = len(own)
+            own.append(table)
+        numbers.append(first[key])
+    return numbers, tuple(own)
+
+
+def proof_text(plan: Plan[Any, Any]) -> str | None:
+    """The proof of a plan; None where no proof is written yet."""
+    game: Game | None = getattr(plan, "game", None)
+    if game is None:
+        return None
+    budget = plan.budget
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        "promise": {"epsilon": budget.epsilon, "delta": budget.delta, "group": game.group},
+        "game": dict(game.facts),
+        "tables": [_written(table) for table in game.tables],
+    }
+    return json.dumps(whole, allow_nan=False)
+
+
+def _written(table: NoiseTable) -> dict[str, Any]:
+    raw = table.weights.astype(np.dtype("<u8"), copy=False).tobytes()
+    return {"lowest": int(table.lowest), "weights": base64.b64encode(raw).decode()}
+
+
+UNKNOWN = "no proof is written for releases of this mechanism yet: its promise rests on its tests"
+
+
+def proof_facts(plan: Plan[Any, Any], question: str) -> dict[str, Any]:
+    """The proof for a receipt: its digest, and the text itself where it is short; else by which
+    arguments of which question its text is made again."""
+    text = proof_text(plan)
+    facts: dict[str, Any] = {"version": VERSION, "sha256": None, "text": None}
+    if text is None:
+        return {"proof": {**facts, "why": UNKNOWN}}
+    facts["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    if len(text) <= LONGEST_INSIDE:
+        return {"proof": {**facts, "text": text}}
+    return {"proof": {**facts, "question": question, "arguments": dict(plan.request)}}

@@ -1,0 +1,210 @@
+"""``dp.verify``: receipts, files and ledgers, handed to the verifier."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpframe._forking import no_fork
+from dpframe._known_arguments import known_arguments
+from dpframe._paths import local, shown
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
+from dpframe.verifier.judge import verify_proof, verify_receipt
+from dpframe.verifier.ledger import verify_releases
+from dpframe.verifier.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dpframe.ledger import Ledger
+
+RECEIPT = "dp"
+"""Of the attrs of a frame."""
+
+LEDGER, PARQUET = b"SQLite format 3\0", b"PAR1"
+"""How files begin that are no JSON."""
+
+TAKEN = (
+    "result must be a frame that dpframe returned, its receipt, a ledger, or a file: a receipt or "
+    "a result as JSON, a result as Parquet, a proof, or a ledger"
+)
+
+
+@known_arguments
+def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
+    """Prove again what a release promises, by a program that shares no code with what drew.
+
+    Free: only public parameters are read. The verifier takes the tables that were drawn from and
+    the definition of the mechanism, and bounds delta at the promised epsilon in whole numbers.
+
+    Parameters
+    ----------
+    result
+        A frame that dpframe returned, its receipt, a :class:`Ledger`, or the name of a file: a
+        result or a receipt as JSON, a result as Parquet, a proof, a ledger.
+    proof
+        A file with the proof, where it is not inside of the receipt: the text of
+        ``dp.explain(...).proof()``. By default it is made again from the arguments in the receipt,
+        and its digest compared.
+
+    Returns
+    -------
+    Verdict
+        Prints as text, with what no receipt proves; true only if everything is proved. ``outcome``
+        is "proved", "failed" or "not verified", ``bound`` the bound on delta as a fraction,
+        ``reason`` the claim that fails or what is not known, ``parts`` the verdicts of a ledger's
+        releases.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        ``result`` carries no receipt, or is something else.
+    SourceError
+        A file cannot be read.
+
+    Privacy
+    -------
+    A proof holds no number from data. What is proved is said of the tables in it; that the code
+    which drew used them is not.
+
+    References
+    ----------
+    docs/verifying.md: what a proof is, step by step, and how it is checked.
+
+    Examples
+    --------
+    >>> import pandas as pd, dpframe as dp
+    >>> trips = pd.DataFrame({"origin": ["JFK"] * 400 + ["LGA"] * 100})
+    >>> result = trips.dp.hhh(["origin"], epsilon=1.0, delta=1e-6)
+    >>> print(dp.verify(result).sentence)
+    proved: delta <= 9.295e-07 at epsilon 1
+    """
+    text = None if proof is None else _text(local(proof, "proof"))
+    if isinstance(result, str | Path):
+        return _of_file(local(result, "result"), text)
+    if hasattr(result, "releases") and hasattr(result, "accountant"):
+        return _of_ledger(result)  # type: ignore[arg-type]
+    facts = _facts(result)
+    if facts is None:
+        raise ParameterTypeError(f"{TAKEN}; got {type(result).__name__}.")
+    return _of_receipt(facts, text)
+
+
+def _facts(result: object) -> Mapping[str, Any] | None:
+    """The receipt of something, if that can have one."""
+    attrs = getattr(result, "attrs", None)
+    if isinstance(attrs, Mapping):
+        facts = attrs.get(RECEIPT)
+        if not isinstance(facts, Mapping):
+            raise ParameterError(
+                "result carries no receipt: it is no result of dpframe, or an operation dropped "
+                "its attrs. Pass the frame that dpframe returned, or its receipt."
+            )
+        return facts
+    if isinstance(result, Mapping):
+        return result
+    receipt = getattr(result, "receipt", getattr(getattr(result, "dp", None), "receipt", None))
+    return receipt if isinstance(receipt, Mapping) else None
+
+
+def _of_receipt(facts: Mapping[str, Any], text: str | None) -> Verdict:
+    return verify_receipt(facts, _made_again(facts) if text is None else text)
+
+
+def _made_again(facts: Mapping[str, Any]) -> str | None:
+    """The proof that a receipt tells the digest of, where planning the same makes just that one."""
+    told = facts.get("proof")
+    if not isinstance(told, Mapping) or told.get("text") is not None:
+        return None
+    if not isinstance(told.get("arguments"), Mapping):
+        return None
+    with no_fork():
+        import hashlib
+
+        from dpframe.asking.proofs import proof_text
+        from dpframe.questions.listed import QUESTIONS
+
+    known = {question.name: question for question in QUESTIONS}
+    question = known.get(str(told.get("question")))
+    if question is None:
+        return None
+    arguments = {name: value for name, value in told["arguments"].items() if value is not None}
+    if arguments.get("user") is None:
+        arguments.pop("max_contributions", None)
+    if arguments.get("contribution") == "share":
+        arguments.pop("max_contributions", None)
+    try:
+        text = proof_text(question.declared(question.plan(arguments)))
+    except DpframeError:
+        return None
+    same = text is not None and hashlib.sha256(text.encode()).hexdigest() == told.get("sha256")
+    return text if same else None
+
+
+def _of_ledger(book: Ledger) -> Verdict:
+    listed = book.releases()
+    named = listed["release"].where(listed["release"].notna(), listed["release_id"])
+    reserved = len(book.reservations()) + len(book.filters()) > 0
+    periods = bool(listed["period"].notna().any())
+    parts = [
+        (str(name), facts, _of_receipt(facts, None))
+        for name, facts in zip(named, map(json.loads, listed["receipt"]), strict=True)
+    ]
+    why = (
+        "releases are reserved, or a filter is open: how those compose is not verified"
+        if reserved
+        else "releases read periods: which of them share records is not verified"
+        if periods
+        else None
+    )
+    return verify_releases(parts, epsilon=book.epsilon, delta=book.delta, unless=why)
+
+
+def _of_file(path: Path, text: str | None) -> Verdict:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(LEDGER))
+    except OSError as error:
+        raise SourceError(f"result ({shown(path)}) cannot be read: {error.strerror}.") from None
+    if start == LEDGER:
+        with no_fork():
+            from dpframe.ledger import Ledger
+        return _of_ledger(Ledger(path))
+    if start.startswith(PARQUET):
+        return _of_receipt(_in_parquet(path), text)
+    whole, told = _text(path), None
+    with suppress(ValueError, RecursionError):
+        told = json.loads(whole)
+    if not isinstance(told, dict):
+        raise ParameterError(f"{TAKEN}; {shown(path)} is none of these.")
+    if "format" in told and "promise" in told:
+        return verify_proof(whole)
+    receipt = told.get("receipt", told)
+    if not isinstance(receipt, dict) or "guarantee" not in receipt:
+        raise ParameterError(f"{TAKEN}; {shown(path)} holds no receipt.")
+    return _of_receipt(receipt, text)
+
+
+def _in_parquet(path: Path) -> Mapping[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        facts = json.loads(metadata.get(b"dpframe", b"null"))
+        facts = facts or json.loads(metadata.get(b"PANDAS_ATTRS", b"{}")).get(RECEIPT)
+    except (ValueError, RecursionError, OSError, pa.ArrowException):
+        facts = None
+    if not isinstance(facts, dict):
+        raise ParameterError(f"{TAKEN}; {shown(path)} holds no receipt.")
+    return facts
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise SourceError(f"{shown(path)} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ParameterError(f"{TAKEN}; {shown(path)} is none of these.") from None

@@ -1,0 +1,1 @@
+"""Proofs of receipts, checked: a program of its own, which shares no code with what drew"""

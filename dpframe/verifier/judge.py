@@ -1,0 +1,111 @@
+"""The verdict on a proof, and on the receipt that it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier import selections
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.numbers import exp_above, exp_below, shown
+from dpframe.verifier.proof import Proof, read_proof
+from dpframe.verifier.receipts import check_receipt
+from dpframe.verifier.verdict import FailedClaimError, Found, NotVerifiedError, Step, Verdict
+
+GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
+    "path": selections.path,
+    "shares": selections.shares,
+}
+"""By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
+than what would be enough."""
+
+GROUPS = "docs/guarantees.md, Why it holds: users; decision 0031"
+
+NO_PROOF = (
+    "the receipt carries no proof. Those of dpframe 0.2 and later do where this verifier knows the "
+    "mechanism. For one that is older, plan the same release again: "
+    "dp.explain(...).proof() writes what such a release draws from, and "
+    "'dpframe verify RECEIPT --proof FILE' checks it against this receipt."
+)
+
+LEFT_OUT = (
+    "the proof is too long to be inside of the receipt, which has its digest, and could not be "
+    "made again. dp.explain(...).proof(), with the same arguments, is its text: write that to a "
+    "file, and pass it with --proof (proof= in Python)."
+)
+
+
+def verify_proof(text: str) -> Verdict:
+    """The verdict on a proof alone."""
+    try:
+        return _judged(read_proof(text))
+    except BrokenProofError as error:
+        return Verdict(outcome="failed", reason=str(error))
+
+
+def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdict:
+    """The verdict on a receipt by the proof inside of it, or by the ``text`` of one beside it."""
+    told = receipt.get("proof")
+    if text is None:
+        if not isinstance(told, Mapping):
+            return Verdict(outcome="not verified", reason=NO_PROOF)
+        if told.get("text") is None:
+            unknown = told.get("sha256") is None
+            reason = str(told.get("why", NO_PROOF)) if unknown else LEFT_OUT
+            return Verdict(outcome="not verified", reason=reason)
+        text = str(told["text"])
+    try:
+        if isinstance(told, Mapping) and told.get("sha256") is not None:
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            if digest != told["sha256"]:
+                raise FailedClaimError("the proof is not the one whose digest is in the receipt")
+        proof = read_proof(text)
+        check_receipt(receipt, proof)
+    except (BrokenProofError, FailedClaimError) as error:
+        return Verdict(outcome="failed", reason=str(error))
+    return _judged(proof)
+
+
+def _judged(proof: Proof) -> Verdict:
+    known: dict[str, Any] = {"epsilon": proof.epsilon, "delta": proof.delta}
+    kind = proof.game.get("kind")
+    game = GAMES.get(kind) if isinstance(kind, str) else None
+    if game is None:
+        reason = f"this verifier knows no game {kind!r}"
+        return Verdict(outcome="not verified", reason=reason, **known)
+    try:
+        found = game(proof, proof.epsilon / proof.group, _per_record(proof))
+    except (BrokenProofError, FailedClaimError) as error:
+        return Verdict(outcome="failed", reason=str(error), **known)
+    except NotVerifiedError as error:
+        return Verdict(outcome="not verified", reason=str(error), **known)
+    bound = min(Fraction(1), _of_group(proof, found.bound))
+    steps = found.steps
+    if proof.group > 1:
+        steps += (Step(f"{proof.group} records of one user, as a group", GROUPS),)
+    if bound > proof.delta:
+        return Verdict(
+            outcome="failed",
+            reason=f"the claim delta <= {float(proof.delta):g} at epsilon "
+            f"{float(proof.epsilon):g}: what can be proved is delta <= {shown(bound)}",
+            bound=bound,
+            steps=steps,
+            **known,
+        )
+    reason = f"promised: delta <= {float(proof.delta):g}"
+    return Verdict(outcome="proved", reason=reason, bound=bound, steps=steps, **known)
+
+
+def _of_group(proof: Proof, delta: Fraction) -> Fraction:
+    """Delta of ``group`` records: delta (e^epsilon - 1) / (e^(epsilon / group) - 1), rounded up."""
+    if proof.group == 1 or delta == 0:
+        return delta
+    one = exp_below(Fraction(0))
+    return delta * (exp_above(proof.epsilon) - one) / (exp_below(proof.epsilon / proof.group) - one)
+
+
+def _per_record(proof: Proof) -> Fraction:
+    """Delta of one record that is enough for the promise."""
+    return proof.delta / max(Fraction(1), _of_group(proof, Fraction(1)))

@@ -1,0 +1,69 @@
+"""Noise whose loss is linear in the amount that moves: shares of users, and tables of any length.
+
+docs/mechanism.md, "Users as shares". A record or user is ``units`` units. Where a count moves by
+one unit, an answer loses at most 1 / (scale units) but for a *slip*: the largest excess of one law
+over e^(that) times the other. Losses are linear in the units that move, slips of a level
+superadditive, so that both are at most what all units together give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import pairwise
+
+from dpframe.verifier.laws import Law
+from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+
+
+def of_all_units(slip: Fraction, rate: Fraction, units: int) -> Fraction:
+    """S(units) = slip (1 + r + ... + r^(units - 1)), r the lower bound on e^(rate / units)."""
+    if units == 1 or slip == 0:
+        return slip
+    r = exp_below(rate / units)
+    return slip * (exp_above(rate) - ONE) / (r - ONE)
+
+
+def slip_of_tails(tails: Iterable[int], rate: Fraction) -> Fraction:
+    """The largest excess of a tail that takes in one unit more over e^rate times the tail.
+
+    ``tails`` grow, in parts of 2**64.
+    """
+    r = exp_below(rate)
+    most = max((more * ONE - r * less for less, more in pairwise(tails)), default=0)
+    return Fraction(max(0, most), TABLE * ONE)
+
+
+def slip_of_values(law: Law, rate: Fraction) -> Fraction:
+    """The mass by which a law exceeds e^rate times itself moved by one, in the worse direction."""
+    r = exp_below(rate)
+    weights = [0, *law.weights, 0]
+    up = sum(more * ONE - r * less for less, more in pairwise(weights) if more * ONE > r * less)
+    down = sum(less * ONE - r * more for less, more in pairwise(weights) if less * ONE > r * more)
+    return Fraction(max(up, down), TABLE * ONE)
+
+
+def slip_of_release(law: Law, scale: Fraction, units: int) -> Fraction:
+    """Of a released count, for all units together; ``scale`` in records or users."""
+    return of_all_units(slip_of_values(law, 1 / (scale * units)), 1 / scale, units)
+
+
+def selection_slips(
+    test: Law, *, left: Fraction, right: Fraction, units: int
+) -> tuple[Fraction, Fraction]:
+    """Of one level of tests: of not being selected, and of being selected."""
+    sums = test.sums
+    bot = slip_of_tails(sums, 1 / (left * units))
+    top = slip_of_tails((TABLE - below for below in reversed(sums)), 1 / (right * units))
+    return of_all_units(bot, 1 / left, units), of_all_units(top, 1 / right, units)
+
+
+def selection_loss(
+    *, left: Fraction, right: Fraction, release: Fraction, height: int, remainder: bool
+) -> Fraction:
+    """What a unit pays at most, times all units: selected at the first test, at the last, never."""
+    return max(
+        1 / right + 1 / release,
+        (height - 1) / left + 1 / release,
+        height / left + (1 / release if remainder else 0),
+    )

@@ -1,0 +1,75 @@
+"""Whole numbers that stand for fractions of 2**96, and bounds on e^x; every rounding names its way.
+
+No float decides anything here. A probability is a whole number of parts of ``ONE``; what is rounded
+is rounded up where that makes a bound larger.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+BITS = 96
+ONE = 1 << BITS
+"""Probability 1."""
+
+TABLE = 1 << 64
+"""The sum of the weights of a table of noise."""
+
+EXTRA = 96
+"""Bits beyond ``BITS`` while e^x is computed."""
+
+
+def rounded_up(over: int, under: int) -> int:
+    """over / under, the next whole number; ``under`` is positive."""
+    return -(-over // under)
+
+
+def exp_between(x: Fraction) -> tuple[int, int]:
+    """Two whole numbers with e^x ONE between them.
+
+    The series of e^(x / 2**k), |x| / 2**k below 1/2, squared k times. Below, every term and product
+    is rounded down, above up; the rest of the series is below its last term.
+    """
+    if x < 0:
+        low, high = exp_between(-x)
+        return ONE * ONE // high, rounded_up(ONE * ONE, low)
+    halvings = max(0, int(2 * x).bit_length())
+    bits = BITS + EXTRA + 2 * halvings
+    one = 1 << bits
+    small = x / 2**halvings
+    low = high = term_low = term_high = one
+    n = 0
+    while term_high > 1:
+        n += 1
+        term_low = term_low * small.numerator // (small.denominator * n)
+        term_high = rounded_up(term_high * small.numerator, small.denominator * n)
+        low, high = low + term_low, high + term_high
+    high += 1
+    for _ in range(halvings):
+        low, high = low * low >> bits, rounded_up(high * high, one)
+    return low >> (bits - BITS), rounded_up(high, 1 << (bits - BITS))
+
+
+def exp_below(x: Fraction) -> int:
+    """At most e^x, in parts of ONE."""
+    return exp_between(x)[0]
+
+
+def exp_above(x: Fraction) -> int:
+    """At least e^x, in parts of ONE."""
+    return exp_between(x)[1]
+
+
+def shown(bound: Fraction) -> str:
+    """A bound with four digits, rounded up."""
+    if bound <= 0:
+        return "0"
+    exponent = 0
+    while bound >= 10:
+        bound, exponent = bound / 10, exponent + 1
+    while bound < 1:
+        bound, exponent = bound * 10, exponent - 1
+    digits = rounded_up(bound.numerator * 1000, bound.denominator)
+    if digits >= 10_000:
+        digits, exponent = rounded_up(digits, 10), exponent + 1
+    return str(float(f"{digits}e{exponent - 3}"))

@@ -1,0 +1,102 @@
+"""A proof as it is written: what is promised, the game that was played, its tables of noise.
+
+docs/verifying.md says what each part is; ``proof.schema.json`` is its JSON schema.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.laws import BrokenProofError, Law, read_law
+
+VERSION = 1
+"""Of what is written; a reader refuses all others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What a proof says, read."""
+
+    epsilon: Fraction
+    delta: Fraction
+    group: int
+    game: Mapping[str, Any]
+    laws: tuple[Law, ...]
+
+    def whole(self, name: str, least: int = 0) -> int:
+        """A whole number of the game."""
+        value = self.game.get(name)
+        if type(value) is not int or value < least:
+            raise BrokenProofError(f"the game needs a whole number {name!r} from {least} on")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self.game.get(name)
+        if type(value) is not bool:
+            raise BrokenProofError(f"the game needs true or false as {name!r}")
+        return value
+
+    def law(self, name: str) -> Law:
+        """The table that the game has under a name."""
+        return self.table(self.game.get(name), name)
+
+    def table(self, number: object, name: str) -> Law:
+        """A table by its number."""
+        if type(number) is not int or not 0 <= number < len(self.laws):
+            raise BrokenProofError(f"{name!r} must be the number of a table")
+        return self.laws[number]
+
+    def scale(self, name: str) -> Fraction:
+        """A positive number of the game, exactly."""
+        return positive(self.game.get(name), name)
+
+
+def positive(value: object, name: str) -> Fraction:
+    """A positive number: a double, taken exactly, or a text "3/4" or "3"."""
+    if isinstance(value, str) and FRACTION.fullmatch(value):
+        over, _, under = value.partition("/")
+        return Fraction(int(over), int(under or 1))
+    if isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf:
+        return Fraction(value)
+    raise BrokenProofError(f"{name!r} must be a positive number")
+
+
+FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
+
+
+def read_proof(text: str) -> Proof:
+    """A proof out of its text; BrokenProofError says what is wrong with it."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BrokenProofError("the proof is no JSON") from None
+    if not isinstance(told, dict) or told.get("format") != "dpframe proof":
+        raise BrokenProofError('this is no proof: it has no "format": "dpframe proof"')
+    if told.get("version") != VERSION:
+        raise BrokenProofError(
+            f"the proof has version {told.get('version')!r}, and this verifier reads {VERSION}"
+        )
+    if set(told) != {"format", "version", "promise", "game", "tables"}:
+        raise BrokenProofError("a proof has format, version, promise, game and tables, and no more")
+    promise, game, tables = told["promise"], told["game"], told["tables"]
+    if not isinstance(promise, dict) or set(promise) != {"epsilon", "delta", "group"}:
+        raise BrokenProofError("the promise must have epsilon, delta and group, and no more")
+    if not isinstance(game, dict) or not isinstance(tables, list):
+        raise BrokenProofError("the game must be an object, and the tables a list")
+    delta, group = promise["delta"], promise["group"]
+    if type(group) is not int or group < 1:
+        raise BrokenProofError("'group' must be a whole number from 1 on")
+    return Proof(
+        epsilon=positive(promise["epsilon"], "epsilon"),
+        delta=Fraction(0) if delta == 0 and delta is not False else positive(delta, "delta"),
+        group=group,
+        game=game,
+        laws=tuple(read_law(number, each) for number, each in enumerate(tables)),
+    )

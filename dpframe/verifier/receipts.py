@@ -1,0 +1,79 @@
+"""Whether a receipt says what its proof is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import FailedClaimError, claim
+
+KINDS = {
+    "offline": ("path", "shares"),
+    "laplace": ("counts",),
+    "gaussian": ("counts",),
+    "tree-laplace": ("counts",),
+    "tree-gaussian": ("counts",),
+    "tree-laplace-gaussian": ("counts",),
+    "tree-hhh": ("path", "shares"),
+}
+"""The games that belong to the mechanism that a receipt names."""
+
+
+def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Every number that both have must be the same; FailedClaimError names one that is not."""
+    for name, proved in (("epsilon", proof.epsilon), ("delta", proof.delta)):
+        told = receipt.get(name)
+        claim(
+            type(told) in (int, float) and Fraction(told) == proved,  # type: ignore[arg-type]
+            f"the receipt promises {name} {told!r}, the proof is of {float(proved)!r}",
+        )
+    epsilon, delta = float(proof.epsilon), float(proof.delta)
+    sentence = f"({epsilon:g}, {delta:g})-" if delta else f"{epsilon:g}-"
+    claim(
+        str(receipt.get("guarantee", "")).startswith(f"{sentence}differential privacy for "),
+        f"the receipt's guarantee is not one of {sentence.removesuffix('-')}",
+    )
+    kind, mechanism = proof.game.get("kind"), str(receipt.get("mechanism"))
+    claim(
+        kind in KINDS.get(mechanism, (kind,)),
+        f"the mechanism {mechanism!r} is no game {kind!r}",
+    )
+    group = receipt.get("max_contributions")
+    claim(
+        group is None or group == proof.group,
+        f"the receipt has {group!r} records of a user, the proof {proof.group}",
+    )
+    _same(receipt, proof)
+
+
+def _same(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """What heavy hitters tell: height, remainder, threshold, ends of noise."""
+    game = proof.game
+    for name in ("height", "remainder"):
+        if name in game and name in receipt:
+            told, proved = receipt[name], game[name]
+            claim(told == proved, f"the receipt has {name} {told!r}, the proof {proved!r}")
+    worth = receipt.get("max_weight")
+    units = game.get("units", 1)
+    if worth is not None or "threshold" not in game:
+        return
+    told, proved = receipt.get("threshold"), game["threshold"]
+    if isinstance(told, int | float):
+        claim(
+            round(told * units) == proved,
+            f"the receipt has threshold {told!r}, the proof {proved / units:g}",
+        )
+    noise = receipt.get("noise")
+    for name in ("test", "release"):
+        facts = noise.get(name) if isinstance(noise, Mapping) else None
+        if name not in game or not isinstance(facts, Mapping):
+            continue
+        law = proof.law(name)
+        if (facts.get("lowest"), facts.get("highest")) != (law.lowest / units, law.highest / units):
+            raise FailedClaimError(
+                f"the {name} noise of the receipt goes from {facts.get('lowest')} to "
+                f"{facts.get('highest')}, that of the proof from {law.lowest / units:g} to "
+                f"{law.highest / units:g}"
+            )

@@ -1,0 +1,63 @@
+"""Offline heavy hitters: by the game along a path, or by shares; and the steps of the proof."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpframe.verifier import linear
+from dpframe.verifier.path import PathGame, path_bound
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import Found, Step, claim
+
+ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
+SHARES = "docs/mechanism.md, Users as shares"
+
+
+def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """One record along one path: docs/guarantees.md, "Why it holds: one record"."""
+    game = PathGame(
+        test=proof.law("test"),
+        release=proof.law("release"),
+        height=proof.whole("height", 1),
+        threshold=proof.whole("threshold"),
+        remainder=proof.flag("remainder"),
+    )
+    hidden = game.test.highest + 1 < game.threshold
+    alone = "is never selected" if hidden else "can be selected, which is counted in full"
+    return Found(
+        path_bound(game, epsilon, enough),
+        Step("a node that only one table has " + alone, f"{ONE_RECORD}, after step 4"),
+        Step(
+            f"the worst residuals of {game.height} tests, then "
+            f"{'the remainder' if game.remainder else 'nothing'}: T_{game.height} from T_0",
+            f"{ONE_RECORD}, steps 1 to 4",
+        ),
+    )
+
+
+def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """All units of a record or user, wherever they lie: docs/mechanism.md, "Users as shares"."""
+    test, release = proof.law("test"), proof.law("release")
+    height, units, threshold = (
+        proof.whole("height", 1),
+        proof.whole("units", 1),
+        proof.whole("threshold"),
+    )
+    left, right, scale = (proof.scale(name) for name in ("left", "right", "release_scale"))
+    claim(
+        test.highest + units < threshold,
+        f"threshold {threshold} is no more than {units} units above {test.highest}, the most that "
+        "the test noise adds: a node that only one table has could be selected",
+    )
+    loss = linear.selection_loss(
+        left=left, right=right, release=scale, height=height, remainder=proof.flag("remainder")
+    )
+    claim(loss <= epsilon, f"the scales lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    bot, top = linear.selection_slips(test, left=left, right=right, units=units)
+    ends = linear.slip_of_release(release, scale, units)
+    return Found(
+        height * max(bot, top) + ends,
+        Step("a node that only one table has is never selected", f"{SHARES}, after step 4"),
+        Step(f"a unit loses at most {float(loss):.9g} / {units}", f"{SHARES}, step 4"),
+        Step("slips of all levels and of what is released, added", f"{SHARES}, steps 1 to 3"),
+    )

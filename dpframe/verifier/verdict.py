@@ -1,0 +1,97 @@
+"""What a verification finds, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from dpframe.verifier.numbers import shown
+
+Outcome = Literal["proved", "failed", "not verified"]
+
+CODES: dict[Outcome, int] = {"proved": 0, "failed": 1, "not verified": 3}
+"""Of the command line."""
+
+NOT_PROVED = (
+    "that the engine counted right, and bounded what one record or user adds",
+    "that the numbers of the operating system are random",
+    "that the code which drew is the code that was published, and drew from these tables",
+    "anything about running times, files and memory of the process",
+)
+"""What no receipt can prove; said every time."""
+
+
+class FailedClaimError(Exception):
+    """A claim of a proof that does not hold."""
+
+
+class NotVerifiedError(Exception):
+    """What this verifier has no proof of."""
+
+
+def claim(holds: bool, otherwise: str) -> None:
+    """One claim; raises what is wrong with it."""
+    if not holds:
+        raise FailedClaimError(otherwise)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a proof, and where the documents prove it."""
+
+    what: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.where})"
+
+
+class Found:
+    """An upper bound on delta for one record, and the steps to it."""
+
+    def __init__(self, bound: Fraction, *steps: Step) -> None:
+        self.bound, self.steps = bound, steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a promise is proved; prints as text, and is true only if it is."""
+
+    outcome: Outcome
+    reason: str
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    bound: Fraction | None = None
+    steps: tuple[Step, ...] = ()
+    parts: tuple[tuple[str, Verdict], ...] = field(default=(), repr=False)
+
+    def __bool__(self) -> bool:
+        return self.outcome == "proved"
+
+    @property
+    def code(self) -> int:
+        """The exit code of the command line."""
+        return CODES[self.outcome]
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one line."""
+        if self.bound is None or self.epsilon is None or self.outcome != "proved":
+            return f"{self.outcome}: {self.reason}"
+        return f"proved: delta <= {shown(self.bound)} at epsilon {float(self.epsilon):.12g}"
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        if self.outcome == "proved" and self.reason:
+            lines.append(f"  {self.reason}")
+        lines += [f"  - {step}" for step in self.steps]
+        lines += [f"  {name}: {part.sentence}" for name, part in self._told()]
+        lines.append("not proved, here or by any receipt:")
+        lines += [f"  - {what}" for what in NOT_PROVED]
+        return "\n".join(lines)
+
+    def _told(self) -> Iterable[tuple[str, Verdict]]:
+        """Parts that are not proved first."""
+        return sorted(self.parts, key=lambda part: bool(part[1]))

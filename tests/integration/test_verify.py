@@ -1,0 +1,119 @@
+"""``dpframe verify`` and ``dp.verify``, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.doors.cli.main import main
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.fixture
+def trips() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"origin": ["JFK"] * 500 + ["LGA"] * 300, "dest": ["LAX", "SFO"] * 400, "u": range(800)}
+    )
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dpframe", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def code(*arguments: object) -> int:
+    return main([str(a) for a in arguments])
+
+
+@pytest.mark.engines
+def test_from_a_release_to_its_proof(trips: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: what the command line releases it proves; and what was changed it refuses."""
+    file, out = tmp_path / "trips.csv", tmp_path / "out.json"
+    trips.to_csv(file, index=False)
+    asked = ("columns:origin,dest", "--epsilon", 1, "--delta", 1e-6, "-o", out, "--quiet")
+    assert run("hhh", file, *asked).returncode == 0
+    proved = run("verify", out)
+    assert proved.returncode == 0, proved.stderr
+    assert proved.stdout.startswith("proved: delta <= 9.866e-07 at epsilon 1\n")
+    assert "not proved, here or by any receipt:" in proved.stdout
+    told = json.loads(out.read_text())
+    told["receipt"]["epsilon"] = 0.5
+    out.write_text(json.dumps(told))
+    failed = run("verify", out, "--quiet")
+    assert (failed.returncode, failed.stdout.partition(":")[0]) == (1, "failed")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"user": "u"}, {"user": "u", "remainder": False}])
+def test_every_way_to_hand_over_a_result(
+    trips: pd.DataFrame, tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    """Law: a frame, its receipt, its files and its proof beside have one verdict."""
+    result = trips.dp.hhh(["origin", "dest"], **BUDGET, **arguments)
+    parquet, receipt, proof = (tmp_path / n for n in ("r.parquet", "r.json", "p.json"))
+    result.to_parquet(parquet)
+    receipt.write_text(result.dp.receipt.to_json())
+    proof.write_text(dp.explain(["origin", "dest"], **BUDGET, **arguments).proof())
+    found = dp.verify(result)
+    assert found.outcome == "proved"
+    for other in (result.dp.receipt, parquet, str(receipt), proof, result.dp.receipt.to_dict()):
+        assert dp.verify(other) == found
+    old = result.dp.receipt.to_dict()
+    del old["proof"]
+    receipt.write_text(json.dumps(old))
+    assert code("verify", receipt, "--quiet") == 3
+    assert code("verify", receipt, "--proof", proof, "--quiet") == 0
+
+
+def test_a_ledger_is_proved_as_a_whole(trips: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: proved releases that add up to less than the totals are proved together; one without a
+    proof leaves all of it unverified."""
+    book = dp.Ledger(tmp_path / "budget.db", epsilon=1.0, delta=1e-5)
+    for n in range(3):
+        trips.dp.hhh(["origin"], epsilon=0.1, delta=1e-6, ledger=book, release=f"r{n}")
+    found = dp.verify(book)
+    assert found.outcome == "proved"
+    assert found.bound == sum(part.bound for _, part in found.parts)
+    assert code("verify", tmp_path / "budget.db", "--quiet") == 0
+    trips.dp.hhh(
+        ["origin"],
+        epsilon=0.4,
+        delta=1e-6,
+        mechanism="paper",
+        acknowledge=True,
+        remainder=False,
+        ledger=book,
+    )
+    found = dp.verify(book)
+    assert (found.outcome, found.code) == ("not verified", 3)
+    assert "1 of 4 releases" in found.reason
+
+
+def test_what_is_no_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Law: other files and objects are mistakes, with what is taken."""
+    text = tmp_path / "x.json"
+    text.write_text("[1]")
+    with pytest.raises(ParameterError, match="none of these"):
+        dp.verify(text)
+    text.write_text("{}")
+    with pytest.raises(ParameterError, match="no receipt"):
+        dp.verify(text)
+    text.write_bytes(b"\xff\xfe")
+    with pytest.raises(ParameterError, match="none of these"):
+        dp.verify(text)
+    with pytest.raises(SourceError, match="cannot be read"):
+        dp.verify(tmp_path / "missing.json")
+    with pytest.raises(ParameterTypeError, match="got int"):
+        dp.verify(7)
+    with pytest.raises(ParameterError, match="carries no receipt"):
+        dp.verify(pd.DataFrame())
+    assert code("verify", tmp_path / "missing.json") == 2
+    assert "cannot be read" in capsys.readouterr().err

@@ -1,0 +1,238 @@
+"""The verifier: what it proves is what definitions give, and what is tampered with it refuses."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.proofs import proof_text
+from dpframe.noise import NoiseTable, laplace
+from dpframe.verifier.judge import verify_proof, verify_receipt
+from dpframe.verifier.laws import Law
+from dpframe.verifier.path import PathGame, path_bound
+from tests.privacy.naive_accounting import path_divergence
+
+SCHEMA = json.loads(resources.files("dpframe.verifier").joinpath("proof.schema.json").read_text())
+
+PLANS: dict[str, dict[str, Any]] = {
+    "records": {},
+    "no remainder": {"remainder": False},
+    "threshold": {"threshold": 100},
+    "one level": {"hierarchy": ["a"], "epsilon": 3.0, "delta": 1e-9},
+    "curved": {"hierarchy": "path:p?depth=7", "threshold": 300},
+    "shares": {"user": "u", "epsilon": 4.0},
+    "groups": {"user": "u", "contribution": "records", "max_contributions": 3},
+    "long": {"epsilon": 0.005},
+    "a measure": {"weight": "w", "max_weight": 37.5, "epsilon": 4.0},
+}
+"""Arguments of heavy hitters that are proved in different ways."""
+
+
+def planned(**arguments: Any) -> Any:
+    about = arguments.pop("hierarchy", "path:p?depth=4")
+    return dp.explain(about, **{"epsilon": 1.0, "delta": 1e-6, **arguments}).plan
+
+
+def of(table: NoiseTable) -> Law:
+    return Law(table.lowest, table.weights.tolist())
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_is_proved(name: str) -> None:
+    """Law: what a plan promises is proved, by a proof of the schema that the receipt belongs to."""
+    plan = planned(**PLANS[name])
+    text, receipt = proof_text(plan), plan.receipt()
+    jsonschema.validate(json.loads(text or ""), SCHEMA)
+    verdict = verify_receipt(receipt, text)
+    assert verdict, verdict
+    assert verdict.bound is not None
+    assert verdict.bound <= Fraction(plan.budget.delta)
+    assert verdict.bound <= Fraction(plan.delta_spent) * Fraction(11, 10)
+
+
+def game(test: NoiseTable, release: NoiseTable, **facts: Any) -> PathGame:
+    return PathGame(test=of(test), release=of(release), **facts)
+
+
+@pytest.mark.parametrize("remainder", [False, True])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_the_bound_is_that_of_the_definition(epsilon: float, remainder: bool) -> None:
+    """Law: never below the divergence over all residuals, and within a thousandth of it."""
+    test, release = laplace(2.0, 6), laplace(2.0, 7)
+    played = game(test, release, height=3, threshold=test.highest + 2, remainder=remainder)
+    defined = max(
+        path_divergence(
+            test, release, height=3, epsilon=epsilon, remainder=remainder, more_first=more
+        )
+        for more in (False, True)
+    )
+    bound = float(path_bound(played, Fraction(epsilon)))
+    assert defined * (1 - 1e-12) <= bound <= defined * 1.001
+
+
+def test_low_thresholds_are_counted_in_full() -> None:
+    """Law: where a node of one record can be selected, its whole chance is in the bound."""
+    test, release = laplace(2.0, 20), laplace(2.0, 40)
+    low = game(test, release, height=2, threshold=5, remainder=False)
+    alone = float(test.at_least()[4 - test.lowest])
+    assert alone > 0.01
+    assert float(path_bound(low, Fraction(20))) >= alone
+
+
+# -- tampering -------------------------------------------------------------------------------------
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def _weights(told: dict[str, Any], number: int, change: Callable[[Any], Any]) -> None:
+    table = told["tables"][number]
+    weights = change(np.frombuffer(base64.b64decode(table["weights"]), dtype="<u8").copy())
+    table["weights"] = base64.b64encode(weights.tobytes()).decode()
+
+
+def _one_more(weights: Any) -> Any:
+    weights[3] += np.uint64(1)
+    return weights
+
+
+def _cut(weights: Any) -> Any:
+    """The last ten values on the left come to the mode."""
+    mode = int(np.argmax(weights))
+    weights[mode] += weights[:10].sum()
+    return weights[10:]
+
+
+def _shorter(told: dict[str, Any]) -> None:
+    _weights(told, 0, _cut)
+    told["tables"][0]["lowest"] += 10
+
+
+TAMPERED: dict[str, tuple[Change, str]] = {
+    "a weight": (lambda t: _weights(t, 0, _one_more), "do not sum to 2\\*\\*64"),
+    "a cut table": (_shorter, "the claim delta <= 1e-06 at epsilon 1"),
+    "threshold": (lambda t: t["game"].update(threshold=15), "the claim delta"),
+    "height": (lambda t: t["game"].update(height=6), "the claim delta"),
+    "epsilon": (lambda t: t["promise"].update(epsilon=0.9), "the claim delta"),
+    "delta": (lambda t: t["promise"].update(delta=8e-7), "the claim delta <= 8e-07"),
+    "group": (lambda t: t["promise"].update(group=2), "the claim delta"),
+    "tables": (lambda t: t["tables"].reverse(), "the claim delta"),
+    "more": (lambda t: t.update(comment="x"), "and no more"),
+    "version": (lambda t: t.update(version=2), "version 2"),
+    "no table": (lambda t: t["game"].update(test=7), "number of a table"),
+    "text": (lambda t: t["tables"][0].update(weights="&"), "no base64"),
+    "no delta": (lambda t: t["promise"].update(delta="x"), "positive number"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_tampered_proofs_fail(name: str) -> None:
+    """Law: a proof of other tables, thresholds, heights and budgets fails, and says which claim."""
+    change, said = TAMPERED[name]
+    told = json.loads(proof_text(planned()) or "")
+    assert verify_proof(json.dumps(told))
+    change(told)
+    verdict = verify_proof(json.dumps(told))
+    assert not verdict
+    assert verdict.outcome == "failed"
+
+    assert re.search(said, verdict.reason), verdict.reason
+
+
+@pytest.mark.parametrize("name", ["shares", "long"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t["game"].update(left=t["game"]["left"] * 0.99),
+        lambda t: t["game"].update(left=t["game"]["left"] * 1.01),
+        lambda t: t["game"].update(right=t["game"]["right"] * 1.01),
+        lambda t: t["game"].update(release_scale=t["game"]["release_scale"] * 1.01),
+        lambda t: t["game"].update(release_scale=t["game"]["release_scale"] * 0.99),
+        lambda t: t["game"].update(threshold=t["game"]["threshold"] * 3 // 4),
+        lambda t: t["game"].update(height=t["game"]["height"] + 1),
+        lambda t: t["game"].update(units=t["game"]["units"] * 2),
+    ],
+)
+def test_tampered_proofs_of_shares_fail(name: str, change: Change) -> None:
+    """Law: scales that are not those of the tables, and all else that is paid for, are refused."""
+    told = json.loads(proof_text(planned(**PLANS[name])) or "")
+    change(told)
+    assert verify_proof(json.dumps(told)).outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"epsilon": 0.5}, "promises epsilon"),
+        ({"delta": 1e-7}, "promises delta"),
+        ({"guarantee": "(0.1, 1e-06)-differential privacy for x"}, "guarantee"),
+        ({"threshold": 21}, "threshold"),
+        ({"height": 3}, "height"),
+        ({"remainder": False}, "remainder"),
+        ({"max_contributions": 9}, "9 records"),
+        ({"mechanism": "gaussian"}, "no game"),
+    ],
+)
+def test_a_receipt_that_says_otherwise_fails(change: dict[str, Any], said: str) -> None:
+    """Law: a proof does not serve a receipt that promises something else."""
+    receipt = planned().receipt().to_dict()
+    assert verify_receipt(receipt)
+    verdict = verify_receipt({**receipt, **change})
+    assert verdict.outcome == "failed"
+    assert said in verdict.reason
+
+
+def test_a_proof_beside_is_the_one_of_the_digest() -> None:
+    """Law: of a proof in a file the digest must be that in the receipt."""
+    receipt = planned().receipt()
+    other = proof_text(planned(threshold=200))
+    assert "digest" in verify_receipt(receipt, other).reason
+    assert verify_receipt(receipt, proof_text(planned()))
+
+
+def test_what_is_not_known_is_not_proved() -> None:
+    """Law: a receipt without a proof, and one of a mechanism without proofs, say what to do."""
+    receipt = planned().receipt().to_dict()
+    old = {name: value for name, value in receipt.items() if name != "proof"}
+    assert verify_receipt(old).outcome == "not verified"
+    assert "carries no proof" in verify_receipt(old).reason
+    assert "dp.explain" in verify_receipt(old).reason
+    assert verify_receipt(old, proof_text(planned()))
+    told = json.loads(receipt["proof"]["text"])
+    told["game"]["kind"] = "chess"
+    assert verify_proof(json.dumps(told)).outcome == "not verified"
+
+
+def test_no_number_of_a_proof_is_from_data() -> None:
+    """Law: two tables, equal proofs, at every way of proving."""
+    first = pd.DataFrame({"a": ["x"] * 500 + ["y"] * 300, "u": range(800), "w": 5.0})
+    second = pd.DataFrame({"a": ["z"] * 70, "u": [1] * 70, "w": 2.5})
+    for arguments in PLANS.values():
+        if "hierarchy" in arguments:
+            continue
+        budget = {"epsilon": 1.0, "delta": 1e-6, **arguments}
+        proofs = [frame.dp.hhh(["a"], **budget).dp.receipt["proof"] for frame in (first, second)]
+        assert proofs[0] == proofs[1]
+        assert proofs[0]["sha256"] is not None
+
+
+def test_what_is_not_proved_is_said_every_time() -> None:
+    """Law: proved or not, the text ends with what no receipt proves."""
+    receipt = planned().receipt().to_dict()
+    for facts in (receipt, {**receipt, "epsilon": 2.0}, {}):
+        text = str(verify_receipt(copy.deepcopy(facts)))
+        assert "not proved, here or by any receipt:" in text
+        assert "random" in text
+    assert math.isclose(float(verify_receipt(receipt).bound or 0), 8.818e-7, rel_tol=1e-3)
