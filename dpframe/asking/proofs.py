@@ -19,7 +19,7 @@ import numpy as np
 from dpframe.noise import NoiseTable
 
 if TYPE_CHECKING:
-    from dpframe.asking.plan import Plan
+    from dpframe.asking.plan import Draws
 
 FORMAT, VERSION = "dpframe proof", 1
 
@@ -50,7 +50,7 @@ def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
     return numbers, tuple(own)
 
 
-def proof_text(plan: Plan[Any, Any]) -> str | None:
+def proof_text(plan: Draws[Any, Any]) -> str | None:
     """The proof of a plan; None where no proof is written yet."""
     game: Game | None = getattr(plan, "game", None)
     if game is None:
@@ -74,7 +74,7 @@ def _written(table: NoiseTable) -> dict[str, Any]:
 UNKNOWN = "no proof is written for releases of this mechanism yet: its promise rests on its tests"
 
 
-def proof_facts(plan: Plan[Any, Any], question: str) -> dict[str, Any]:
+def proof_facts(plan: Draws[Any, Any], question: str) -> dict[str, Any]:
     """The proof for a receipt: its digest, and the text itself where it is short; else by which
     arguments of which question its text is made again."""
     text = proof_text(plan)
@@ -84,4 +84,5 @@ def proof_facts(plan: Plan[Any, Any], question: str) -> dict[str, Any]:
     facts["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     if len(text) <= LONGEST_INSIDE:
         return {"proof": {**facts, "text": text}}
-    return {"proof": {**facts, "question": question, "arguments": dict(plan.request)}}
+    arguments = getattr(plan, "request", None)  # a sketch is in no file that could be read again
+    return {"proof": {**facts, "question": question, "arguments": arguments}}

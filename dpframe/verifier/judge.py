@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier import selections
+from dpframe.verifier import counts, selections, sketches
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import exp_above, exp_below, shown
 from dpframe.verifier.proof import Proof, read_proof
@@ -17,6 +17,8 @@ from dpframe.verifier.verdict import FailedClaimError, Found, NotVerifiedError, 
 GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "path": selections.path,
     "shares": selections.shares,
+    "counts": counts.counts,
+    "sketches": sketches.sketches,
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
 than what would be enough."""

@@ -27,6 +27,8 @@ from tests.privacy.naive_accounting import path_divergence
 
 SCHEMA = json.loads(resources.files("dpframe.verifier").joinpath("proof.schema.json").read_text())
 
+OF_USERS = {"user": "u", "contribution": "records"}
+
 PLANS: dict[str, dict[str, Any]] = {
     "records": {},
     "no remainder": {"remainder": False},
@@ -37,8 +39,24 @@ PLANS: dict[str, dict[str, Any]] = {
     "groups": {"user": "u", "contribution": "records", "max_contributions": 3},
     "long": {"epsilon": 0.005},
     "a measure": {"weight": "w", "max_weight": 37.5, "epsilon": 4.0},
+    "histograms": {"mechanism": "gaussian"},
+    "histograms of groups": {"mechanism": "laplace", **OF_USERS, "max_contributions": 3},
+    "streams": {"mechanism": "streaming"},
+    "normal": {"mechanism": "offline-gaussian"},
 }
 """Arguments of heavy hitters that are proved in different ways."""
+
+TREES: dict[str, dict[str, Any]] = {
+    "between": {},
+    "gaussian": {"mechanism": "gaussian", "level_weights": [1, 2, 2, 2, 3]},
+    "laplace": {"mechanism": "laplace", **OF_USERS, "max_contributions": 5},
+    "shares": {"user": "u", "epsilon": 4.0},
+    "heavy": {"mechanism": "hhh"},
+    "weights": {"weight": "w", "max_weight": 3},
+    "listed": {"hierarchy": ["a"], "keys": ["x", "y"]},
+    "listed, pure": {"hierarchy": ["a"], "keys": ["x", "y"], "delta": 0.0, "user": "u"},
+}
+"""Arguments of tree counts."""
 
 
 def planned(**arguments: Any) -> Any:
@@ -46,21 +64,41 @@ def planned(**arguments: Any) -> Any:
     return dp.explain(about, **{"epsilon": 1.0, "delta": 1e-6, **arguments}).plan
 
 
+def tree_planned(**arguments: Any) -> Any:
+    about = arguments.pop("hierarchy", "path:p?depth=4")
+    return dp.explain_tree_counts(about, **{"epsilon": 1.0, "delta": 1e-6, **arguments}).plan
+
+
 def of(table: NoiseTable) -> Law:
     return Law(table.lowest, table.weights.tolist())
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [*PLANS, *(f"tree: {name}" for name in TREES)])
 def test_every_plan_is_proved(name: str) -> None:
     """Law: what a plan promises is proved, by a proof of the schema that the receipt belongs to."""
-    plan = planned(**PLANS[name])
+    tree = name.removeprefix("tree: ")
+    plan = tree_planned(**TREES[tree]) if tree != name else planned(**PLANS[name])
+    proved(plan)
+
+
+def test_synthetic_rows_and_sketches_are_proved() -> None:
+    """Law: the same of what has no hierarchy."""
+    proved(dp.explain_synthesize("number:x?lower=0&upper=1", epsilon=1.0, k=64, rows=3).plan)
+    for standard in (False, True):
+        sketch = dp.MisraGries(100, standard=standard)
+        sketch.update(["a"] * 900 + ["b"])
+        found = sketch.release(epsilon=1.0, delta=1e-6, max_contributions=2)
+        assert dp.verify(found), dp.verify(found)
+
+
+def proved(plan: Any) -> None:
     text, receipt = proof_text(plan), plan.receipt()
     jsonschema.validate(json.loads(text or ""), SCHEMA)
     verdict = verify_receipt(receipt, text)
     assert verdict, verdict
     assert verdict.bound is not None
     assert verdict.bound <= Fraction(plan.budget.delta)
-    assert verdict.bound <= Fraction(plan.delta_spent) * Fraction(11, 10)
+    assert verdict.bound <= Fraction(receipt["computed_delta"]) * Fraction(11, 10)
 
 
 def game(test: NoiseTable, release: NoiseTable, **facts: Any) -> PathGame:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
 from dpframe.mechanisms import level_histograms
@@ -56,6 +57,16 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         levels = self.height + self.remainder
         return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
+
+    @property
+    def game(self) -> Game:
+        """A count a level that moves by one; the total is always shown."""
+        level = {"table": 0, "least": self.laws.threshold}
+        total = [{"table": 0, "least": None}] if self.remainder else []
+        levels = [*total, *[level] * self.height]
+        return Game(
+            {"kind": "counts", "units": 1, "levels": levels}, (self.laws.noise,), self.unit.moves
+        )
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return level_histograms.run(

@@ -31,7 +31,8 @@ class NormalPlan(OfflinePlan):
 
     @property
     def game(self) -> Game | None:
-        return None
+        """The path of one record, whatever its tables are; for more records none yet."""
+        return super().game if self.grid == self.unit.moves == 1 else None
 
     @cached_property
     def profile(self) -> Profile:

@@ -59,24 +59,14 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     @property
     def game(self) -> Game | None:
         """The path of one record; of shares, and of long tables, all units wherever they lie."""
-        (test, release), tables = numbered(self.test_noise, self.count_noise)
-        facts: dict[str, object] = {
-            "kind": "path",
-            "height": self.height,
-            "threshold": self.threshold_units,
-            "remainder": self.remainder,
-            "test": test,
-            "release": release,
-        }
-        if not offline_hhh.has_profile(self.laws):
-            facts |= {
-                "kind": "shares",
-                "units": self.grid,
-                "left": self.laws.left,
-                "right": self.laws.right,
-                "release_scale": self.laws.release_scale,
-            }
-        return Game(facts, tables, self.unit.moves)
+        return selection_game(
+            self.laws,
+            self.test_noise,
+            height=self.height,
+            threshold=self.threshold_units,
+            remainder=self.remainder,
+            moves=self.unit.moves,
+        )
 
     @cached_property
     def profile(self) -> Profile:
@@ -114,6 +104,30 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
             from dpframe.questions.hhh.advice import advice  # makes other plans
 
         return advice(self)
+
+
+def selection_game(
+    laws: Laws, test: NoiseTable, *, height: int, threshold: int, remainder: bool, moves: int
+) -> Game:
+    """What a verifier takes of a selection: ``test`` is the law of the tests, centred."""
+    (test_number, release), tables = numbered(test, laws.release)
+    facts: dict[str, object] = {
+        "kind": "path",
+        "height": height,
+        "threshold": threshold,
+        "remainder": remainder,
+        "test": test_number,
+        "release": release,
+    }
+    if not offline_hhh.has_profile(laws):
+        facts |= {
+            "kind": "shares",
+            "units": laws.grid,
+            "left": laws.left,
+            "right": laws.right,
+            "release_scale": laws.release_scale,
+        }
+    return Game(facts, tables, moves)
 
 
 def offline_profile(

@@ -13,6 +13,7 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
 from dpframe.accounting.sparse_gaussian import GshmLaws
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.budget import per_record
 from dpframe.mechanisms import merged_streaming, streaming_hhh
@@ -20,6 +21,7 @@ from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.lines import ending, heading, threshold_line
+from dpframe.questions.sketches.game import sketch_game
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -122,6 +124,11 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
     def error_noise(self) -> list[Quantity]:
         noise = noise_text(self.laws.shared, 1)
         return [Quantity("error noise", noise, "added to the sketch error of each level")]
+
+    @property
+    def game(self) -> Game:
+        """A sketch a level, each of one stream."""
+        return sketch_game(self.laws, self.height, None, self.unit.moves)
 
     @cached_property
     def profile(self) -> Profile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
 from dpframe.questions.sketches.lines import again, guarantee
 
@@ -42,6 +43,7 @@ def sketch_receipt(plan: SketchPlan[Any, Any], name: str | None) -> Receipt:
             "unpublished_at_most": None,
             "intervals": plan.meaning,
             "release_number": 1,
+            **proof_facts(plan, "sketches"),
             "budget": UNTRACKED,
             "ledger": None,
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],

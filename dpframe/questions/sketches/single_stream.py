@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.sketches import SketchLaws, sketch_delta, sketch_laws
+from dpframe.asking.proofs import Game
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
 from dpframe.noise import NoiseTable
 from dpframe.questions.sketches.base import Asked
 from dpframe.questions.sketches.frame import Intervals, of_one_stream
+from dpframe.questions.sketches.game import sketch_game
 from dpframe.questions.sketches.lines import CHANCE
 from dpframe.questions.sketches.tables import TablePlan
 from dpframe.sketches import SketchState
@@ -36,6 +38,12 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
     @property
     def noise(self) -> dict[str, Any]:
         return {**super().noise, "sketch_error": law_facts(self.laws.shared, 1)}
+
+    @property
+    def game(self) -> Game:
+        """The sketch of one stream."""
+        standard = self.counters if self.structure == "standard" else None
+        return sketch_game(self.laws, self.levels, standard, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.privhp import PartitionLaws, Split, partition_laws
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, per_record
@@ -90,6 +91,19 @@ class SyntheticPlan:
     def profile(self) -> Profile:
         """Pure: epsilon alone."""
         return ((self.budget.epsilon, 0.0),)
+
+    @property
+    def game(self) -> Game:
+        """A count of every exact level, and a cell of every row of a sketch below."""
+        moved = [
+            1 if level <= self.laws.exact else self.laws.rows
+            for level in range(self.laws.depth + 1)
+        ]
+        levels = [
+            {"scale": str(scale), "moves": m, "least": None}
+            for m, scale in zip(moved, self.laws.scales, strict=True)
+        ]
+        return Game({"kind": "counts", "units": 1, "levels": levels}, (), self.unit.moves)
 
     def sketch(self) -> HotPartition:
         """An empty sketch of this shape."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, promised, stamp
 from dpframe.questions.synthesize.lines import PAPER
 
@@ -33,6 +34,7 @@ def synthetic_receipt(plan: SyntheticPlan, name: str | None) -> Receipt:
             "split": plan.split,
             "noise": {"scales": [float(scale) for scale in plan.laws.scales]},
             "intervals": "no intervals",
+            **proof_facts(plan, "synthesize"),
             "budget": UNTRACKED,
             "ledger": None,
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],

@@ -8,12 +8,13 @@ from typing import Any
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_laws import Laws
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms import hhh_counts
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import Asked as HeavyHittersAsked
-from dpframe.questions.hhh.offline import offline_laws, offline_profile
+from dpframe.questions.hhh.offline import offline_laws, offline_profile, selection_game
 from dpframe.questions.tree_counts.base import Asked, TreePlan
 from dpframe.questions.tree_counts.lines import what_counts
 from dpframe.tree import CountTree, NoisyTree
@@ -40,6 +41,18 @@ class HeavyHittersPlan(TreePlan[Laws]):
     def test_noise(self) -> NoiseTable:
         """The noise that decides, centred for the threshold."""
         return self.laws.centred(self.threshold)
+
+    @property
+    def game(self) -> Game:
+        """That of heavy hitters with the rest."""
+        return selection_game(
+            self.laws,
+            self.test_noise,
+            height=self.height,
+            threshold=self.threshold * self.grid,
+            remainder=True,
+            moves=self.unit.moves,
+        )
 
     @cached_property
     def profile(self) -> Profile:

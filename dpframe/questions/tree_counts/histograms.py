@@ -12,6 +12,7 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
+from dpframe.asking.proofs import Game, numbered
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.budget import per_record
@@ -61,6 +62,27 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     def tables(self) -> list[NoiseTable]:
         """The laws that have bounds: all, or none of a pure release."""
         return [noise for noise in self.laws.noises if isinstance(noise, NoiseTable)]
+
+    @property
+    def least(self) -> tuple[int | None, ...]:
+        """The smallest noisy count shown, of every level, in units; None where all are."""
+        return (None,) * len(self.laws.noises)
+
+    @property
+    def game(self) -> Game:
+        """A count a level that moves by one, or by the shares of a user."""
+        numbers, tables = numbered(*self.tables)
+        linear = self.laws.family == "laplace"
+        levels: list[dict[str, object]] = [
+            {
+                **({"table": numbers[n]} if self.tables else {}),
+                **({"scale": _scale(noise, self.laws.scales[n])} if linear else {}),
+                "least": least,
+            }
+            for n, (noise, least) in enumerate(zip(self.laws.noises, self.least, strict=True))
+        ]
+        facts = {"kind": "counts", "units": self.grid, "levels": levels}
+        return Game(facts, tables, self.unit.moves)
 
     @cached_property
     def profile(self) -> Profile:
@@ -131,6 +153,10 @@ class UnknownPlan(HistogramsPlan):
         if self.threshold is None:
             return self.laws.thresholds
         return (self.threshold * self.grid,) * (self.height + 1)
+
+    @property
+    def least(self) -> tuple[int | None, ...]:
+        return (None, *self.thresholds[1:])
 
     @property
     def least_shown(self) -> int:
@@ -204,6 +230,11 @@ def _at_least(asked: Asked, laws: TreeLaws) -> None:
             f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels: "
             "raise threshold, epsilon or delta."
         )
+
+
+def _scale(noise: NoiseTable | UnboundedNoise, scale: float) -> float | str:
+    """For a verifier: without bounds exactly, in units; else in records."""
+    return str(noise.scale) if isinstance(noise, UnboundedNoise) else scale
 
 
 def _alike(laws: TreeLaws) -> list[tuple[str, NoiseTable | UnboundedNoise]]:

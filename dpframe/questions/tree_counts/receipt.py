@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.proofs import proof_facts
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
 
@@ -42,6 +43,7 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "confidence": plan.confidence,
             "noise": plan.noise,
             "intervals": plan.intervals,
+            **proof_facts(plan, "tree_counts"),
             "budget": UNTRACKED,
             "ledger": None,
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],

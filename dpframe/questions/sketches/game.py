@@ -1,0 +1,23 @@
+"""What a verifier takes of sketches of one stream."""
+
+from __future__ import annotations
+
+from dpframe.accounting.sketches import SketchLaws
+from dpframe.asking.proofs import Game, numbered
+
+
+def sketch_game(laws: SketchLaws, sketches: int, standard: int | None, moves: int) -> Game:
+    """The game of so many sketches, for groups of ``moves`` records.
+
+    ``standard`` is the number of counters of a sketch that removes zeros at once, else None.
+    """
+    (noise, shared), tables = numbered(laws.noise, laws.shared)
+    facts = {
+        "kind": "sketches",
+        "sketches": sketches,
+        "standard": standard,
+        "theta": laws.theta,
+        "noise": noise,
+        "shared": shared,
+    }
+    return Game(facts, tables, moves)

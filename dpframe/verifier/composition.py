@@ -1,0 +1,165 @@
+"""Independent counts that each move by one, together: what their privacy losses add up to.
+
+docs/guarantees.md, "Counts of every node". An outcome of probability p under the first law and q
+under the second has loss ln(p / q). Losses are put on multiples of ln(rho), rho a fixed fraction:
+an outcome between two of them is divided into one at each, with the same p and q together; who is
+told which part it was can only tell the tables apart better. Then losses of independent counts are
+convolved, in whole numbers, and the divergence is a sum over the grid. Any rho above 1 is sound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from dpframe.verifier.laws import Law
+from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
+
+POINTS = (1_000, 4_000, 16_000)
+"""About as many points has a grid; of each next one only if the bound is not small enough yet."""
+
+BYTES = (2 * BITS + 40) // 8
+"""Of one number in a product of two polynomials, with room for a sum of 2**40 products."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Losses are multiples of the logarithm of ``rho``, in parts of ONE."""
+
+    rho: int
+
+    def power(self, n: int) -> tuple[int, int]:
+        """Two numbers with rho**n between them, in parts of ONE."""
+        low = high = ONE
+        square_low = square_high = self.rho
+        left = abs(n)
+        while left:
+            if left & 1:
+                low, high = low * square_low >> BITS, rounded_up(high * square_high, ONE)
+            square_low, square_high = (
+                square_low * square_low >> BITS,
+                rounded_up(square_high * square_high, ONE),
+            )
+            left >>= 1
+        return (low, high) if n >= 0 else (ONE * ONE // high, rounded_up(ONE * ONE, low))
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Masses under the first law at losses ``lowest``, ``lowest + 1``, ... and at infinite ones."""
+
+    lowest: int
+    masses: list[int]
+    infinite: int
+
+
+def composed_bound(
+    laws: Sequence[tuple[Law, int]], epsilon: Fraction, enough: Fraction = Fraction(0)
+) -> Fraction:
+    """Upper bound on delta of counts with these laws, each so many times; both directions."""
+    bound, start = Fraction(0), exp_below(epsilon)
+    ways = (False,) if all(law.symmetric for law, _ in laws) else (False, True)
+    for more_first in ways:
+        before = Fraction(2)
+        for points in POINTS:
+            grid = _grid(laws, float(epsilon), points)
+            whole = Losses(0, [ONE], 0)
+            for law, times in laws:
+                whole = _product(whole, _power(_dots(law, grid, more_first=more_first), times))
+            found = Fraction(_delta(whole, grid, start), ONE)
+            if found - (before - found) / 4 > enough or found <= enough:
+                break  # what finer grids gain falls with the square of their points
+            before = found
+        bound = max(bound, found)
+    return min(Fraction(1), bound)
+
+
+def _grid(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
+    """Fine enough for the losses that matter, and so that the likeliest loss is on it."""
+    total, usual = 0.0, 0.0
+    for law, times in laws:
+        ratios = [abs(math.log(a / b)) for a, b in pairwise(law.weights) if a and b]
+        total += times * max(ratios, default=1.0)
+        mode = max(range(len(law.weights)), key=law.weights.__getitem__)
+        usual = max(usual, ratios[min(mode, len(ratios) - 1)] if ratios else 0.0)
+    span = min(total, 4 * epsilon) or 1.0
+    step = 2 * span / points
+    if usual > step:
+        step = usual / math.ceil(usual / step)
+    return Grid(exp_below(Fraction(step)))
+
+
+def _dots(law: Law, grid: Grid, *, more_first: bool) -> Losses:
+    """The losses of one count that moves by one: "connect the dots"."""
+    still, moved = [*law.weights, 0], [0, *law.weights]
+    first, second = (moved, still) if more_first else (still, moved)
+    step = math.log(grid.rho / ONE)
+    infinite, at = 0, dict[int, int]()
+    powers: dict[int, int] = {}
+    for p, q in zip(first, second, strict=True):
+        if p == 0:
+            continue
+        p, q = p * (ONE // TABLE), q * (ONE // TABLE)
+        if q == 0:
+            infinite += p
+            continue
+        i = math.floor((math.log(p) - math.log(q)) / step)
+        while True:
+            if i not in powers:
+                powers[i] = grid.power(i)[0]
+            # p = a + b and q = a rho**-i + b rho**-(i + 1), solved for b, rounded up
+            over = (p * ONE - q * powers[i]) * grid.rho
+            b = max(0, rounded_up(over, (grid.rho - ONE) * ONE))
+            if b <= p:
+                break
+            i += 1  # the loss is above this cell: the float that chose it was too low
+        at[i] = at.get(i, 0) + p - b
+        at[i + 1] = at.get(i + 1, 0) + b
+    lowest = min(at, default=0)
+    masses = [at.get(i, 0) for i in range(lowest, max(at, default=0) + 1)]
+    return Losses(lowest, masses, infinite)
+
+
+def _power(losses: Losses, times: int) -> Losses:
+    whole, square = Losses(0, [ONE], 0), losses
+    while times:
+        if times & 1:
+            whole = _product(whole, square)
+        times >>= 1
+        if times:
+            square = _product(square, square)
+    return whole
+
+
+def _product(one: Losses, other: Losses) -> Losses:
+    """Both together: masses convolve, rounded up; what is infinite in either is."""
+    if one.masses == [ONE] and one.infinite == 0:
+        return Losses(one.lowest + other.lowest, other.masses, other.infinite)
+    product = _polynomial(one.masses) * _polynomial(other.masses)
+    length = len(one.masses) + len(other.masses) - 1
+    raw = product.to_bytes((length + 1) * BYTES, "little")
+    masses = [
+        rounded_up(int.from_bytes(raw[n : n + BYTES], "little"), ONE)
+        for n in range(0, length * BYTES, BYTES)
+    ]
+    infinite = one.infinite + other.infinite
+    return Losses(one.lowest + other.lowest, masses, infinite)
+
+
+def _polynomial(masses: list[int]) -> int:
+    """Numbers side by side in one large one, so that one product convolves them."""
+    return int.from_bytes(b"".join(mass.to_bytes(BYTES, "little") for mass in masses), "little")
+
+
+def _delta(losses: Losses, grid: Grid, start: int) -> int:
+    """The sum of mass (1 - u / rho**i) where that is positive, rounded up; u is ``start``."""
+    total, high = losses.infinite, None
+    first = max(losses.lowest, math.floor(math.log(start / ONE) / math.log(grid.rho / ONE)) - 1)
+    for i in range(first, losses.lowest + len(losses.masses)):
+        high = grid.power(i)[1] if high is None else rounded_up(high * grid.rho, ONE)
+        if high > start:
+            total += rounded_up(losses.masses[i - losses.lowest] * (high - start), high)
+    return min(ONE, total)

@@ -1,0 +1,93 @@
+"""A noisy count a level of every record: baselines and tree counts; and the steps of the proof."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier import linear
+from dpframe.verifier.composition import composed_bound
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.proof import Proof, positive
+from dpframe.verifier.verdict import Found, Step, claim
+
+COUNTS = "docs/guarantees.md, Counts of every node"
+BASELINES = "docs/guarantees.md, Baselines"
+ROUNDING = "docs/guarantees.md, Integer noise, exactly"
+
+
+def counts(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """A record moves one count of each level by one, a user of shares those of a level by one in
+    all: docs/guarantees.md, "Counts of every node"."""
+    levels, units = _levels(proof), proof.whole("units", 1)
+    hidden = Step("a node that only one table has is never shown", BASELINES)
+    if all("scale" in level and "table" not in level for level in levels):
+        return _unbounded(levels, units, epsilon)
+    laws = [proof.table(level.get("table"), "table") for level in levels]
+    for number, (level, law) in enumerate(zip(levels, laws, strict=True)):
+        least = level.get("least")
+        claim(
+            least is None or law.highest + units < least,
+            f"level {number} of the game shows counts from {least} on, and noise of {law.highest} "
+            "could lift a node there that only one table has",
+        )
+    if all("scale" in level for level in levels):
+        scales = [positive(level["scale"], "scale") for level in levels]
+        loss = sum((1 / scale for scale in scales), Fraction(0))
+        claim(loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+        slips = {
+            pair: linear.slip_of_release(law, scale, units)
+            for pair, law, scale in zip(_pairs(levels), laws, scales, strict=True)
+        }
+        return Found(
+            sum((slips[pair] for pair in _pairs(levels)), Fraction(0)),
+            hidden,
+            Step(f"{len(levels)} levels lose at most {float(loss):.9g} together", COUNTS),
+            Step("slips of all levels, added", "docs/mechanism.md, Users as shares, steps 1 to 3"),
+        )
+    claim(units == 1, "counts of shares need a scale for every level")
+    times = Counter(level["table"] for level in levels)
+    return Found(
+        composed_bound([(proof.laws[n], k) for n, k in sorted(times.items())], epsilon, enough),
+        hidden,
+        Step(f"losses of {len(levels)} counts that move by one, convolved", COUNTS),
+    )
+
+
+def _levels(proof: Proof) -> list[Mapping[str, Any]]:
+    levels = proof.game.get("levels")
+    if not isinstance(levels, list) or not levels:
+        raise BrokenProofError("the game needs a list of levels")
+    for level in levels:
+        if not isinstance(level, dict) or not set(level) <= {"table", "scale", "least", "moves"}:
+            raise BrokenProofError("a level has a table, a scale, the least count shown, moves")
+        least = level.get("least")
+        moves = level.get("moves", 1)
+        if type(moves) is not int or moves < 1 or (moves > 1 and "table" in level):
+            raise BrokenProofError("how many cells of a level move must be a whole number from 1")
+        if least is not None and type(least) is not int:
+            raise BrokenProofError("the least count that a level shows must be a whole number")
+    return levels
+
+
+def _pairs(levels: list[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
+    return [(level["table"], level["scale"]) for level in levels]
+
+
+def _unbounded(levels: list[Mapping[str, Any]], units: int, epsilon: Fraction) -> Found:
+    """Discrete Laplace noise over all integers; scales count units."""
+    claim(
+        all(level.get("least") is None for level in levels),
+        "noise without bounds can lift every node over a threshold",
+    )
+    scales = [positive(level["scale"], "scale") for level in levels]
+    moves = [level.get("moves", 1) * units for level in levels]
+    loss = sum((m / scale for m, scale in zip(moves, scales, strict=True)), Fraction(0))
+    claim(loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    return Found(
+        Fraction(0),
+        Step("every node of a public list is shown", COUNTS),
+        Step(f"{len(levels)} levels of noise without bounds lose {float(loss):.9g}", COUNTS),
+    )
