@@ -18,8 +18,11 @@ from itertools import pairwise
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 
-POINTS = (1_000, 4_000, 16_000)
+POINTS = (1_000, 4_000, 16_000, 64_000)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
+
+TRIMMED = 10**6
+"""Ends of a convolution that weigh less than what would be enough, divided by this, are raised."""
 
 BYTES = (2 * BITS + 40) // 8
 """Of one number in a product of two polynomials, with room for a sum of 2**40 products."""
@@ -66,9 +69,10 @@ def composed_bound(
         before = Fraction(2)
         for points in POINTS:
             grid = _grid(laws, float(epsilon), points)
-            whole = Losses(0, [ONE], 0)
+            whole, ends = Losses(0, [ONE], 0), int(enough * ONE) // TRIMMED
             for law, times in laws:
-                whole = _product(whole, _power(_dots(law, grid, more_first=more_first), times))
+                one = _dots(law, grid, more_first=more_first)
+                whole = _product(whole, _power(one, times, ends), ends)
             found = Fraction(_delta(whole, grid, start), ONE)
             if found - (before - found) / 4 > enough or found <= enough:
                 break  # what finer grids gain falls with the square of their points
@@ -123,18 +127,18 @@ def _dots(law: Law, grid: Grid, *, more_first: bool) -> Losses:
     return Losses(lowest, masses, infinite)
 
 
-def _power(losses: Losses, times: int) -> Losses:
+def _power(losses: Losses, times: int, ends: int) -> Losses:
     whole, square = Losses(0, [ONE], 0), losses
     while times:
         if times & 1:
-            whole = _product(whole, square)
+            whole = _product(whole, square, ends)
         times >>= 1
         if times:
-            square = _product(square, square)
+            square = _product(square, square, ends)
     return whole
 
 
-def _product(one: Losses, other: Losses) -> Losses:
+def _product(one: Losses, other: Losses, ends: int) -> Losses:
     """Both together: masses convolve, rounded up; what is infinite in either is."""
     if one.masses == [ONE] and one.infinite == 0:
         return Losses(one.lowest + other.lowest, other.masses, other.infinite)
@@ -146,7 +150,24 @@ def _product(one: Losses, other: Losses) -> Losses:
         for n in range(0, length * BYTES, BYTES)
     ]
     infinite = one.infinite + other.infinite
-    return Losses(one.lowest + other.lowest, masses, infinite)
+    return _trimmed(Losses(one.lowest + other.lowest, masses, infinite), ends)
+
+
+def _trimmed(losses: Losses, ends: int) -> Losses:
+    """The largest losses, of a mass up to ``ends``, as infinite ones, and the smallest ones raised
+    to one of them: larger losses only make a bound larger."""
+    masses, lowest, infinite = losses.masses, losses.lowest, losses.infinite
+    top, mass = len(masses), 0
+    while top > 1 and mass + masses[top - 1] <= ends:
+        top -= 1
+        mass += masses[top]
+    infinite, bottom, mass = infinite + mass, 0, 0
+    while bottom < top - 1 and mass + masses[bottom] <= ends:
+        mass += masses[bottom]
+        bottom += 1
+    kept = masses[bottom:top]
+    kept[0] += mass
+    return Losses(lowest + bottom, kept, infinite)
 
 
 def _polynomial(masses: list[int]) -> int:

@@ -32,7 +32,11 @@ class NormalPlan(OfflinePlan):
     @property
     def game(self) -> Game | None:
         """The path of one record, whatever its tables are; for more records none yet."""
-        return super().game if self.grid == self.unit.moves == 1 else None
+        game = super().game
+        if game is None or self.grid > 1 or self.unit.moves > 1:
+            return None
+        known = ("height", "threshold", "remainder", "test", "release")
+        return Game({"kind": "path", **{name: game.facts[name] for name in known}}, game.tables)
 
     @cached_property
     def profile(self) -> Profile:

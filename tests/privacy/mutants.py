@@ -1,0 +1,633 @@
+"""Mutants of shipped mechanisms and accountants, each with one mistake, and what catches it.
+
+``python -m tests.privacy.mutants`` prints the table of docs/verifying.md. Three auditors look at
+each that they can read:
+
+*verifier*: the proof of what is really drawn, against the promise (``dpframe.verifier``);
+*enumeration*: the exact divergence over all outputs on small tables;
+*audit*: 10,000 draws on each of two neighbours. Half of them choose a set of outputs, the others
+test it: its chance on one side is above e^epsilon times that on the other, plus delta, with
+confidence 1 - 1e-6 (Clopper and Pearson 1934; as DP-Auditorium and dp-recorder do for events).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+import dpframe as dp
+from dpframe.accounting.path import path_delta
+from dpframe.accounting.sketches import sketch_laws
+from dpframe.mechanisms import offline_hhh
+from dpframe.noise import NoiseTable, gaussian, halves, laplace
+from dpframe.testing import seeded_noise
+from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
+from dpframe.verifier.judge import verify_proof
+from dpframe.verifier.ledger import verify_releases
+from tests.privacy.enumerate_outputs import (
+    NoNoise,
+    Script,
+    ScriptedValues,
+    every_script,
+    more,
+    released,
+    tree_of,
+    worst,
+)
+from tests.privacy.naive_accounting import composed_divergence
+from tests.privacy.test_planted_bugs import calibrated, chain_delta
+from tests.privacy.told import told
+
+EPSILON, DELTA = 1.0, 1e-4
+DRAWS, CONFIDENCE = 5_000, 1e-6
+
+Outputs = Callable[[], Iterator[object]]
+"""Draws of one neighbour, without end."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake. Each auditor is a function that says whether it is caught, or None where there
+    is nothing that it could read."""
+
+    name: str
+    where: str
+    verifier: Callable[[], bool] | None = None
+    enumeration: Callable[[], bool] | None = None
+    audit: Callable[[], bool] | None = None
+
+    def caught(self, *, audits: bool = True) -> dict[str, bool | None]:
+        """What every auditor says."""
+        asked = {"verifier": self.verifier, "enumeration": self.enumeration}
+        if audits:
+            asked["audit"] = self.audit
+        return {name: None if ask is None else ask() for name, ask in asked.items()}
+
+
+def refused(game: Mapping[str, Any], *tables: NoiseTable, **promise: Any) -> bool:
+    """Whether the verifier refuses the promise for what is really drawn."""
+    return verify_proof(told(game, *tables, **promise)).outcome == "failed"
+
+
+# -- a statistical audit ---------------------------------------------------------------------------
+
+
+def audited(one: Outputs, other: Outputs, *, epsilon: float, delta: float) -> bool:
+    """Whether draws of two neighbours show, in one direction, that the promise is broken."""
+    with seeded_noise(7):
+        drawn = [[next(outputs) for _ in range(2 * DRAWS)] for outputs in (one(), other())]
+    return _shown(*drawn, epsilon, delta) or _shown(*drawn[::-1], epsilon, delta)
+
+
+def _shown(here: list[object], there: list[object], epsilon: float, delta: float) -> bool:
+    p, q = Counter(here[:DRAWS]), Counter(there[:DRAWS])
+    event = {out for out, n in p.items() if n > math.exp(epsilon) * q.get(out, 0)}
+    inside = [sum(out in event for out in drawn[DRAWS:]) for drawn in (here, there)]
+    low = beta.ppf(CONFIDENCE / 2, inside[0], DRAWS - inside[0] + 1) if inside[0] else 0.0
+    high = (
+        beta.ppf(1 - CONFIDENCE / 2, inside[1] + 1, DRAWS - inside[1]) if inside[1] < DRAWS else 1
+    )
+    return bool(low > math.exp(epsilon) * high + delta)
+
+
+# -- wrong numbers in the offline mechanism: its code runs as it is shipped ------------------------
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is really drawn where (1, 1e-4) is promised for a path of three levels."""
+
+    test: NoiseTable
+    release: NoiseTable
+    threshold: int
+    height: int = 3
+    remainder: bool = True
+
+    def refused(self) -> bool:
+        facts = {"height": self.height, "threshold": self.threshold, "remainder": self.remainder}
+        game = {"kind": "path", **facts, "test": 0, "release": 1}
+        return refused(game, self.test, self.release)
+
+    def exceeds(self) -> bool:
+        return chain_delta(**vars(self)) > DELTA
+
+    def audited(self) -> bool:
+        full = self.threshold - self.test.highest // 3
+        return any(
+            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
+            for n in (0, full)
+        )
+
+    def _outputs(self, records: int) -> Outputs:
+        tree = tree_of({"abcdefgh"[: self.height]: records})
+
+        def outputs() -> Iterator[object]:
+            options = {"threshold": self.threshold, "remainder": self.remainder}
+            while True:
+                yield released(
+                    offline_hhh.run(tree, test=self.test, release=self.release, **options)
+                )
+
+        return outputs
+
+
+def shipped(**options: Any) -> Selection:
+    found = calibrated(**options)
+    return Selection(
+        found.test, found.laws.release, found.threshold, remainder=options.get("remainder", True)
+    )
+
+
+def scaled(left: float, right: float, release: float) -> Selection:
+    """The shipped selection with scales that many times theirs, and tables as long."""
+    setting, own = calibrated(), shipped()
+    test = halves(
+        left=("geometric", setting.laws.left * left, -setting.laws.test.lowest),
+        right=("geometric", setting.laws.right * right, setting.laws.test.highest),
+        recentre=False,
+    )
+    shift = own.test.highest - test.highest
+    test = NoiseTable(test.family, test.lowest + shift, test.weights)
+    return replace(
+        own,
+        test=test,
+        release=laplace(setting.laws.release_scale * release, own.release.highest),
+    )
+
+
+def cut(law: NoiseTable, left: int, right: int) -> NoiseTable:
+    """A table without its outermost values, which come to its mode."""
+    weights = law.weights.copy()
+    kept = weights[left : len(weights) - right].copy()
+    mode = int(np.argmax(kept))
+    kept[mode] += weights[:left].sum() + weights[len(weights) - right :].sum()
+    return NoiseTable(law.family, law.lowest + left, kept)
+
+
+def holed(law: NoiseTable) -> NoiseTable:
+    """A table in which one likely value never comes."""
+    weights = law.weights.copy()
+    at = int(np.argmax(weights))
+    weights[at + 1] += weights[at - 2]
+    weights[at - 2] = 0
+    return NoiseTable(law.family, law.lowest, weights)
+
+
+def one_sided(law: NoiseTable) -> NoiseTable:
+    """The same noise without its sign."""
+    middle = -law.lowest
+    weights = law.weights[middle:].copy()
+    weights[1:] += law.weights[:middle][::-1]
+    return NoiseTable(law.family, 0, weights)
+
+
+def selections() -> Iterator[tuple[str, str, Selection]]:
+    own, low, without = shipped(), calibrated(height=1), shipped(remainder=False)
+    yield "release noise of half the scale", "mechanism", scaled(1, 1, 0.5)
+    yield "left half 20 % narrower", "accountant", scaled(0.8, 1, 1)
+    yield "right half 20 % narrower", "accountant", scaled(1, 0.8, 1)
+    yield (
+        "test drawn from the release's law",
+        "mechanism",
+        replace(own, test=own.release, threshold=own.release.highest + 2),
+    )
+    yield (
+        "calibrated for one level, run on three",
+        "accountant",
+        Selection(low.test, low.laws.release, low.threshold),
+    )
+    yield "one level more than was paid for", "accountant", replace(own, height=4)
+    yield "remainder that is not paid for", "accountant", replace(without, remainder=True)
+    yield "threshold of 1", "mechanism", replace(own, threshold=1)
+    yield (
+        "threshold at half the reach of the noise",
+        "mechanism",
+        replace(own, threshold=own.test.highest // 2),
+    )
+    yield "threshold off by two", "mechanism", replace(own, threshold=own.test.highest)
+    yield "test cut short on the left", "noise", replace(own, test=cut(own.test, 8, 0))
+    yield "test cut short on the right", "noise", replace(own, test=cut(own.test, 0, 3))
+    yield "release cut short", "noise", replace(own, release=cut(own.release, 4, 4))
+    yield "a value that never comes", "noise", replace(own, release=holed(own.release))
+    yield "release noise without its sign", "noise", replace(own, release=one_sided(own.release))
+
+
+# -- wrong numbers where counts of levels compose --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """So many counts with one law, shown from ``least`` on, where (1, 1e-4) is promised."""
+
+    noise: NoiseTable
+    levels: int
+    least: int
+
+    def refused(self) -> bool:
+        level = {"table": 0, "least": self.least}
+        game = {"kind": "counts", "units": 1, "levels": [level] * self.levels}
+        return refused(game, self.noise)
+
+    def exceeds(self) -> bool:
+        lone = float(self.noise.at_least()[max(0, self.least - 1 - self.noise.lowest)])
+        alone = -math.expm1(self.levels * math.log1p(-min(lone, 0.5)))
+        apart = composed_divergence(self.noise, levels=self.levels, epsilon=EPSILON)
+        return max(alone, apart) > DELTA
+
+    def audited(self) -> bool:
+        return any(
+            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
+            for n in (0, 1000)
+        )
+
+    def _outputs(self, records: int) -> Outputs:
+        def outputs() -> Iterator[object]:
+            while True:
+                drawn = self.noise.draw(500 * self.levels).reshape(500, self.levels) + records
+                shown = np.where((drawn >= self.least) & (records > 0), drawn, -1)
+                yield from (int(total) for total in shown.sum(axis=1))
+
+        return outputs
+
+
+@cache
+def level_law(family: Any, levels: int) -> NoiseTable:
+    from dpframe.accounting.levels import level_laws
+
+    return level_laws(family, levels=levels, epsilon=EPSILON, delta=DELTA).noise
+
+
+def histograms() -> Iterator[tuple[str, str, Histograms]]:
+    two, three = level_law("laplace", 2), level_law("laplace", 3)
+    yield "a level left out of the composition", "accountant", Histograms(two, 3, two.highest + 2)
+    yield "shown from 1 on", "mechanism", Histograms(three, 3, 1)
+    yield "shown two below the private threshold", "mechanism", Histograms(three, 3, three.highest)
+    normal = level_law("gaussian", 3)
+    narrow = gaussian(normal.sd * 0.9, normal.highest)
+    yield "Gaussian noise 10 % narrower", "accountant", Histograms(narrow, 3, narrow.highest + 2)
+    short = cut(normal, 4, 4)
+    yield "Gaussian noise cut short", "noise", Histograms(short, 3, short.highest + 2)
+
+
+# -- wrong numbers that only the proof shows in full -----------------------------------------------
+
+
+def changed(plan: Any, change: Callable[[dict[str, Any]], None]) -> Callable[[], bool]:
+    """Whether the verifier refuses a plan whose game was changed and whose promise was not."""
+
+    def ask() -> bool:
+        import json
+
+        from dpframe.asking.proofs import proof_text
+
+        proof = json.loads(proof_text(plan()) or "")
+        change(proof)
+        return verify_proof(json.dumps(proof)).outcome == "failed"
+
+    return ask
+
+
+def explained(**arguments: Any) -> Callable[[], Any]:
+    budget = {"epsilon": EPSILON, "delta": DELTA}
+    return lambda: dp.explain("path:p?depth=3", **{**budget, **arguments}).plan
+
+
+def tree(**arguments: Any) -> Callable[[], Any]:
+    return lambda: dp.explain_tree_counts("path:p?depth=3", **arguments).plan
+
+
+def streams(levels: int, less: int) -> Callable[[], bool]:
+    def ask() -> bool:
+        laws = sketch_laws(sketches=levels, epsilon=EPSILON, delta=DELTA)
+        facts = {"sketches": 3, "standard": None, "theta": laws.theta - less}
+        return refused({"kind": "sketches", **facts, "noise": 0, "shared": 0}, laws.noise)
+
+    return ask
+
+
+def forgotten() -> bool:
+    """Whether a ledger is refused that holds more than its totals."""
+    one = (
+        {"epsilon": 0.4},
+        verify_proof(
+            told(
+                {"kind": "counts", "units": 1, "levels": [{"scale": "3", "least": None}]},
+                epsilon=0.4,
+                delta=0.0,
+            )
+        ),
+    )
+    parts = [(str(n), *one) for n in range(3)]
+    return verify_releases(parts, epsilon=1.0, delta=DELTA).outcome == "failed"
+
+
+def _rounded_down(proof: dict[str, Any]) -> None:
+    """Scales without bounds, rounded down to a multiple of 2^-16 and not up."""
+    for level in proof["game"]["levels"]:
+        over, _, under = level["scale"].partition("/")
+        level["scale"] = f"{int(over) * 2**16 // int(under or 1) - 1}/{2**16}"
+
+
+def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    users = {"user": "u", "contribution": "records", "max_contributions": 2}
+    shares = explained(user="u", epsilon=4.0)
+    yield (
+        "groups of 3 paid for as 2",
+        "accountant",
+        changed(explained(**users), lambda t: t["promise"].update(group=3)),
+    )
+    yield (
+        "delta of a group not divided",
+        "accountant",
+        changed(explained(**users), lambda t: t["promise"].update(delta=DELTA / 3)),
+    )
+    yield (
+        "shares: left scale claimed 15 % wider than the table",
+        "accountant",
+        changed(shares, lambda t: t["game"].update(left=t["game"]["left"] * 1.15)),
+    )
+    yield (
+        "shares: a unit counted as a user",
+        "mechanism",
+        changed(shares, lambda t: t["game"].update(units=2 * t["game"]["units"])),
+    )
+    yield (
+        "shares: threshold that hides one unit and no user",
+        "mechanism",
+        changed(shares, lambda t: t["game"].update(threshold=t["game"]["threshold"] - 300)),
+    )
+    yield "sketches: noise of one level on three", "accountant", streams(1, 0)
+    yield "sketches: threshold off by two", "mechanism", streams(3, 2)
+    yield (
+        "tree counts: a level that is not paid for",
+        "accountant",
+        changed(
+            tree(epsilon=1.0, delta=DELTA, mechanism="laplace"),
+            lambda t: t["game"]["levels"].append(t["game"]["levels"][0]),
+        ),
+    )
+    yield (
+        "tree counts: scales rounded down",
+        "accountant",
+        changed(lambda: dp.explain_tree_counts(["p"], epsilon=0.7, keys=["x"]).plan, _rounded_down),
+    )
+    yield (
+        "synthetic rows: rows of a sketch paid for as one",
+        "accountant",
+        changed(
+            lambda: dp.explain_synthesize("number:x?lower=0&upper=1", epsilon=1.0, k=16).plan,
+            lambda t: t["game"]["levels"][-1].update(moves=3),
+        ),
+    )
+    yield "ledger: a release that is not added up", "accountant", forgotten
+
+
+# -- wrong code: its numbers are right, so that no proof can show it -------------------------------
+
+TEST = halves(left=("geometric", 1.0, 2), right=("geometric", 1.0, 2), recentre=False)
+RELEASE = laplace(1.5, 1)
+WIDE = halves(left=("geometric", 2.0, 8), right=("geometric", 1.0, 6), recentre=False)
+HIDDEN = laplace(1.5, 40)
+SMALL_EPSILON = 2.0
+
+
+def _with(law: Any, draw: Callable[[Any, int], Any]) -> Any:
+    return SimpleNamespace(draw=lambda n: draw(law, n))
+
+
+def _same(law: Any, n: int) -> Any:
+    return np.repeat(law.draw(1), n)
+
+
+def one_release_draw(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    return offline_hhh.run(tree, release=_with(release, _same), **rest)
+
+
+def one_test_draw_a_level(tree: CountTree, *, test: Any, **rest: Any) -> NoisyNodes:
+    return offline_hhh.run(tree, test=_with(test, _same), **rest)
+
+
+def one_test_draw(tree: CountTree, *, test: Any, **rest: Any) -> NoisyNodes:
+    drawn = test.draw(1)
+    return offline_hhh.run(tree, test=_with(test, lambda _, n: np.repeat(drawn, n)), **rest)
+
+
+def _finish(tree: CountTree, selected: Any, residual: Any) -> NoisyNodes:
+    return offline_hhh.summed_up(tree, selected, residual)
+
+
+def _selected(tree: CountTree, test: Any, threshold: int, remainder: bool) -> tuple[Any, Any]:
+    return offline_hhh.select(tree, test=test, threshold=threshold, remainder=remainder)
+
+
+def exact_remainder(
+    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
+) -> NoisyNodes:
+    selected, residual = _selected(tree, test, threshold, remainder)
+    noise = release.draw(len(residual))
+    noise[0] = 0
+    return _finish(tree, selected, residual + noise)
+
+
+def no_noise_on_large_ones(
+    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
+) -> NoisyNodes:
+    selected, residual = _selected(tree, test, threshold, remainder)
+    noise = release.draw(len(residual))
+    return _finish(tree, selected, np.where(residual > threshold, residual, residual + noise))
+
+
+def a_draw_for_each_value(
+    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
+) -> NoisyNodes:
+    selected, residual = _selected(tree, test, threshold, remainder)
+    values, of = np.unique(residual, return_inverse=True)
+    return _finish(tree, selected, residual + release.draw(len(values))[of])
+
+
+def no_remainder_of_an_empty_table(
+    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
+) -> NoisyNodes:
+    full = bool(remainder and tree.count[0] > 0)
+    return offline_hhh.run(tree, test=test, release=release, threshold=threshold, remainder=full)
+
+
+def cut_before_the_noise(tree: CountTree, *, test: Any, threshold: int, **rest: Any) -> NoisyNodes:
+    """Nodes that count less than the threshold are not even tested."""
+
+    def draw(law: Any, n: int) -> Any:
+        here = tree.at_level(levels.pop())
+        noise = law.draw(n)
+        return np.where(tree.count[here] < threshold, -(10**6), noise)
+
+    levels = list(range(1, int(tree.level.max(initial=0)) + 1))
+    return offline_hhh.run(tree, test=_with(test, draw), threshold=threshold, **rest)
+
+
+def nothing_is_taken(
+    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
+) -> NoisyNodes:
+    """A selected node leaves its records in its ancestors, which release them again."""
+    top = (tree.count > 0) & (tree.count + test.draw(len(tree.count)) >= threshold)
+    top[0] = remainder
+    residual = tree.count[top] + release.draw(int(top.sum()))
+    return _finish(tree, top, residual)
+
+
+def candidates_are_shown(
+    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
+) -> NoisyNodes:
+    """Every node that was looked at is listed, with a released number or 0."""
+    selected, residual = _selected(tree, test, threshold, remainder)
+    every = np.ones(len(tree.level), dtype=bool)
+    shown = np.zeros(len(tree.level), dtype=np.int64)
+    shown[selected] = residual + release.draw(len(residual))
+    assert nearest_chosen(tree, every) is not None
+    return _finish(tree, every, shown)
+
+
+CODE: dict[str, Callable[..., NoisyNodes]] = {
+    "one release draw for all nodes": one_release_draw,
+    "the remainder without noise": exact_remainder,
+    "no noise on large residuals": no_noise_on_large_ones,
+    "one draw for equal residuals": a_draw_for_each_value,
+    "no remainder of an empty table": no_remainder_of_an_empty_table,
+    "selected nodes keep their records above": nothing_is_taken,
+    "all candidates are shown": candidates_are_shown,
+}
+"""Mistakes that released numbers show."""
+
+TESTS: dict[str, Callable[..., NoisyNodes]] = {
+    "one test draw for a level": one_test_draw_a_level,
+    "one test draw for all nodes": one_test_draw,
+    "nodes cut off before the noise": cut_before_the_noise,
+}
+"""Mistakes that the choice of nodes shows, whatever their numbers are."""
+
+TABLES: tuple[tuple[dict[str, int], str], ...] = (
+    ({}, "ab"),
+    ({"ab": 3, "c": 99}, "ab"),
+    ({"a": 3, "c": 3}, "a"),
+    ({"ab": 4}, "ab"),
+    ({"ab": 2, "a": 2}, "ab"),
+    ({"a": 7}, "a"),
+)
+"""A table, and where the neighbour has one record more."""
+
+MORE_TABLES: tuple[tuple[dict[str, int], str], ...] = (
+    ({"a": 7, "b": 8}, "a"),
+    ({"ab": 7, "c": 8}, "ab"),
+)
+"""The same, in which the test is close."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A run of the offline mechanism over small laws, whose cost the accountant knows."""
+
+    run: Callable[..., NoisyNodes]
+    chosen_only: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        if self.chosen_only:
+            return {"test": WIDE, "release": NoNoise(), "threshold": 8, "remainder": False}
+        return {"test": TEST, "release": RELEASE, "threshold": 4, "remainder": True}
+
+    @property
+    def tables(self) -> tuple[tuple[dict[str, int], str], ...]:
+        return MORE_TABLES if self.chosen_only else TABLES
+
+    @property
+    def limit(self) -> float:
+        """What the shipped code costs with these laws, by the accountant."""
+        known = self.options
+        release = HIDDEN if self.chosen_only else RELEASE
+        return path_delta(**{**known, "release": release}, height=2, epsilon=SMALL_EPSILON)
+
+    def shown(self, noisy: NoisyNodes) -> object:
+        out = released(noisy)
+        return tuple(path for path, _ in out) if self.chosen_only else out
+
+    def law(self, table: dict[str, int]) -> dict[Any, Any]:
+        """The probability of everything that can be shown."""
+        counted, law, options = tree_of(table), dict[Any, Any](), self.options
+
+        def scripted(script: Script) -> NoisyNodes:
+            test = ScriptedValues(options["test"], script)
+            release = options["release"]
+            if not self.chosen_only:
+                release = ScriptedValues(release, script)
+            return self.run(counted, **{**options, "test": test, "release": release})
+
+        for script, noisy in every_script(scripted):
+            out = self.shown(noisy)
+            law[out] = law.get(out, Fraction(0)) + script.probability
+        return law
+
+    def exceeds(self) -> bool:
+        """Whether the exact divergence of some neighbours is above what the shipped code costs."""
+        limit = self.limit * (1 + 1e-9)
+        return any(
+            float(worst(*(map(self.law, (table, more(table, path)))), math.exp(SMALL_EPSILON)))
+            > limit
+            for table, path in self.tables
+        )
+
+    def audited(self) -> bool:
+        return any(
+            audited(
+                self._outputs(table),
+                self._outputs(more(table, path)),
+                epsilon=SMALL_EPSILON,
+                delta=self.limit,
+            )
+            for table, path in self.tables
+        )
+
+    def _outputs(self, table: dict[str, int]) -> Outputs:
+        counted, options = tree_of(table), self.options
+
+        def draws() -> Iterator[object]:
+            while True:
+                yield self.shown(self.run(counted, **options))
+
+        return draws
+
+
+def mutants() -> list[Mutant]:
+    """All of them."""
+    found = [
+        Mutant(name, where, each.refused, each.exceeds, each.audited)
+        for name, where, each in (*selections(), *histograms())
+    ]
+    found += [Mutant(name, where, ask) for name, where, ask in proofs()]
+    code = [
+        *((name, Code(run)) for name, run in CODE.items()),
+        *((name, Code(run, True)) for name, run in TESTS.items()),
+    ]
+    found += [Mutant(name, "code", None, each.exceeds, each.audited) for name, each in code]
+    return found
+
+
+def table() -> str:
+    """What catches which, as the documents show it."""
+    said = {True: "caught", False: "-", None: ""}
+    lines = ["| mutant | of | verifier | enumeration | audit |", "| --- | --- | --- | --- | --- |"]
+    for mutant in mutants():
+        caught = " | ".join(said[each] for each in mutant.caught().values())
+        lines.append(f"| {mutant.name} | {mutant.where} | {caught} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,152 @@
+"""Random plans over the whole range of parameters: the verifier confirms every one.
+
+``python -m tests.privacy.test_verified_plans 500 1`` prints a line a plan: how much larger the
+verifier's bound is than the accountant's, and how long it took. Where they disagree one is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import dpframe as dp
+from dpframe.asking.proofs import proof_text
+from dpframe.errors import BudgetError, ParameterError, ThresholdError
+from dpframe.verifier.judge import verify_receipt
+from dpframe.verifier.verdict import Verdict
+
+USERS: tuple[dict[str, Any], ...] = (
+    {},
+    {},
+    {"user": "u"},
+    {"user": "u", "contribution": "records", "max_contributions": 4},
+)
+
+LONGEST = 20_000_000
+"""Characters of a proof that is still checked here: tables of a million entries."""
+
+
+PATIENCE = 5
+"""Seconds for a plan to be made."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One plan, its verdict and how long that took."""
+
+    arguments: dict[str, Any]
+    plan: Any
+    verdict: Verdict
+    seconds: float
+
+    @property
+    def excess(self) -> float:
+        """How much larger the bound is than what the accountant computed."""
+        computed, bound = self.plan.delta_spent, self.verdict.bound
+        return float(bound or 0) / computed - 1 if computed else 0.0
+
+
+def drawn(generator: random.Random) -> dict[str, Any]:
+    """Arguments of one plan."""
+    height = round(math.exp(generator.uniform(0, math.log(128))))
+    arguments = {
+        "hierarchy": f"path:p?depth={height}",
+        "epsilon": float(f"{math.exp(generator.uniform(math.log(1e-3), math.log(20))):.3g}"),
+        "delta": float(f"{math.exp(generator.uniform(math.log(1e-12), math.log(1e-2))):.3g}"),
+        **generator.choice(USERS),
+    }
+    question = generator.choice(("hhh",) * 7 + ("tree_counts",))
+    if question == "tree_counts":
+        arguments["mechanism"] = generator.choice(("auto", "laplace", "gaussian", "hhh"))
+        if arguments["mechanism"] == "auto":
+            del arguments["mechanism"]
+    else:
+        arguments["mechanism"] = generator.choice(
+            ("offline",) * 6 + ("offline-gaussian", "laplace", "gaussian", "streaming")
+        )
+        if arguments["mechanism"] == "offline":
+            arguments["remainder"] = generator.random() < 0.7
+            if generator.random() < 0.3:
+                arguments["release_share"] = round(generator.uniform(0.1, 0.9), 2)
+            if generator.random() < 0.4:
+                arguments["threshold"] = round(math.exp(generator.uniform(3, 9)))
+    return {"question": question, **arguments}
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """TimeoutError where a plan takes too long to make: of small epsilons some laws are searched
+    for minutes, and what is tested here is how they are verified."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def cases(number: int, seed: int, *, most: float = 128, least: float = 1e-3) -> Iterator[Case]:
+    """So many plans that can be made; what no plan is made for is left out."""
+    generator = random.Random(seed)
+    while number:
+        arguments = drawn(generator)
+        question = arguments.pop("question")
+        about = arguments.pop("hierarchy")
+        if int(about.rpartition("=")[2]) > most or arguments["epsilon"] < least:
+            continue
+        explain = dp.explain if question == "hhh" else dp.explain_tree_counts
+        try:
+            with patience():
+                plan: Any = explain(about, **arguments).plan
+        except (BudgetError, ThresholdError, ParameterError, TimeoutError):
+            continue
+        text = proof_text(plan)
+        if text is None or len(text) > LONGEST:
+            continue
+        start = time.perf_counter()
+        verdict = verify_receipt(plan.receipt(), text)
+        seconds = time.perf_counter() - start
+        yield Case({"question": question, "about": about, **arguments}, plan, verdict, seconds)
+        number -= 1
+
+
+def test_random_plans_are_proved() -> None:
+    """Law: of some plans drawn from all there are every one is confirmed."""
+    for case in cases(12, seed=5, most=12, least=0.2):
+        assert case.verdict, (case.arguments, case.verdict.reason)
+        assert case.verdict.bound is not None
+        assert case.verdict.bound <= Fraction(case.plan.budget.delta)
+
+
+@pytest.mark.evidence
+def test_five_hundred_plans_are_proved() -> None:
+    """Law: every one of 500, and a release of a few levels in the time of a breath."""
+    for case in cases(500, seed=1):
+        assert case.verdict, (case.arguments, case.verdict.reason)
+
+
+def main(number: int, seed: int) -> None:
+    for case in cases(number, seed):
+        print(
+            f"{case.verdict.outcome}\t{case.excess:.2e}\t{case.seconds:.2f}\t{case.arguments}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
