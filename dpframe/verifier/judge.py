@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dpframe.verifier import counts, selections, sketches
@@ -42,7 +43,7 @@ LEFT_OUT = (
 def verify_proof(text: str) -> Verdict:
     """The verdict on a proof alone."""
     try:
-        return _judged(read_proof(text))
+        return _judged_text(text)
     except BrokenProofError as error:
         return Verdict(outcome="failed", reason=str(error))
 
@@ -63,11 +64,15 @@ def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdi
             digest = hashlib.sha256(text.encode()).hexdigest()
             if digest != told["sha256"]:
                 raise FailedClaimError("the proof is not the one whose digest is in the receipt")
-        proof = read_proof(text)
-        check_receipt(receipt, proof)
+        check_receipt(receipt, read_proof(text))
     except (BrokenProofError, FailedClaimError) as error:
         return Verdict(outcome="failed", reason=str(error))
-    return _judged(proof)
+    return _judged_text(text)
+
+
+@lru_cache(maxsize=32)  # of a ledger many releases have one proof
+def _judged_text(text: str) -> Verdict:
+    return _judged(read_proof(text))
 
 
 def _judged(proof: Proof) -> Verdict:

@@ -24,11 +24,14 @@ from itertools import pairwise
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 
-POINTS = (300, 1200, 4800)
+POINTS = (120, 480, 1920, 7680)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
 
 CORNERS = 96
 """Of a polygon around the pairs (q, q') with more than twice as many corners so many edges stay."""
+
+FARTHEST = 8.0
+"""How far beyond the reach of likely answers a grid goes, in logarithms of u."""
 
 Point = tuple[Fraction, Fraction]
 
@@ -231,11 +234,18 @@ def _grid(steps: list[Step], height: int, start: int, n: int, *, more_first: boo
     most = max((move for _, move in moves), default=usual)
     reach = min(most * height, 4.0 + 2 * abs(math.log(start / ONE))) + usual
     each = usual / max(1, math.ceil(n * usual / reach))
-    factor = exp_below(Fraction(each))
-    out = [start]
-    for _ in range(math.ceil(reach / each) + 1):
+    factor, out, far = exp_below(Fraction(each)), [start], 0.0
+    while far < reach + FARTHEST:
+        far += each
         out.append(out[-1] * factor >> BITS if more_first else (out[-1] << BITS) // factor)
+        if far > reach and len(out) % _apart(n) == 0:  # rare answers lead farther: ever fewer
+            factor, each = factor * factor >> BITS, 2 * each
     return sorted(set(out))
+
+
+def _apart(n: int) -> int:
+    """Points beyond the reach of likely answers until they get twice as far apart."""
+    return max(8, n // 40)
 
 
 def _log_ratio(step: Step) -> float:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -19,11 +20,15 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
+from dpframe.mechanisms.printed_hhh import printed_laws
 from dpframe.noise import NoiseTable, laplace
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.laws import Law
 from dpframe.verifier.path import PathGame, path_bound
 from tests.privacy.naive_accounting import path_divergence
+from tests.privacy.told import told
+
+PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
 
 SCHEMA = json.loads(resources.files("dpframe.verifier").joinpath("proof.schema.json").read_text())
 
@@ -128,6 +133,21 @@ def test_low_thresholds_are_counted_in_full() -> None:
     alone = float(test.at_least()[4 - test.lowest])
     assert alone > 0.01
     assert float(path_bound(low, Fraction(20))) >= alone
+
+
+def test_printed_algorithms_are_not_proved() -> None:
+    """Law: the proofs of what is printed fail; of four levels the first one holds."""
+    laws = printed_laws(1.0, 8, 200)
+    facts = {"kind": "path", "height": 8, "threshold": 200, "remainder": False}
+    made = told({**facts, "test": 0, "release": 1}, laws.test, laws.release, delta=1e-6)
+    assert (PROOFS / "printed_algorithm_1.json").read_text() == made
+    page = (PROOFS.parent / "verifying.md").read_text()
+    for name in ("printed_algorithm_1.json", "printed_algorithm_3.json"):
+        text = (PROOFS / name).read_text()
+        jsonschema.validate(json.loads(text), SCHEMA)
+        assert f"{name} --quiet\n# {verify_proof(text).sentence}\n" in page
+        assert verify_proof(text).outcome == "failed"
+    assert verify_proof(made.replace('"height": 8', '"height": 4'))
 
 
 # -- tampering -------------------------------------------------------------------------------------
