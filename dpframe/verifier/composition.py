@@ -63,12 +63,19 @@ def composed_bound(
     laws: Sequence[tuple[Law, int]], epsilon: Fraction, enough: Fraction = Fraction(0)
 ) -> Fraction:
     """Upper bound on delta of counts with these laws, each so many times; both directions."""
-    bound, start = Fraction(0), exp_below(epsilon)
+    return divergence_bound(laws, exp_below(epsilon), enough)
+
+
+def divergence_bound(
+    laws: Sequence[tuple[Law, int]], start: int, enough: Fraction = Fraction(0)
+) -> Fraction:
+    """The same at a u in parts of ONE, in the place of e^epsilon."""
+    bound, epsilon = Fraction(0), math.log(max(start, 1) / ONE)
     ways = (False,) if all(law.symmetric for law, _ in laws) else (False, True)
     for more_first in ways:
         before = Fraction(2)
         for points in POINTS:
-            grid = _grid(laws, float(epsilon), points)
+            grid = _grid(laws, abs(epsilon) or 1.0, points)
             whole, ends = Losses(0, [ONE], 0), int(enough * ONE) // TRIMMED
             for law, times in laws:
                 one = _dots(law, grid, more_first=more_first)

@@ -20,6 +20,7 @@ GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "shares": selections.shares,
     "counts": counts.counts,
     "sketches": sketches.sketches,
+    "merged": sketches.merged,
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
 than what would be enough."""
@@ -27,10 +28,10 @@ than what would be enough."""
 GROUPS = "docs/guarantees.md, Why it holds: users; decision 0031"
 
 NO_PROOF = (
-    "the receipt carries no proof. Those of dpframe 0.2 and later do where this verifier knows the "
-    "mechanism. For one that is older, plan the same release again: "
-    "dp.explain(...).proof() writes what such a release draws from, and "
-    "'dpframe verify RECEIPT --proof FILE' checks it against this receipt."
+    "the receipt carries no proof: it is older than proofs, or of a mechanism that has none yet "
+    "(docs/verifying.md). For an older one plan the same release again: dp.explain(...).proof() is "
+    "the text of what such a release draws from, and 'dpframe verify RECEIPT --proof FILE' checks "
+    "it against this receipt."
 )
 
 LEFT_OUT = (

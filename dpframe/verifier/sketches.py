@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
-from dpframe.verifier.composition import composed_bound
+from dpframe.verifier.composition import composed_bound, divergence_bound
 from dpframe.verifier.laws import Law
-from dpframe.verifier.numbers import BITS, ONE, TABLE
+from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import Found, NotVerifiedError, Step
 
 SKETCHES = "docs/guarantees.md, Streams and sketches"
+MOST_COUNTS = 1024
+"""That move together: more would take minutes."""
+
+MERGED = "docs/verifying.md, merged"
 STRUCTURE = "docs/guarantees.md, Streams and sketches, One stream"
 
 
@@ -31,6 +36,51 @@ def sketches(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
         Step(f"losses of {number} sketches, convolved", SKETCHES),
         Step(f"a key that only one sketch has passes {theta} or not, on each", SKETCHES),
     )
+
+
+def merged(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """Counts of which up to ``changed`` a sketch move by one, all the same way, and zeros that are
+    not stored: bounded merges, and sketches of users' sets. One record or user is in ``sketches``.
+
+    If j of all counts are stored on both sides, the others are hidden with chance Psi^(others) =
+    lone, Psi = P(noise < least - 1). D_j, the divergence of j counts that move by one, grows with
+    j, so that of a run of j the largest D_j bounds all, with the least or the largest lone.
+    """
+    noise, number = proof.law("noise"), proof.whole("sketches", 1)
+    total, least = number * proof.whole("changed", 1), proof.whole("least", 1)
+    psi = noise.below(least - 1) * (ONE // TABLE)
+    if total > MOST_COUNTS:
+        raise NotVerifiedError(f"{total} counts that move together take too long: at most 1,024")
+    start = exp_below(epsilon)
+    worst = ONE - _power(psi, total)
+    for first, last in _runs(total):
+        lone = _power(psi, total - first)
+        most = min(ONE, _power(psi, total - last) + 4 * total)  # above all that was rounded down
+        rest = max(Fraction(0), enough - Fraction(ONE - lone, ONE))
+        silent = divergence_bound([(noise, last)], start * lone >> BITS, rest)
+        if number > 1:  # counts of other sketches may move the other way
+            worst = max(worst, ONE - lone + _up(silent))
+            continue
+        seen = divergence_bound([(noise, last)], (start << BITS) // most, rest)
+        worst = max(worst, ONE - lone + _up(seen), _up(silent))
+    return Found(
+        Fraction(worst, ONE),
+        Step(f"up to {total} counts move by one, in one direction a sketch", SKETCHES),
+        Step("a count of one is hidden or not, the others are compared", MERGED),
+    )
+
+
+def _runs(total: int) -> Iterator[tuple[int, int]]:
+    """Runs of j from ``total`` down to 1, the first ones short."""
+    last = total
+    while last >= 1:
+        first = max(1, last - max(0, (total - last) // 4 if total > 16 else 0))
+        yield first, last
+        last = first - 1
+
+
+def _up(bound: Fraction) -> int:
+    return rounded_up(bound.numerator * ONE, bound.denominator)
 
 
 def passing(noise: Law, shared: Law, theta: int, unshared: tuple[tuple[int, int], ...]) -> Fraction:

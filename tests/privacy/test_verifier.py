@@ -94,6 +94,16 @@ def test_synthetic_rows_and_sketches_are_proved() -> None:
         sketch.update(["a"] * 900 + ["b"])
         found = sketch.release(epsilon=1.0, delta=1e-6, max_contributions=2)
         assert dp.verify(found), dp.verify(found)
+    users, merged = (
+        dp.PrivacyAwareMisraGries(8, max_items=3),
+        dp.merge_sketches(
+            [dp.MisraGries(8, standard=True), dp.MisraGries(8, standard=True)], method="bounded"
+        ),
+    )
+    for made in (users, merged):
+        assert dp.verify(made.release(epsilon=1.0, delta=1e-6))
+    added = dp.merge_sketches([dp.MisraGries(8), dp.MisraGries(8)], method="sum")
+    assert dp.verify(added.release(epsilon=1.0, delta=1e-6)).outcome == "not verified"
 
 
 def proved(plan: Any) -> None:

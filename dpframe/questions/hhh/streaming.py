@@ -21,7 +21,7 @@ from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.lines import ending, heading, threshold_line
-from dpframe.questions.sketches.game import sketch_game
+from dpframe.questions.sketches.game import merged_game, sketch_game
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -165,6 +165,11 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
     )
     error = "how far a count can be too low before noise; not released, so upper is missing"
     by_user_sets = True
+
+    @property
+    def game(self) -> Game:
+        """Counts that move the same way, of whole users."""
+        return merged_game(self.laws, 1)
 
     @property
     def band(self) -> int:

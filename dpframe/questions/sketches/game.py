@@ -1,9 +1,22 @@
-"""What a verifier takes of sketches of one stream."""
+"""What a verifier takes of sketches, of one stream and of others."""
 
 from __future__ import annotations
 
 from dpframe.accounting.sketches import SketchLaws
+from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.asking.proofs import Game, numbered
+
+
+def merged_game(laws: GshmLaws, moves: int) -> Game:
+    """The game of counts that move the same way; whole users need no group."""
+    facts = {
+        "kind": "merged",
+        "sketches": laws.sketches,
+        "changed": laws.changed,
+        "least": 1 + laws.t,
+        "noise": 0,
+    }
+    return Game(facts, (laws.noise,), moves)
 
 
 def sketch_game(laws: SketchLaws, sketches: int, standard: int | None, moves: int) -> Game:

@@ -13,10 +13,12 @@ from dpframe.accounting.sketch_lattice import (
     lattice_laws,
 )
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
+from dpframe.asking.proofs import Game
 from dpframe.errors import BudgetError
 from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
 from dpframe.questions.sketches.base import Asked
 from dpframe.questions.sketches.frame import Intervals, lost, of_counts
+from dpframe.questions.sketches.game import merged_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
 from dpframe.questions.sketches.tables import TablePlan
 from dpframe.sketches import SketchState
@@ -88,6 +90,11 @@ class SparsePlan(LossyPlan[GshmLaws]):
     @property
     def sensitivity(self) -> str:
         return counts_move(self)
+
+    @property
+    def game(self) -> Game:
+        """Counts that move the same way."""
+        return merged_game(self.laws, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws
