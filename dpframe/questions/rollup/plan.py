@@ -45,9 +45,9 @@ from dpframe.vectors import Vector, distinct_of, searches_of
 if TYPE_CHECKING:
     import pandas as pd
 
-SELECTION, OF_USERS = Fraction(9, 50), Fraction(1, 3)
+SELECTION, OF_USERS = Fraction(4, 25), Fraction(1, 3)
 """Part of epsilon that selects, where keys are not listed: records, and users. Its counts are not
-used again, so that everything else pays for it: at four levels 0.18 shows more nodes than even
+used again, so that everything else pays for it: at four levels 0.16 shows more nodes than even
 stability histograms do, with half of their error (tests/benchmarks/rollup_error.py). Users are
 fewer than records, so that a higher threshold would hide more."""
 
