@@ -60,20 +60,27 @@ def mean_ends(
     low, high = within
     known = ~np.isnan(told)
     own = np.where(known, quotient, 0.0)
-    t = np.where(known, told, 1.0)
-    least, most = np.full(len(own), np.inf), np.full(len(own), -np.inf)
-    for here, inner, outer, factor in _rings(largest, len(own), confidence):
-        spread = t[here] ** 2
-        lower, upper = ratio_interval(
+    spread = np.where(known, told, 1.0) ** 2
+
+    def fitting(here: NDArray[np.intp], factor: float) -> tuple[Reals, Reals]:
+        return ratio_interval(
             own[here],
-            spread * half**2,
-            np.ones(len(spread)),
-            spread,
+            spread[here] * half**2,
+            np.ones(len(here)),
+            spread[here],
             factor=factor,
             within=(-np.inf, np.inf),
         )
-        for first, last in ((-outer * half, -inner * half), (inner * half, outer * half)):
-            one, other = np.maximum(lower, first), np.minimum(upper, last)
+
+    every = np.arange(len(own))
+    first, last = fitting(every, deviation_factor(confidence))  # no factor is larger
+    nearest = np.where((first <= 0) & (last >= 0), 0.0, np.minimum(np.abs(first), np.abs(last)))
+    furthest = np.maximum(np.abs(first), np.abs(last))
+    least, most = np.full(len(own), np.inf), np.full(len(own), -np.inf)
+    for here, inner, outer, factor in _rings(largest, confidence, nearest / half, furthest / half):
+        lower, upper = fitting(here, factor)
+        for low_end, high_end in ((-outer * half, -inner * half), (inner * half, outer * half)):
+            one, other = np.maximum(lower, low_end), np.minimum(upper, high_end)
             fits = one <= other
             least[here] = np.where(fits, np.minimum(least[here], one), least[here])
             most[here] = np.where(fits, np.maximum(most[here], other), most[here])
@@ -89,7 +96,9 @@ def told_by(
     n = len(end)
     fewest, most = np.full(n, np.inf), np.full(n, -np.inf)
     place = np.abs(end) / half
-    for here, inner, outer, factor in _rings(largest, n, confidence):
+    for here, inner, outer, factor in _rings(
+        largest, confidence, place - BOUNDARY, place + BOUNDARY
+    ):
         at = place[here]
         inside = (inner - BOUNDARY <= at) & (at <= outer + BOUNDARY)
         fewest[here] = np.where(inside, np.minimum(fewest[here], factor), fewest[here])
@@ -99,16 +108,18 @@ def told_by(
 
 
 def _rings(
-    largest: Reals | None, n: int, confidence: float
+    largest: Reals | None, confidence: float, nearest: Reals, furthest: Reals
 ) -> list[tuple[NDArray[np.intp], Reals, Reals, float]]:
-    """Which nodes, and from where to where in distances from the middle, in parts of half the
-    width, one factor serves; all of them together hold every value."""
+    """Which nodes, and from where to where in distances from the middle, one factor serves: all
+    distances from the nearest to the furthest one. All are in parts of half the width."""
     if largest is None:
-        nodes = np.arange(n)
-        return [(nodes, np.zeros(n), np.full(n, np.inf), deviation_factor(confidence))]
+        n = len(nearest)
+        return [(np.arange(n), np.zeros(n), np.full(n, np.inf), deviation_factor(confidence))]
+    first = np.floor(_share(nearest, largest) * CELLS - BOUNDARY)
+    last = np.minimum(np.floor(_share(furthest, largest) * CELLS + BOUNDARY), CELLS - 1)
     found = []
     for cell in range(CELLS):
-        here = np.flatnonzero((largest * CELLS / 2 < cell + 1) & (cell <= largest * CELLS))
+        here = np.flatnonzero((first <= cell) & (cell <= last))
         if len(here):
             inner, outer = (_distance(cell + end, largest[here]) for end in (0, 1))
             if cell == CELLS - 1:
@@ -116,6 +127,13 @@ def _rings(
             factor = share_factor(confidence, (cell + 0.5) / CELLS)
             found.append((here, inner, outer, factor))
     return found
+
+
+def _share(distance: Reals, largest: Reals) -> Reals:
+    """Of one noise, the largest, at a distance from the middle."""
+    x = (1 + np.clip(distance, 0.0, 1.0)) / 2
+    shares: Reals = largest * x**2 / (x**2 + (1 - x) ** 2)
+    return shares
 
 
 def _distance(cells: int, largest: Reals) -> Reals:
