@@ -1,6 +1,7 @@
 """What the README and the docs say can be typed, in their order.
 
-A block that cannot be run here has ``<!-- not run: reason -->`` on the line above it.
+A block that cannot be run here has ``<!-- not run: reason -->`` on the line above it, and one that
+a reader saves as a file ``<!-- file: NAME -->``. ``text`` is what comes out, or a drawing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ HERE = Path(__file__).resolve().parents[2]
 GUIDES = [HERE / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 PAGES = [*GUIDES, *sorted((HERE / "docs").rglob("*.md"))]
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
+FILE = re.compile(r"<!-- file: (\S+) -->")
+OF_THE_SITE = {"{toctree}", "{eval-rst}", "{include}"}
+TYPED = re.compile(r"^(>>>|\$ |import |from \w+ import|dpframe |pip |python|SELECT |FROM )", re.MULTILINE)
+"""What somebody types is no ``text``."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Block:
     text: str
     line: int
     runs: bool
+    file: str = ""
+    """The name under which a reader saves it."""
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -45,9 +52,11 @@ def blocks(text: str) -> Iterator[Block]:
             start = i
         else:
             body = "\n".join(lines[start + 1 : i]) + "\n"
-            marked = start > 0 and NOT_RUN.fullmatch(lines[start - 1])
+            above = lines[start - 1] if start else ""
             language = lines[start][3:].strip()  # one in braces is for the site
-            yield Block(language, body, start + 1, not marked and language[:1] != "{")
+            runs = not NOT_RUN.fullmatch(above) and language not in OF_THE_SITE
+            saved = FILE.fullmatch(above)
+            yield Block(language, body, start + 1, runs, saved[1] if saved else "")
             start = None
     assert start is None, "a fence is open"
 
@@ -55,14 +64,17 @@ def blocks(text: str) -> Iterator[Block]:
 def run(block: Block, names: dict[str, Any], page: str) -> None:
     """Run a block with the names of those before it."""
     where = f"{page}, line {block.line}"
-    if block.language == "python" and ">>>" in block.text:
+    if block.file:
+        Path(block.file).write_text(block.text, "utf-8")
+    elif block.language == "python" and ">>>" in block.text:
         test = doctest.DocTestParser().get_doctest(block.text, names, where, page, block.line)
         said: list[str] = []
         doctest.DocTestRunner(verbose=False).run(test, out=said.append, clear_globs=False)
         assert not said, "".join(said)
         names.update(test.globs)
     elif block.language == "python":
-        exec(compile(block.text, where, "exec"), names)
+        text = block.text.removesuffix("\nexit()\n") + "\n"  # of an interpreter at a terminal
+        exec(compile(text, where, "exec"), names)
     elif block.language == "sql":
         names["con"].execute(block.text)
     elif block.language == "sh":
@@ -72,7 +84,8 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
                 assert program == "dpframe", f"{where}: only our own command is run"
                 assert main(arguments) == 0, where
     else:
-        assert block.language == "", f"{where}: {block.language} is not run, so mark it"
+        assert block.language == "text", f"{where}: {block.language} is not run, so mark it"
+        assert not TYPED.search(block.text), f"{where}: who types this runs it"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HERE).as_posix())
