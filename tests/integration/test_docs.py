@@ -7,8 +7,11 @@ a reader saves as a file ``<!-- file: NAME -->``. ``text`` is what comes out, or
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,7 @@ PAGES = [*GUIDES, *sorted((HERE / "docs").rglob("*.md"))]
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 FILE = re.compile(r"<!-- file: (\S+) -->")
 OF_THE_SITE = {"{toctree}", "{eval-rst}", "{include}"}
+OF_A_SHELL = re.compile(r"[|>]")
 TYPED = re.compile(r"^(>>>|\$ |import |from \w+ import|dpframe |pip |python|SELECT |FROM )", re.MULTILINE)
 """What somebody types is no ``text``."""
 
@@ -77,6 +81,11 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
         exec(compile(text, where, "exec"), names)
     elif block.language == "sql":
         names["con"].execute(block.text)
+    elif block.language == "sh" and OF_A_SHELL.search(block.text):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        typed = ["bash", "-e", "-o", "pipefail", "-c", block.text]
+        done = subprocess.run(typed, env={**os.environ, "PATH": path}, capture_output=True)
+        assert done.returncode == 0, f"{where}: {done.stderr.decode()}"
     elif block.language == "sh":
         for line in block.text.splitlines():
             program, *arguments = shlex.split(line, comments=True) or [""]
