@@ -28,9 +28,11 @@ GUIDES = [HERE / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")
 PAGES = [*GUIDES, *sorted((HERE / "docs").rglob("*.md"))]
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 FILE = re.compile(r"<!-- file: (\S+) -->")
-OF_THE_SITE = {"{toctree}", "{eval-rst}", "{include}"}
+OF_THE_SITE = (["{toctree}"], ["{eval-rst}"], ["{include}"])
 OF_A_SHELL = re.compile(r"[|>]")
-TYPED = re.compile(r"^(>>>|\$ |import |from \w+ import|dpframe |pip |python|SELECT |FROM )", re.MULTILINE)
+TYPED = re.compile(
+    r"^(>>>|\$ |import |from \w+ import|dpframe |pip |python|SELECT |FROM )", re.MULTILINE
+)
 """What somebody types is no ``text``."""
 
 
@@ -58,8 +60,10 @@ def blocks(text: str) -> Iterator[Block]:
             body = "\n".join(lines[start + 1 : i]) + "\n"
             above = lines[start - 1] if start else ""
             language = lines[start][3:].strip()  # one in braces is for the site
-            runs = not NOT_RUN.fullmatch(above) and language not in OF_THE_SITE
+            runs = not NOT_RUN.fullmatch(above) and language.split()[:1] not in OF_THE_SITE
             saved = FILE.fullmatch(above)
+            if language == "{code-cell} python":  # and its tags are of the site
+                language, body = "python", re.sub(r"\A(:.*\n)+", "", body)
             yield Block(language, body, start + 1, runs, saved[1] if saved else "")
             start = None
     assert start is None, "a fence is open"
