@@ -79,7 +79,7 @@ class Page(HTMLParser):
 
 
 def faults(folder: Path) -> Iterator[str]:
-    """Links that lead nowhere, anchors that are not there, and what a network would have to bring."""
+    """Links that lead nowhere, anchors that are not there, and what comes from a network."""
     pages = {path.resolve(): Page(path.read_text("utf-8")) for path in folder.rglob("*.html")}
     for path, page in sorted(pages.items()):
         name = path.relative_to(folder.resolve())
@@ -94,9 +94,8 @@ def faults(folder: Path) -> Iterator[str]:
                 continue  # of all versions, and a version alone does without
             if not target.exists():
                 yield f"{name} leads to {link}, which is not there"
-            elif parts.fragment and target in pages:
-                if unquote(parts.fragment) not in pages[target].anchors:
-                    yield f"{name} leads to {link}: no such anchor"
+            elif target in pages and unquote(parts.fragment) not in pages[target].anchors | {""}:
+                yield f"{name} leads to {link}: no such anchor"
 
 
 def main(folder: Path) -> int:

@@ -55,7 +55,7 @@ PLOT = "application/vnd.plotly.v1+json"
 
 
 def drawn(data: Any) -> None:
-    """A plot as HTML, too, for the site, which has plotly.js beside it (``docs/assets/plots.js``)."""
+    """A plot as HTML, too, for the site, which has plotly.js beside it (``plots.js``)."""
     if PLOT in data:
         figure = {key: data[PLOT][key] for key in ("data", "layout")}
         figure["layout"].pop("template", None)
