@@ -119,6 +119,11 @@ def test_every_block_runs_after_those_before_it(
         con.close()
 
 
+def test_the_readme_is_one_page() -> None:
+    """At most 500 words: what does not fit has a page of its own."""
+    assert len((HERE / "README.md").read_text("utf-8").split()) <= 500
+
+
 LINK = re.compile(r"(?:\]\(|src(?:set)?=\")(?!https?:|#)([^)\"#]+)")
 
 
