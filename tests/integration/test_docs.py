@@ -119,6 +119,26 @@ def test_every_block_runs_after_those_before_it(
         con.close()
 
 
+def test_what_somebody_types_stands_between_fences() -> None:
+    """An indented line, or a fence of another kind, would be code that nobody runs."""
+    hidden = re.compile(r"^(~~~| +```| {4,}(>>>|\$ |import |from \w+ import|dpframe |pip |FROM ))")
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        inside = {n for b in blocks(text) for n in range(b.line, b.line + b.text.count("\n") + 2)}
+        lines = enumerate(text.splitlines(), 1)
+        assert [ln for n, ln in lines if n not in inside and hidden.match(ln)] == [], page.name
+
+
+def test_a_reason_that_names_a_file_names_one_that_is_there() -> None:
+    """Who reads that a test runs a block finds the test."""
+    found = [(page, name) for page in PAGES for name in OF_TESTS.findall(page.read_text("utf-8"))]
+    assert len(found) > 8
+    assert [(page.name, name) for page, name in found if not (HERE / name).is_file()] == []
+
+
+OF_TESTS = re.compile(r"<!-- not run: .*?((?:tests|dpframe)/[\w/]+\.py).* -->")
+
+
 def test_the_readme_is_one_page() -> None:
     """At most 500 words: what does not fit has a page of its own."""
     assert len((HERE / "README.md").read_text("utf-8").split()) <= 500
