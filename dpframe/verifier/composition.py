@@ -21,7 +21,7 @@ from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 POINTS = (1_000, 4_000, 16_000, 64_000)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
 
-TRIMMED = 10**6
+TRIMMED = 10**8
 """Ends of a convolution that weigh less than what would be enough, divided by this, are raised."""
 
 BYTES = (2 * BITS + 40) // 8
