@@ -21,6 +21,9 @@ from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 POINTS = (1_000, 4_000, 16_000, 64_000)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
 
+COARSE = 1_000
+"""Up to which so few points say nothing about what more would gain."""
+
 TRIMMED = 10**8
 """Ends of a convolution that weigh less than what would be enough, divided by this, are raised."""
 
@@ -81,7 +84,8 @@ def divergence_bound(
                 one = _dots(law, grid, more_first=more_first)
                 whole = _product(whole, _power(one, times, ends), ends)
             found = Fraction(_delta(whole, grid, start), ONE)
-            if found - (before - found) / 4 > enough or found <= enough:
+            hopeless = points > COARSE and found - (before - found) / 4 > enough
+            if hopeless or found <= enough:
                 break  # what finer grids gain falls with the square of their points
             before = found
         bound = max(bound, found)

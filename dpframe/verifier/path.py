@@ -27,6 +27,9 @@ from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 POINTS = (120, 480, 1920, 7680)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
 
+COARSE = 480
+"""Up to which so few points say nothing about what more would gain."""
+
 CORNERS = 96
 """Of a polygon around the pairs (q, q') with more than twice as many corners so many edges stay."""
 
@@ -56,7 +59,8 @@ def path_bound(game: PathGame, epsilon: Fraction, enough: Fraction = Fraction(0)
         before = Fraction(2)
         for points in POINTS:
             found = Fraction(_direction(game, corners, start, points, more_first=more_first), ONE)
-            if found - (before - found) / 4 > enough or found <= enough:
+            hopeless = points > COARSE and found - (before - found) / 4 > enough
+            if hopeless or found <= enough:
                 break  # what finer grids gain falls with the square of their points
             before = found
         bound = max(bound, found)
@@ -93,7 +97,9 @@ def polygon(pairs: list[tuple[int, int]]) -> list[Point]:
     skip, ends = len(edges) // CORNERS, CORNERS // 8
     n = len(edges)
     kept = [e for i, e in enumerate(edges) if i < ends or i >= n - ends or i % skip == 0]
-    return [_crossing(a, b) for a, b in pairwise([*kept, kept[0]])]
+    outer = [_crossing(a, b) for a, b in pairwise([*kept, kept[0]])]
+    within = all(point is not None and 0 <= min(point) <= max(point) <= 1 for point in outer)
+    return [point for point in outer if point is not None] if within else corners
 
 
 def _chain(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -109,14 +115,14 @@ def _chain(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-def _crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> Point:
-    """Where the prolonged edges meet: outside of all edges between them."""
+def _crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> Point | None:
+    """Where the prolonged edges meet: outside of all edges between them. None if they do not."""
     if one[1] == other[0]:
         return one[1]
     (ax, ay), (bx, by), (cx, cy), (dx, dy) = *one, *other
     turn = (bx - ax) * (dy - cy) - (by - ay) * (dx - cx)
     if turn <= 0:
-        raise ArithmeticError("edges of a convex polygon that do not turn")
+        return None
     part = ((cx - ax) * (dy - cy) - (cy - ay) * (dx - cx)) / turn
     return ax + part * (bx - ax), ay + part * (by - ay)
 

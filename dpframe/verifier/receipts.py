@@ -52,7 +52,29 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         group is None or group == proof.group or kind == "merged",
         f"the receipt has {group!r} records of a user, the proof {proof.group}",
     )
+    _same_levels(receipt, proof)
     _same(receipt, proof)
+
+
+def _same_levels(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """As many levels as the hierarchy has, and where keys are not listed a threshold on all of them
+    but the total."""
+    game, height = proof.game, receipt.get("height")
+    if game.get("kind") in ("sketches", "merged") and height is not None:
+        proved = game.get("sketches")
+        claim(proved == height, f"the receipt has {height!r} levels, the proof {proved!r}")
+    levels = game.get("levels")
+    if not isinstance(levels, list) or receipt.get("mechanism") == "synthetic-privhp":
+        return
+    told = sum(not isinstance(each, Mapping) or each.get("least") is None for each in levels)
+    total = bool(receipt.get("remainder"))
+    if receipt.get("keys") is not None:
+        return
+    claim(
+        (len(levels), told) == (height + total if isinstance(height, int) else None, total),
+        f"the receipt has {height!r} levels {'and' if total else 'without'} a total, with "
+        f"thresholds; the proof has {len(levels)} levels, {told} of them without one",
+    )
 
 
 def _same(receipt: Mapping[str, Any], proof: Proof) -> None:

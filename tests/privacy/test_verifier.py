@@ -262,6 +262,25 @@ def test_a_receipt_that_says_otherwise_fails(change: dict[str, Any], said: str) 
     assert said in verdict.reason
 
 
+def test_levels_of_a_proof_are_those_of_the_receipt() -> None:
+    """Law: a proof of fewer levels, or of nodes that are shown without a threshold, is of something
+    else."""
+    for plan in (planned(mechanism="laplace"), tree_planned()):
+        receipt = plan.receipt().to_dict()
+        text = receipt.pop("proof")["text"]
+        assert verify_receipt(receipt, text)
+        for change in (lambda levels: levels.pop(), lambda levels: levels[-1].update(least=None)):
+            told = json.loads(text)
+            change(told["game"]["levels"])
+            verdict = verify_receipt(receipt, json.dumps(told))
+            assert verdict.outcome == "failed"
+            assert "levels" in verdict.reason
+    plan = planned(mechanism="streaming")
+    receipt = plan.receipt().to_dict()
+    text = receipt.pop("proof")["text"].replace('"sketches": 4', '"sketches": 3')
+    assert "levels" in verify_receipt(receipt, text).reason
+
+
 def test_a_proof_beside_is_the_one_of_the_digest() -> None:
     """Law: of a proof in a file the digest must be that in the receipt."""
     receipt = planned().receipt()
