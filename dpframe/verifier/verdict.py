@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -55,7 +55,7 @@ class Found:
         self.bound, self.steps = bound, steps
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
     """Whether a promise is proved; prints as text, and is true only if it is."""
 
@@ -65,7 +65,7 @@ class Verdict:
     delta: Fraction | None = None
     bound: Fraction | None = None
     steps: tuple[Step, ...] = ()
-    parts: tuple[tuple[str, Verdict], ...] = field(default=(), repr=False)
+    parts: tuple[tuple[str, Verdict], ...] = ()
 
     def __bool__(self) -> bool:
         return self.outcome == "proved"
@@ -91,6 +91,8 @@ class Verdict:
         lines.append("not proved, here or by any receipt:")
         lines += [f"  - {what}" for what in NOT_PROVED]
         return "\n".join(lines)
+
+    __repr__ = __str__
 
     def _told(self) -> Iterable[tuple[str, Verdict]]:
         """Parts that are not proved first."""
