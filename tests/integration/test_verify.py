@@ -52,7 +52,9 @@ def test_from_a_release_to_its_proof(trips: pd.DataFrame, tmp_path: Path) -> Non
     assert (failed.returncode, failed.stdout.partition(":")[0]) == (1, "failed")
 
 
-@pytest.mark.parametrize("arguments", [{}, {"user": "u"}, {"user": "u", "remainder": False}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"user": "u"}, {"user": "u", "remainder": False, "release_share": 0.4}]
+)
 def test_every_way_to_hand_over_a_result(
     trips: pd.DataFrame, tmp_path: Path, arguments: dict[str, Any]
 ) -> None:
