@@ -41,7 +41,7 @@ FLOORS = [
     },
     {"measures", "rounded_noise"},
     {"vectors", "measure_texts"},
-    {"hierarchy", "sketches", "testing"},
+    {"hierarchy", "sketches", "testing", "user_items"},
     {"domains", "accounting", "postprocess"},
     {"federated", "ledger"},
     {"mechanisms", "sources"},

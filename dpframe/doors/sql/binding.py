@@ -43,6 +43,9 @@ MOST = 10_000_000
 FUNCTION = {"columns": "rows", "by": "measured"}
 """Of ours, that a statement calls where a second connection counts, by what is asked about."""
 
+HANDED = {"by": "handed_over"}
+"""Of ours, that such a statement calls with rows that no second connection sees."""
+
 Given = Mapping[str, object]
 """What a macro passes: its parameters by name."""
 
@@ -75,9 +78,11 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
         facts |= {"types": types, "time": reading.kind if isinstance(reading, Reading) else None}
         rows = _drawn(token, facts, source, plan, described, reading)
         return _result(question, asked, types, given, rows)
-    if described is None and question.columns is not None:
+    handed = None if question.columns is None else question.columns(asked)
+    if described is None and handed is not None:
         times = [p.column for p in (about_of(facts).period,) if p is not None]
-        rows = _handed_over(token, facts, source, [*question.columns(asked), *times])
+        function = HANDED.get(question.about, "handed_nodes")
+        rows = _handed_over(function, token, facts, source, [*handed, *times])
         return _result(question, asked, (), given, rows)
     if described is None:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
@@ -161,10 +166,12 @@ def _beside(function: str, token: str, facts: Given, source: SqlSource, path: st
     return _once(function, token, facts, "relation", "settings", literal(path), rows=rows)
 
 
-def _handed_over(token: str, facts: Given, source: SqlSource, columns: Sequence[str]) -> str:
+def _handed_over(
+    function: str, token: str, facts: Given, source: SqlSource, columns: Sequence[str]
+) -> str:
     """Rows of what this connection alone sees: its columns as one list, in memory."""
     rows = f"FROM {source.relation} AS {sql_tables.SOURCE}"
-    return _once("handed_over", token, facts, second_connection.as_list(columns), rows=rows)
+    return _once(function, token, facts, second_connection.as_list(columns), rows=rows)
 
 
 def _drawn(

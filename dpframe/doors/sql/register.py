@@ -28,6 +28,7 @@ from dpframe.doors.sql.running import (
     beside,
     budget,
     draw,
+    handed_nodes,
     handed_over,
     measured,
     releases,
@@ -195,6 +196,7 @@ ARROW_FUNCTIONS = {
     "__dpframe_measured": (_answered(measured), TEXTS),
     "__dpframe_changed": (_answered(changed), TEXTS),
     "__dpframe_handed_over": (_answered(handed_over), TEXTS),
+    "__dpframe_handed_nodes": (_answered(handed_nodes), ROWS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

@@ -126,15 +126,32 @@ def handed_over(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
     """As ``measured``, of rows that come as one list: what no second connection sees."""
+    return _of_list(_texts, pa.list_(pa.list_(pa.string())), tokens, calls, lists)
+
+
+def handed_nodes(
+    tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
+) -> pa.Array:
+    """As ``beside``, of such rows."""
+    return _of_list(result_rows, pa.null(), tokens, calls, lists)
+
+
+def _of_list(
+    shown: Callable[[Release], pa.Array],
+    kind: pa.DataType,
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    lists: pa.ChunkedArray,
+) -> pa.Array:
     _check_one(calls)
     if not len(calls):
-        return pa.array([], pa.list_(pa.list_(pa.string())))
+        return pa.array([], kind)
     session, facts = session_of(tokens[0].as_py()), json.loads(calls[0].as_py())
     (listed,) = lists
     rows = pa.array([], lists.type.value_type) if listed.values is None else listed.values
     source = _duck.without_views(pa.Table.from_struct_array(rows))
     with replaced_by(facts["noise"]):
-        return _texts(_answer_of(session, facts, source).release)
+        return shown(_answer_of(session, facts, source).release)
 
 
 def rows(

@@ -27,6 +27,9 @@ class Asked:
     confidence: float = 0.95
     acknowledge: bool = False
     counters: int | None = None
+    at_most: int | None = None
+    usual: bool = False
+    """Whether the mechanism was left to dpframe."""
 
     def at_least(self, smallest: int) -> float:
         """The threshold, by default the smallest private one, which is ``smallest`` records or
@@ -59,6 +62,7 @@ class Asked:
             "remainder": self.remainder,
             "confidence": self.confidence,
             **({} if self.counters is None else {"counters": self.counters}),
+            **({} if self.at_most is None else {"at_most": self.at_most}),
             "threshold": self.threshold,
             "release_share": self.release_share,
         }

@@ -1,0 +1,145 @@
+"""From whatever holds the rows to pairs of a user and a value, by one statement.
+
+The statement reads the view ``dpframe_source`` once and returns ``user, value, text, hash``: a row
+a pair, then one a value with its text, then one a user. Its CTEs, in order:
+
+source  the columns that matter, renamed
+keyed   the key of every row, k1
+pairs   users and their different keys
+values  every key, its number and a hash
+users   every user, their number and a hash
+
+Of a user with more pairs than take part those do whose hash of user, key and a secret seed is
+smallest, so that which they are depends on this user and the seed alone: numbers of users and keys,
+which depend on others too, are not hashed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _compute as pc
+from dpframe._duck import VIEW
+from dpframe._sql import ascending
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
+from dpframe.noise import random_seed
+from dpframe.sources.record_leaves import finest, keyed
+from dpframe.sources.relations import canonical, opened
+from dpframe.sources.rollup_statement import source_sql
+from dpframe.sources.spark import fetched, is_spark
+from dpframe.sources.spark_counts import check_spark
+from dpframe.user_items import UserItems
+
+
+def user_items(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit, items: int, *, progress: bool = False
+) -> UserItems:
+    """The different values of every user, of whom ``items`` take part. Private.
+
+    Raises ColumnError where a column cannot be read.
+    """
+    user = str(unit.user)
+    if is_spark(source):
+        source = _pairs_of_spark(source, hierarchy, unit)
+    with opened(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
+        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        types = tuple(seen[c] for c in hierarchy.source_columns)
+        hierarchy.check_types(types)
+        check_writable(user, seen[user])
+        statement = items_sql(
+            hierarchy, unit, types=types, user_type=seen[user], seed=random_seed()
+        )
+        table = relation.query(statement, progress)
+    return _items(table, items, types)
+
+
+def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
+    """Users and their different values, which the cluster finds."""
+    (column,) = hierarchy.source_columns
+    found = check_spark(frame, hierarchy, unit)
+    table = fetched(lambda: found.records([column], unit.user).distinct())
+    key, user = table[found.names[column]], table["u"]
+    return pa.table({column: key} if column == unit.user else {column: key, unit.user: user})
+
+
+def items_sql(
+    hierarchy: Hierarchy, unit: PrivacyUnit, *, types: tuple[str, ...], user_type: str, seed: int
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``, which have one
+    level."""
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
+    (key,) = finest(hierarchy)
+    (text,) = hierarchy.texts(1, (key,), types)
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', 'u')})",
+        f"pairs AS MATERIALIZED (SELECT DISTINCT u, {key} FROM keyed)",
+        f"known AS MATERIALIZED (SELECT {key}, {_hash(key, seed)}, (row_number() OVER (ORDER BY "
+        f"{ascending(key)}) - 1)::INTEGER AS v FROM pairs GROUP BY {key})",
+        f"users AS MATERIALIZED (SELECT u, {_hash('u', seed)}, (row_number() OVER () - 1)"
+        "::INTEGER AS i FROM pairs GROUP BY u)",
+    ]
+    return (
+        f"WITH {', '.join(parts)} "
+        'SELECT i AS "user", v AS "value", NULL::VARCHAR AS "text", NULL::UBIGINT AS "hash" '
+        f"FROM pairs JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} "
+        "JOIN users ON pairs.u IS NOT DISTINCT FROM users.u "
+        f"UNION ALL SELECT NULL, v, CAST({text} AS VARCHAR), h FROM known "
+        "UNION ALL SELECT i, NULL, NULL, h FROM users"
+    )
+
+
+def _hash(column: str, seed: int) -> str:
+    """Values that are equal can have different hashes (numbers in a VARIANT): the least one."""
+    return f"min(hash({column}, {seed}::UBIGINT)) AS h"
+
+
+def _items(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:
+    """Pairs, by the rows of the statement."""
+    of_user, of_value = table["user"].is_valid(), table["value"].is_valid()
+    pairs = table.filter(pc.and_(of_user, of_value))
+    values = table.filter(pc.invert(of_user)).sort_by("value")
+    users = table.filter(pc.invert(of_value)).sort_by("user")
+    user, value = pairs["user"].to_numpy(), pairs["value"].to_numpy()
+    hashes = users["hash"].to_numpy(), values["hash"].to_numpy()
+    return UserItems(
+        user=user,
+        value=value,
+        taking_part=_taking_part(user, value, *hashes, items),
+        keys=values["text"],
+        types=types,
+    )
+
+
+def _taking_part(
+    user: NDArray[np.int32],
+    value: NDArray[np.int32],
+    of_user: NDArray[np.uint64],
+    of_value: NDArray[np.uint64],
+    items: int,
+) -> NDArray[np.bool_]:
+    """All pairs of users who have up to ``items``, and so many of the others."""
+    out = np.ones(len(user), dtype=np.bool_)
+    many = np.bincount(user, minlength=len(of_user))
+    heavy = np.flatnonzero((many > items)[user])
+    if not len(heavy):
+        return out
+    mixed = _mixed(of_user[user[heavy]] ^ of_value[value[heavy]])
+    order = heavy[np.lexsort((of_value[value[heavy]], mixed, user[heavy]))]
+    first = np.searchsorted(user[order], user[order], side="left")
+    out[order[np.arange(len(order)) - first >= items]] = False
+    return out
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 64-bit numbers in which every bit depends on all (Steele, Lea, Flood 2014,
+    SplitMix)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))

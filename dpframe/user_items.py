@@ -1,0 +1,80 @@
+"""The different values that users have, on the private side of a release, and what they weigh.
+
+All arithmetic is that of whole numbers, so that the norm of what a user adds is surely within its
+bound. What a user adds depends on this user, on public numbers of the values and on nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserItems:
+    """Pairs of a user and a value, each once. Private.
+
+    ``user`` and ``value`` are numbers from 0 on; ``keys`` has the text of every value, and
+    ``taking_part`` says which pairs are among those of a user that count when values are searched.
+    """
+
+    user: NDArray[np.int32]
+    value: NDArray[np.int32]
+    taking_part: NDArray[np.bool_]
+    keys: pa.ChunkedArray
+    types: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "UserItems(<private>)"
+
+    @property
+    def values(self) -> int:
+        """How many different values there are."""
+        return len(self.keys)
+
+    def weighed(self, importance: Whole, norm: int) -> Whole:
+        """What users give to every value, in proportion to its ``importance``; of each a vector of
+        whole numbers whose Euclidean norm is at most ``norm``."""
+        shares = importance[self.value]
+        kept = self.taking_part & (shares > 0)
+        user, value, share = self.user[kept], self.value[kept], shares[kept]
+        length = ceil_root(_sums(user, share * share))
+        return _sums(value, norm * share // length[user], self.values)
+
+    def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole:
+        """How many users have 1, 2 to 3, 4 to 7, ... of the ``found`` values."""
+        many = np.bincount(self.user[found[self.value]])
+        bits = np.frexp(many[many > 0].astype(np.float64))[1]
+        return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
+
+    def counted(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole:
+        """Weights of users at the ``found`` values alone: of one who has up to ``at_most`` of them
+        the root of norm^2 / at_most at each, of one with n more than that the root of norm^2 / n;
+        rounded down, so that their Euclidean norm is at most ``norm``."""
+        kept = found[self.value]
+        user, value = self.user[kept], self.value[kept]
+        many = np.maximum(np.bincount(user), at_most)
+        return _sums(value, floor_root(norm * norm // many)[user], self.values)[found]
+
+
+def _sums(at: NDArray[np.int32], number: Whole, size: int = 0) -> Whole:
+    """Sums of whole numbers, which floats hold exactly below 2**53."""
+    return np.bincount(at, weights=number, minlength=size).astype(np.int64)
+
+
+def floor_root(square: Whole) -> Whole:
+    """The largest whole number whose square is at most ``square``, below 2**52."""
+    root = np.sqrt(square.astype(np.float64)).astype(np.int64)
+    root -= root * root > square
+    return root + ((root + 1) * (root + 1) <= square)
+
+
+def ceil_root(square: Whole) -> Whole:
+    """The least whole number whose square is at least ``square``, below 2**52."""
+    root = floor_root(square)
+    return root + (root * root < square)
