@@ -117,8 +117,9 @@ def heavy_hitters(
     ----------
     As :func:`hhh`; "rounds" adds up the evidence of rounds of weights (Gopi and others,
     "Differentially Private Set Union", 2020; "DP-SIPS", 2023; MAD2R, 2025): see
-    docs/decisions/0029-users-who-hold-many-items.md. "streaming" is Lebeda, Tetek, "Better Differentially Private Approximate
-    Histograms and Heavy Hitters using the Misra-Gries Sketch" (PODS 2023), Algorithms 1 and 2.
+    docs/decisions/0029-users-who-hold-many-items.md. "streaming" is Lebeda, Tetek, "Better
+    Differentially Private Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch"
+    (PODS 2023), Algorithms 1 and 2.
 
     Examples
     --------
