@@ -111,6 +111,9 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def errors(self) -> Mapping[str, float]:
+        """Of a bound that is searched nothing is known before."""
+        if self.asked.at_most is None:
+            return {}
         return {"count": self.half_width(1) / self.grid}
 
     def run(self, counted: UserItems, /) -> Any:
