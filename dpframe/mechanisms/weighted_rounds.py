@@ -82,6 +82,8 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
 def run(items: Weighing, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
     """Find, then count."""
     found = find(items, laws)
+    if not found.any():
+        at_most = at_most or 1  # nothing is counted
     if at_most is None:
         at_most = _searched(items, found, laws)
     exact = items.counted(found, laws.count.norm, at_most)
@@ -133,7 +135,7 @@ def _searched(items: Weighing, found: NDArray[np.bool_], laws: RoundLaws) -> int
     """How many values of a user shall count fully, by a noisy histogram."""
     assert laws.sizes is not None
     many = int(found.sum())
-    bins = max(1, many.bit_length())
+    bins = many.bit_length()
     noisy = items.sizes(found, bins) + laws.sizes.noise.draw(bins)
     return best_at_most(noisy, many, laws)
 
@@ -143,10 +145,10 @@ def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
     assert laws.sizes is not None
     users = np.where(noisy >= TRUSTED * laws.sizes.sigma, noisy, 0)
     size = np.minimum(2.0 ** (np.arange(len(noisy)) + 0.5), many)
-    tried = [a for j in range(len(noisy)) for a in (2**j, 3 * 2**j // 2) if a <= max(1, many)]
+    tried = [a for j in range(len(noisy)) for a in (2**j, 3 * 2**j // 2) if a <= many]
 
     def error(a: int) -> float:
-        lost = float(users @ (size * (1 - np.sqrt(np.minimum(1.0, a / size))))) / max(1, many)
+        lost = float(users @ (size * (1 - np.sqrt(np.minimum(1.0, a / size))))) / many
         return UNEVEN * lost**2 + (laws.count.sigma / grid_of(laws, a)) ** 2
 
     best: int = min((a for a in tried if grid_of(laws, a) > 0), key=error)

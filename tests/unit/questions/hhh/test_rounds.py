@@ -63,6 +63,25 @@ def test_many_items_of_a_user_find_more_than_shares_do() -> None:
     assert frame["item"].isin(weights["item"]).any()
 
 
+@pytest.mark.parametrize("rows", [0, 1, 30])
+@pytest.mark.parametrize("at_most", [None, 5])
+def test_nothing_is_found_where_few_users_are(rows: int, at_most: int | None) -> None:
+    """Law: no rows, and a notice that says so."""
+    some = WORDS.head(rows)
+    found = some.dp.heavy_hitters("word", user="who", at_most=at_most, **BUDGET)
+    assert len(found) == 0
+    assert list(found.columns) == ["word", "count", "lower", "upper"]
+    assert "no node reached the threshold of 31 users" in str(found.dp.receipt)
+
+
+def test_users_as_values_and_users_without_a_name() -> None:
+    """Law: a column can be user and value at once; all rows without a user are one user's."""
+    same = WORDS.dp.heavy_hitters("who", user="who", **BUDGET)
+    assert len(same) == 0
+    nobody = pd.DataFrame({"word": ["fix"] * 5000, "who": [None] * 5000})
+    assert len(nobody.dp.heavy_hitters("word", user="who", **BUDGET)) == 0
+
+
 def test_a_threshold_hides_what_fewer_users_have() -> None:
     """Law: with ``threshold`` no shown count is below it; one that is too small is refused."""
     with seeded_noise(1):
