@@ -19,13 +19,13 @@ Whole = NDArray[np.int64]
 class UserItems:
     """Pairs of a user and a value, each once. Private.
 
-    ``user`` and ``value`` are numbers from 0 on; ``keys`` has the text of every value, and
-    ``taking_part`` says which pairs are among those of a user that count when values are searched.
+    ``user`` and ``value`` are numbers from 0 on; ``keys`` has the text of every value. The first
+    ``taking_part`` pairs are those that count when values are searched.
     """
 
     user: NDArray[np.int32]
     value: NDArray[np.int32]
-    taking_part: NDArray[np.bool_]
+    taking_part: int
     keys: pa.ChunkedArray
     types: tuple[str, ...] = ()
 
@@ -40,11 +40,13 @@ class UserItems:
     def weighed(self, importance: Whole, norm: int) -> Whole:
         """What users give to every value, in proportion to its ``importance``; of each a vector of
         whole numbers whose Euclidean norm is at most ``norm``."""
-        shares = importance[self.value]
-        kept = self.taking_part & (shares > 0)
-        user, value, share = self.user[kept], self.value[kept], shares[kept]
-        length = ceil_root(_sums(user, share * share))
-        return _sums(value, norm * share // length[user], self.values)
+        user, value = self.user[: self.taking_part], self.value[: self.taking_part]
+        wanted = importance > 0
+        if not wanted.all():
+            kept = wanted[value]
+            user, value = user[kept], value[kept]
+        length = ceil_root(_sums(user, (importance * importance)[value]))
+        return _sums(value, (norm * importance)[value] // length[user], self.values)
 
     def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole:
         """How many users have 1, 2 to 3, 4 to 7, ... of the ``found`` values."""

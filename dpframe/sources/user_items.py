@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW
 from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
@@ -90,8 +89,8 @@ def items_sql(
         'SELECT i AS "user", v AS "value", NULL::VARCHAR AS "text", NULL::UBIGINT AS "hash" '
         f"FROM pairs JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} "
         "JOIN users ON pairs.u IS NOT DISTINCT FROM users.u "
-        f"UNION ALL SELECT NULL, v, CAST({text} AS VARCHAR), h FROM known "
-        "UNION ALL SELECT i, NULL, NULL, h FROM users"
+        f"UNION ALL SELECT -1::INTEGER, v, CAST({text} AS VARCHAR), h FROM known "
+        "UNION ALL SELECT i, -1::INTEGER, NULL, h FROM users"
     )
 
 
@@ -102,39 +101,41 @@ def _hash(column: str, seed: int) -> str:
 
 def _items(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:
     """Pairs, by the rows of the statement."""
-    of_user, of_value = table["user"].is_valid(), table["value"].is_valid()
-    pairs = table.filter(pc.and_(of_user, of_value))
-    values = table.filter(pc.invert(of_user)).sort_by("value")
-    users = table.filter(pc.invert(of_value)).sort_by("user")
-    user, value = pairs["user"].to_numpy(), pairs["value"].to_numpy()
-    hashes = users["hash"].to_numpy(), values["hash"].to_numpy()
+    user, value = table["user"].to_numpy(), table["value"].to_numpy()
+    known, users = np.flatnonzero(user < 0), np.flatnonzero(value < 0)
+    known, users = known[np.argsort(value[known])], users[np.argsort(user[users])]
+    hashes = [table["hash"].take(rows).to_numpy() for rows in (users, known)]
+    pairs = (user >= 0) & (value >= 0)
+    user, value = user[pairs], value[pairs]
+    others = _beside(user, value, hashes[0], hashes[1], items)
+    if len(others):
+        taking_part = np.ones(len(user), dtype=np.bool_)
+        taking_part[others] = False
+        user = np.concatenate([user[taking_part], user[others]])
+        value = np.concatenate([value[taking_part], value[others]])
     return UserItems(
         user=user,
         value=value,
-        taking_part=_taking_part(user, value, *hashes, items),
-        keys=values["text"],
+        taking_part=len(user) - len(others),
+        keys=table["text"].take(known),
         types=types,
     )
 
 
-def _taking_part(
+def _beside(
     user: NDArray[np.int32],
     value: NDArray[np.int32],
     of_user: NDArray[np.uint64],
     of_value: NDArray[np.uint64],
     items: int,
-) -> NDArray[np.bool_]:
-    """All pairs of users who have up to ``items``, and so many of the others."""
-    out = np.ones(len(user), dtype=np.bool_)
+) -> NDArray[np.int64]:
+    """The places of pairs that take no part: of users who have more than ``items``."""
     many = np.bincount(user, minlength=len(of_user))
     heavy = np.flatnonzero((many > items)[user])
-    if not len(heavy):
-        return out
     mixed = _mixed(of_user[user[heavy]] ^ of_value[value[heavy]])
     order = heavy[np.lexsort((of_value[value[heavy]], mixed, user[heavy]))]
     first = np.searchsorted(user[order], user[order], side="left")
-    out[order[np.arange(len(order)) - first >= items]] = False
-    return out
+    return order[np.arange(len(order)) - first >= items]
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -39,7 +39,7 @@ def pairs(data: Data, values: int, copies: int = 1) -> UserItems:
     return UserItems(
         user=(user + len(data) * at).ravel(),
         value=(value + values * at).ravel(),
-        taking_part=np.ones(len(user) * copies, dtype=np.bool_),
+        taking_part=len(user) * copies,
         keys=pa.chunked_array([pa.nulls(values * copies, pa.string())]),
     )
 
