@@ -105,8 +105,11 @@ def _items(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:
     known, users = np.flatnonzero(user < 0), np.flatnonzero(value < 0)
     known, users = known[np.argsort(value[known])], users[np.argsort(user[users])]
     hashes = [table["hash"].take(rows).to_numpy() for rows in (users, known)]
-    pairs = (user >= 0) & (value >= 0)
-    user, value = user[pairs], value[pairs]
+    rest = np.concatenate([known, users])
+    if len(rest) and rest.min() == len(user) - len(rest):  # as DuckDB gives them: no copy
+        user, value = user[: -len(rest)], value[: -len(rest)]
+    else:
+        user, value = np.delete(user, rest), np.delete(value, rest)
     others = _beside(user, value, hashes[0], hashes[1], items)
     if len(others):
         taking_part = np.ones(len(user), dtype=np.bool_)
@@ -131,6 +134,8 @@ def _beside(
 ) -> NDArray[np.int64]:
     """The places of pairs that take no part: of users who have more than ``items``."""
     many = np.bincount(user, minlength=len(of_user))
+    if many.max(initial=0) <= items:
+        return np.zeros(0, dtype=np.int64)
     heavy = np.flatnonzero((many > items)[user])
     mixed = _mixed(of_user[user[heavy]] ^ of_value[value[heavy]])
     order = heavy[np.lexsort((of_value[value[heavy]], mixed, user[heavy]))]
