@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dpframe import user_items
 from dpframe.accounting import rounds as accounting
 from dpframe.accounting.rounds import Law, RoundLaws, alone, round_laws
 from dpframe.mechanisms import weighted_rounds
@@ -306,6 +307,27 @@ def test_what_a_user_counts_is_within_the_norm(held: Data, at_most: int, norm: i
     many = len([v for v in held[0] if found[v]])
     if 0 < many <= at_most:
         assert set(added[added > 0].tolist()) <= {math.isqrt(norm**2 // at_most)}
+
+
+@given(HELD, IMPORTANCE, st.integers(1, 6))
+def test_compiled_loops_give_the_same_numbers(
+    held: Data, importance: list[int], at_most: int
+) -> None:
+    """Law: tables of any length are weighed alike."""
+    items, weighed = pairs(held, 10), np.array(importance, dtype=np.int64)
+    found = np.arange(10) % 3 != 0
+
+    def numbers() -> list[list[int]]:
+        return [
+            items.weighed(weighed, 4096).tolist(),
+            items.counted(found, 128, at_most).tolist(),
+            items.sizes(found, 4).tolist(),
+        ]
+
+    with pytest.MonkeyPatch.context() as patched:
+        short = numbers()
+        patched.setattr(user_items, "LONG", 0)
+        assert numbers() == short
 
 
 @given(st.integers(0, 2**50))
