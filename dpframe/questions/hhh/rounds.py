@@ -175,6 +175,12 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         )
         return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
 
+    def advice(self) -> list[Quantity]:
+        with no_fork():
+            from dpframe.questions.hhh.advice import advice_of_users  # makes other plans
+
+        return advice_of_users(self)
+
     def lines(self) -> list[Quantity]:
         laws = self.laws
         return [
@@ -280,12 +286,17 @@ def rounds_plan(given: Given) -> RoundsPlan:
         confidence=given.confidence,
         at_most=unit.at_most,
     )
+    return plan_of(asked)
+
+
+def plan_of(asked: Asked) -> RoundsPlan:
+    """The same for checked ones."""
     with advising("move release_share towards the middle", given=asked.release_share is not None):
         laws = round_laws(
             epsilon=asked.budget.epsilon,
             delta=asked.budget.delta,
             release_share=asked.release_share or RELEASE_SHARE,
-            items=unit.max_contributions,
+            items=asked.unit.max_contributions,
             sizes=asked.at_most is None,
         )
     return RoundsPlan(asked=asked, threshold=asked.at_least(laws.users), laws=laws)

@@ -105,6 +105,19 @@ def test_at_most_is_what_was_asked_for_and_intervals_follow() -> None:
     assert (wider["upper"] - wider["lower"] > found["upper"] - found["lower"]).all()
 
 
+def test_explain_says_what_each_way_needs() -> None:
+    """Law: how many users a value needs, by shares and by rounds, and the noise of each; the same
+    from both ways, and of hierarchies nothing."""
+    told = dp.explain_heavy_hitters("word", user="who", **BUDGET)
+    lines = {line.name: line.value for line in told.lines}
+    assert lines["shares"] == "27, 270, 2700 users find a value, if each has 1, 10, 100 values"
+    assert lines["rounds"] == "31, 96, 303 users find a value, if each has 1, 10, 100 values"
+    other = dp.explain_heavy_hitters("word", user="who", contribution="share", **BUDGET)
+    assert {line.name: line.value for line in other.lines}["rounds"] == lines["rounds"]
+    deep = dp.explain(["word", "who"], user="who", **BUDGET)
+    assert "rounds" not in {line.name for line in deep.lines}
+
+
 def test_old_names_replay_what_shares_answered(tmp_path: Path) -> None:
     """Law: what earlier versions stored for the same call is shown again; nothing is charged."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-4)
