@@ -26,7 +26,12 @@ from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import measure_sql
 from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.record_leaves import finest, first, keyed, record_leaves, summed
-from dpframe.sources.user_shares import measured_shares, row_shares, same
+from dpframe.sources.user_shares import (
+    measured_shares,
+    row_shares,
+    row_shares_of_numbers,
+    same,
+)
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
 
@@ -191,6 +196,9 @@ def _shares_of_rows(
     hierarchy: Hierarchy, types: tuple[str, ...], *, grid: int, seed: int
 ) -> list[str]:
     names = finest(hierarchy)
+    if hierarchy.whole_keys(types):
+        parts = [f"keyed AS ({keyed(hierarchy, types, 'source', 'u')})"]
+        return parts + row_shares_of_numbers(names, grid=grid, seed=seed, keyed="keyed")
     read, own, kept = "source", names, "u"
     if hierarchy.reads_text:  # each text is parsed once
         read, own, kept = "texts", ("c0",), "c0"
