@@ -43,6 +43,13 @@ class UserItems:
         """How many different values there are."""
         return len(self.keys)
 
+    @property
+    def searched(self) -> NDArray[np.bool_]:
+        """Which values somebody takes part with; of one user, so many as take part. Others could be
+        found by noise alone."""
+        part = self.value[: self.taking_part]
+        return np.asarray(np.bincount(part, minlength=self.values) > 0)
+
     def weighed(self, importance: Whole, norm: int) -> Whole:
         """What users give to every value, in proportion to its ``importance``; of each a vector of
         whole numbers whose Euclidean norm is at most ``norm``."""

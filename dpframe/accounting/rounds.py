@@ -7,7 +7,7 @@ released. *Scores* are sums of the rounds, each ``part`` times over; a value who
 of how many of them users have, and gives them whole weights of norm at most ``norm``.
 
 *Released* is, in thought, the noisy weight of every value there could be, round by round. Fix
-neighbours D, with a user u more, and D', and the values U of D, whoever has them. A mechanism M
+neighbours D, with a user u more, and D', and the values U that take part in D. A mechanism M
 that draws noise for all of U, in D' too, releases Gaussian noise on vectors that differ by at most
 ``unit`` a round, chosen after earlier answers: D and D' are told apart as by one count that moves
 by mu = root of the sum of (unit / sigma_t)^2 + (1 / sigma')^2 + (norm / sigma)^2 in units of its
@@ -22,11 +22,12 @@ the chance that a value of u alone is ever found,
 
 b' the chance that noise alone finds one of them in M(D'), which is at most the bound on b below.
 
-*That bound.* A user has at most ``items`` values that count. Of each the score after rounds 1..t is
-at most ``unit`` (a_1 + .. + a_t) above that of the noise alone, whatever weights it got and however
-these followed the noise of earlier rounds: no weight is above the norm. So b is at most ``items``
-times the sum over t of P(a_1 Z_1 + .. + a_t Z_t >= threshold - unit (a_1 + .. + a_t)): for all new
-values of a user at once, and all rounds.
+*That bound.* A user takes part with at most ``items`` values, and no other value exists here than
+those with which somebody takes part: noise finds none of the rest. Of each the score after rounds
+1..t is at most ``unit`` (a_1 + .. + a_t) above that of the noise alone, whatever weights it got and
+however these followed the noise of earlier rounds: no weight is above the norm. So b is at most
+``items`` times the sum over t of P(a_1 Z_1 + .. + a_t Z_t >= threshold - unit (a_1 + .. + a_t)):
+for all new values of a user at once, and all rounds.
 
 *Whole numbers.* Z is a Gaussian rounded to the nearest whole number, so that the claims for M are
 those of continuous noise (:mod:`dpframe.accounting.normal`), and Z is at most 1/2 above it: the

@@ -54,6 +54,9 @@ class Weighing(Protocol):
     @property
     def values(self) -> int: ...
 
+    @property
+    def searched(self) -> NDArray[np.bool_]: ...
+
     def weighed(self, importance: Whole, norm: int) -> Whole: ...
 
     def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole: ...
@@ -101,7 +104,8 @@ def grid_of(laws: RoundLaws, at_most: int) -> int:
 
 
 def find(items: Weighing, laws: RoundLaws) -> NDArray[np.bool_]:
-    """Which values reach the threshold, after any round."""
+    """Which values reach the threshold, after any round; of those that take part alone, since the
+    threshold is for so many new values of a user."""
     importance = np.full(items.values, PLAIN, dtype=np.int64)
     score = np.zeros(items.values, dtype=np.int64)
     found = np.zeros(items.values, dtype=np.bool_)
@@ -110,7 +114,7 @@ def find(items: Weighing, laws: RoundLaws) -> NDArray[np.bool_]:
         score += one.part * (weights + one.noise.draw(items.values))
         found |= score >= laws.threshold  # released, in thought, as is the score
         importance = _importance(score, found, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
-    return found
+    return found & items.searched
 
 
 def _importance(

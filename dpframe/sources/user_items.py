@@ -6,8 +6,12 @@ a pair, then one a value with its text, then one a user. Its CTEs, in order:
 source  the columns that matter, renamed
 keyed   the key of every row, k1
 pairs   users and their different keys
-values  every key, its number and a hash
-users   every user, their number and a hash
+known   every key, and its number
+users   every user, their number and a hash: of ids that are equal and have different hashes, such
+        as numbers in a VARIANT, the least one
+
+Keys are hashed by their texts, which are equal where keys are: no user changes the hash of another
+user's key.
 
 Of a user with more pairs than take part those do whose hash of user, key and a secret seed is
 smallest, so that which they are depends on this user and the seed alone: numbers of users and keys,
@@ -79,24 +83,20 @@ def items_sql(
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', 'u')})",
         f"pairs AS MATERIALIZED (SELECT DISTINCT u, {key} FROM keyed)",
-        f"known AS MATERIALIZED (SELECT {key}, {_hash(key, seed)}, (row_number() OVER (ORDER BY "
-        f"{ascending(key)}) - 1)::INTEGER AS v FROM pairs GROUP BY {key})",
-        f"users AS MATERIALIZED (SELECT u, {_hash('u', seed)}, (row_number() OVER () - 1)"
-        "::INTEGER AS i FROM pairs GROUP BY u)",
+        f"known AS MATERIALIZED (SELECT {key}, (row_number() OVER (ORDER BY {ascending(key)}) - 1)"
+        f"::INTEGER AS v FROM pairs GROUP BY {key})",
+        f"users AS MATERIALIZED (SELECT u, min(hash(u, {seed}::UBIGINT)) AS h, "
+        "(row_number() OVER () - 1)::INTEGER AS i FROM pairs GROUP BY u)",
     ]
     return (
         f"WITH {', '.join(parts)} "
         'SELECT i AS "user", v AS "value", NULL::VARCHAR AS "text", NULL::UBIGINT AS "hash" '
         f"FROM pairs JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} "
         "JOIN users ON pairs.u IS NOT DISTINCT FROM users.u "
-        f"UNION ALL SELECT -1::INTEGER, v, CAST({text} AS VARCHAR), h FROM known "
+        f"UNION ALL SELECT -1::INTEGER, v, t, hash(t, {seed}::UBIGINT) "
+        f"FROM (SELECT v, CAST({text} AS VARCHAR) AS t FROM known) "
         "UNION ALL SELECT i, -1::INTEGER, NULL, h FROM users"
     )
-
-
-def _hash(column: str, seed: int) -> str:
-    """Values that are equal can have different hashes (numbers in a VARIANT): the least one."""
-    return f"min(hash({column}, {seed}::UBIGINT)) AS h"
 
 
 def _items(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:

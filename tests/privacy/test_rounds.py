@@ -221,6 +221,29 @@ def test_a_threshold_for_one_new_value_is_found_out() -> None:
     assert actual > alone(replace(laws, items=1))
 
 
+def test_values_that_take_no_part_are_never_found() -> None:
+    """Bug: of a user with many values only one takes part, and noise finds one of the others."""
+    laws = tiny(parts=(1,), sigma=3.2, bound=12, items=1, threshold=9)
+    data, copies = [[0, 1, 2, 3]], 25**4
+    items = pairs(data, 4, copies)
+    taking = items.value % 4 == 0
+    order = np.argsort(~taking, kind="stable")
+    items = replace(
+        items, user=items.user[order], value=items.value[order], taking_part=int(taking.sum())
+    )
+    noise = laws.rounds[0].noise
+    places = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(25)] * 4, indexing="ij")])
+    chance = np.prod(noise.pmf[places], axis=0)
+    drawn = Enumerated((places.T + noise.lowest).ravel())
+    one = replace(laws.rounds[0], noise=drawn)  # type: ignore[arg-type]
+    found = weighted_rounds.find(items, replace(laws, rounds=(one,))).reshape(copies, 4)
+    assert not found[:, 1:].any()
+    assert chance[found.any(axis=1)].sum() <= alone(laws)
+    scores = items.weighed(np.full(items.values, 512), 2) + drawn.drawn
+    careless = (scores >= laws.threshold).reshape(copies, 4)
+    assert chance[careless.any(axis=1)].sum() > alone(laws)
+
+
 def test_a_normal_table_for_noise_on_whole_numbers_is_found_out() -> None:
     """Bug: the chance that noise reaches the threshold is read off the continuous normal law."""
     laws = tiny(parts=(1,), items=1, threshold=10, bound=16)
