@@ -74,6 +74,16 @@ def test_nothing_is_found_where_few_users_are(rows: int, at_most: int | None) ->
     assert "no node reached the threshold of 31 users" in str(found.dp.receipt)
 
 
+def test_the_order_of_the_rows_and_their_number_change_nothing() -> None:
+    """Law: under the same draws any order gives the same frame, and so do rows that come twice."""
+    answers = []
+    for rows in (WORDS, WORDS.sample(frac=1, random_state=1), pd.concat([WORDS, WORDS])):
+        with seeded_noise(6):
+            answers.append(rows.dp.heavy_hitters("word", user="who", **BUDGET))
+    pd.testing.assert_frame_equal(answers[0], answers[1])
+    pd.testing.assert_frame_equal(answers[0], answers[2])
+
+
 def test_users_as_values_and_users_without_a_name() -> None:
     """Law: a column can be user and value at once; all rows without a user are one user's."""
     same = WORDS.dp.heavy_hitters("who", user="who", **BUDGET)
