@@ -77,13 +77,13 @@ def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     one = rounds.laws.count.sigma / rounds.laws.count.norm
     return [
         Quantity(
-            "shares",
+            "by shares",
             _needed([shares.threshold * n for n in HELD]),
             f"whose counts add up, noise of sd {shares.count_noise.sd / shares.grid:.3g}: "
             "contribution='share'",
         ),
         Quantity(
-            "rounds",
+            "by rounds",
             _needed([rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in HELD]),
             "before what later rounds gain; of different users, noise of sd "
             f"{one:.3g} times the root of at_most: dp.heavy_hitters with user=",

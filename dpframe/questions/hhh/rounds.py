@@ -110,6 +110,15 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
 
     @property
+    def intervals(self) -> str:
+        if self.asked.threshold is None:
+            return self.held
+        return (
+            f"{self.held}; values whose noisy count is below the threshold are left out, so that "
+            "counts just above it are too large more often"
+        )
+
+    @property
     def errors(self) -> Mapping[str, float]:
         """Of a bound that is searched nothing is known before."""
         if self.asked.at_most is None:

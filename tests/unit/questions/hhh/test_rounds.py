@@ -98,6 +98,7 @@ def test_a_threshold_hides_what_fewer_users_have() -> None:
         found = WORDS.dp.heavy_hitters("word", user="who", threshold=450, **BUDGET)
     assert set(found["word"]) >= {"fix"}
     assert (found["count"] >= 450).all()
+    assert "are left out" in found.dp.receipt["intervals"]
     with pytest.raises(dp.ThresholdError, match="smallest private threshold"):
         WORDS.dp.heavy_hitters("word", user="who", threshold=5, **BUDGET)
 
@@ -120,12 +121,12 @@ def test_explain_says_what_each_way_needs() -> None:
     from both ways, and of hierarchies nothing."""
     told = dp.explain_heavy_hitters("word", user="who", **BUDGET)
     lines = {line.name: line.value for line in told.lines}
-    assert lines["shares"] == "27, 270, 2700 users find a value, if each has 1, 10, 100 values"
-    assert lines["rounds"] == "31, 96, 303 users find a value, if each has 1, 10, 100 values"
+    assert lines["by shares"] == "27, 270, 2700 users find a value, if each has 1, 10, 100 values"
+    assert lines["by rounds"] == "31, 96, 303 users find a value, if each has 1, 10, 100 values"
     other = dp.explain_heavy_hitters("word", user="who", contribution="share", **BUDGET)
-    assert {line.name: line.value for line in other.lines}["rounds"] == lines["rounds"]
+    assert {line.name: line.value for line in other.lines}["by rounds"] == lines["by rounds"]
     deep = dp.explain(["word", "who"], user="who", **BUDGET)
-    assert "rounds" not in {line.name for line in deep.lines}
+    assert "by rounds" not in {line.name for line in deep.lines}
 
 
 def test_old_names_replay_what_shares_answered(tmp_path: Path) -> None:
