@@ -63,6 +63,8 @@ def hhh(
     hierarchy
         ``"ip:src"``, a list of columns from coarse to fine, or an object such as
         ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
+        Several at once with "offline": ``"ip:src * ip:dst"``, ``dp.cube(["country", "product"])``
+        (docs/cubes.md).
     epsilon, delta
         The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
     threshold

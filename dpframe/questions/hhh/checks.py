@@ -126,7 +126,7 @@ def asked_for(given: Given, mechanism: str) -> Asked:
     streaming = mechanism == "streaming"
     unit, counters = measured_unit(given), given.whole("counters", 2, LARGEST)
     return Asked(
-        hierarchy=given.hierarchy,
+        hierarchy=given.hierarchies,
         unit=unit,
         budget=given.budget,
         mechanism=mechanism,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dpframe.asking.plan import Counted
+from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.counting import cell_counts, exact_counts
 from dpframe.sources.sketching import sketch_states
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
@@ -31,6 +32,9 @@ SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
 
 def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
     """What the mechanism of a plan starts from."""
+    if isinstance(plan.hierarchy, Cells):
+        cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+        return Counted(cells, cells.types)
     if plan.counters is None:
         tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
         return Counted(tree, tree.types)
