@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpframe.errors import SourceError
 
 Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -41,12 +42,11 @@ class Axis:
             table[here, depth] = here
         return table
 
-    def at(self, level: int) -> Ints:
+    def at(self, level: int) -> Places:
         """The node of a level above every node, -1 where there is none."""
         if level >= self.above.shape[1]:
-            return np.full(len(self.level), -1, dtype=np.int64)
-        found: Ints = self.above[:, level]
-        return found
+            return np.full(len(self.level), -1, dtype=np.int32)
+        return self.above[:, level].astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -58,7 +58,7 @@ class CellCounts:
     axes
         The nodes of every dimension.
     places
-        int64, shape (groups, dimensions): positions in the axes.
+        Of every dimension int32, shape (groups,): positions in its axis.
     count
         int64, shape (groups,); units of the plan's grid.
     types
@@ -66,7 +66,7 @@ class CellCounts:
     """
 
     axes: tuple[Axis, ...]
-    places: Ints
+    places: tuple[Places, ...]
     count: Ints
     types: tuple[str, ...] = ()
 
@@ -78,15 +78,15 @@ class CellCounts:
         cls,
         axes: tuple[Axis, ...],
         of_nodes: tuple[Ints, ...],
-        places: Ints,
+        places: tuple[Places, ...],
         count: Ints,
         types: tuple[str, ...] = (),
     ) -> CellCounts:
         """The same, after a check that the groups add up to what every node counts: a record in two
         groups would pay twice. Raises SourceError if they do not."""
-        for number, (axis, counted) in enumerate(zip(axes, of_nodes, strict=True)):
+        for axis, counted, place in zip(axes, of_nodes, places, strict=True):
             of_groups = np.zeros(len(axis.level), dtype=np.int64)
-            np.add.at(of_groups, places[:, number], count)
+            np.add.at(of_groups, place, count)
             for depth in range(int(axis.level.max(initial=0)), 0, -1):
                 here = np.flatnonzero(axis.level == depth)
                 np.add.at(of_groups, axis.parent[here], of_groups[here])

@@ -60,6 +60,7 @@ def reported(
         test=Silent(),  # type: ignore[arg-type]
         threshold=threshold,
         remainder=True,
+        band=band,
     )
     named = (
         (k, tuple(paths[i][place] for i, place in enumerate(row)))

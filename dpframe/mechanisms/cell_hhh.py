@@ -17,10 +17,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpframe.cells import CellCounts, Ints, NoisyCells
 from dpframe.hierarchy import Kind
 from dpframe.noise import NoiseTable
+
+Groups = NDArray[np.int64]
+"""Positions of groups of records."""
+
+DENSE = 4
+"""Cells are counted in a table of all that there could be, if those are at most so many times the
+groups, or a million."""
 
 
 def run(
@@ -31,10 +39,12 @@ def run(
     release: NoiseTable,
     threshold: int,
     remainder: bool,
+    band: int = 1,
 ) -> NoisyCells:
-    """Select and release, finest first; all quantities in units of the grid."""
+    """Select and release, finest first; all quantities in units of the grid. No noise lifts a cell
+    below the ``band`` over the threshold."""
     kind, nodes, residual = select(
-        cells, kinds=kinds, test=test, threshold=threshold, remainder=remainder
+        cells, kinds=kinds, test=test, threshold=threshold, remainder=remainder, band=band
     )
     return NoisyCells(
         kind=kind,
@@ -53,19 +63,20 @@ def select(
     test: NoiseTable,
     threshold: int,
     remainder: bool,
+    band: int = 1,
 ) -> tuple[Ints, Ints, Ints]:
     """The kinds of the selected cells, their nodes, one column a dimension, and their true
     residuals, which are private."""
-    places, count = cells.places, cells.count
-    found: list[tuple[Ints, Ints, Ints]] = []
+    able = [np.flatnonzero(one) for one in _able(cells, kinds, band)]
+    free, found = np.ones(len(cells.count), dtype=np.bool_), list[tuple[Ints, Ints, Ints]]()
     for number, kind in enumerate(kinds):
-        nodes, group, residual = _residuals(cells, kind, places, count)
-        top = (residual > 0) & (residual + test.draw(len(residual)) >= threshold)
+        groups = able[number][free[able[number]]]
+        nodes, cell, residual = _residuals(cells, kind, groups)
+        top = (residual >= band) & (residual + test.draw(len(residual)) >= threshold)
         found.append((np.full(int(top.sum()), number), nodes[top], residual[top]))
-        free = ~np.append(top, False)[group]  # -1, in no cell, is the last
-        places, count = places[free], count[free]
+        free[groups[top[cell]]] = False  # taken by the first that is selected
     if remainder:
-        rest = np.array([count.sum()], dtype=np.int64)
+        rest = np.array([cells.count[free].sum()], dtype=np.int64)
         found.append((np.array([len(kinds)]), np.zeros((1, len(cells.axes)), dtype=np.int64), rest))
     numbers, nodes_of, residuals = zip(*found, strict=True)
     return (
@@ -75,24 +86,57 @@ def select(
     )
 
 
-def _residuals(cells: CellCounts, kind: Kind, places: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
-    """The cells of a kind: their nodes; of every group of records its cell, -1 where it has none;
-    and what is left of each cell."""
-    group = np.full(len(count), -1, dtype=np.int64)
-    code, inside = np.zeros(len(count), dtype=np.int64), np.ones(len(count), dtype=np.bool_)
-    above = []
-    for number, (axis, level) in enumerate(zip(cells.axes, kind, strict=True)):
-        node = axis.at(level)[places[:, number]]
-        above.append(node)
-        inside &= node >= 0
-    held = np.flatnonzero(inside)
-    code = code[held]
-    for node in above:
-        different, own = np.unique(node[held], return_inverse=True)
-        _, code = np.unique(code * len(different) + own, return_inverse=True)
-    _, first, cell = np.unique(code, return_index=True, return_inverse=True)
-    residual = np.zeros(len(first), dtype=np.int64)
-    np.add.at(residual, cell, count[held])
-    group[held] = cell
-    nodes = np.stack([node[held][first] for node in above], axis=1)
-    return nodes, group, residual
+def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
+    """Of every kind the groups whose cell reaches the band: only those of which every coarser cell
+    does need to be counted."""
+    able: list[NDArray[np.bool_]] = []
+    for place in range(len(kinds) - 1, -1, -1):
+        kind = kinds[place]
+        inside = np.ones(len(cells.count), dtype=np.bool_)
+        for axis, level, places in zip(cells.axes, kind, cells.places, strict=True):
+            if level:
+                inside &= (axis.at(level) >= 0)[places]
+        for other, known in zip(kinds[:place:-1], able, strict=True):
+            if all(a <= b for a, b in zip(other, kind, strict=True)):
+                inside &= known
+        if band > 1 and sum(map(bool, kind)) > 1:  # a node alone reaches it
+            groups = np.flatnonzero(inside)
+            _, cell, whole = _residuals(cells, kind, groups)
+            inside[groups] = (whole >= band)[cell]
+        able.append(inside)
+    return able[::-1]
+
+
+def _residuals(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints, Ints]:
+    """The cells of a kind that some groups lie in: their nodes, one column a dimension; the cell of
+    every group; and how many records of these groups each has."""
+    code, size = np.zeros(len(groups), dtype=np.int64), 1
+    lines = [axis.at(level) for axis, level in zip(cells.axes, kind, strict=True)]
+    for nodes, places, level in zip(lines, cells.places, kind, strict=True):
+        if not level:
+            continue
+        different = np.unique(nodes[nodes >= 0])
+        if size * len(different) >= 2**62:
+            code, size = _ranked(code, size)
+        rank = np.searchsorted(different, nodes)
+        code *= len(different)
+        code += rank[places[groups]]
+        size *= len(different)
+    cell, number = _ranked(code, size)
+    residual = np.zeros(number, dtype=np.int64)
+    np.add.at(residual, cell, cells.count[groups])
+    one = np.empty(number, dtype=np.int64)
+    one[cell] = groups  # any of its groups
+    pairs = zip(lines, cells.places, strict=True)
+    return np.stack([nodes[places[one]] for nodes, places in pairs], axis=1), cell, residual
+
+
+def _ranked(code: Ints, size: int) -> tuple[Ints, int]:
+    """The ranks of numbers below ``size``, and how many different ones there are."""
+    if size > max(DENSE * len(code), 2**20):
+        different, rank = np.unique(code, return_inverse=True)
+        return rank, len(different)
+    there = np.zeros(size, dtype=np.bool_)
+    there[code] = True
+    place = np.cumsum(there) - 1
+    return place[code], int(there.sum())

@@ -3,12 +3,16 @@
 A cell has no more records than each of its nodes: where a node of one dimension is below the band,
 no cell at it or below it can be reported. So the records below it are counted at the node above it
 that reaches the band, and the cells that are left are few. Nothing is lost: they count for every
-coarser cell. CTEs, over ``leaves`` with the finest keys of all dimensions, for the dimension d:
+coarser cell. CTEs, for the dimension d:
 
+keyed_d    its stored values with their finest keys and how often each occurs (of records alone)
 values_d   its finest keys, with the nodes above them and how many levels they have
 node_d_l   its nodes of level l that reach the band, with their places
 places_d   the place of every finest key at each level, NULL where that is below the band
 cells      counts of the finest cells, by the places of their nodes
+
+Where records are counted, a value is read once in each dimension, and rows meet their places. Where
+users or weights are, rounding is by the finest keys of all dimensions: CTEs over ``leaves``.
 
 A place is a number of a node among those of its level, times ``PLACES``, and the level; 0 is all of
 a dimension.
@@ -20,7 +24,7 @@ from collections.abc import Sequence
 
 from dpframe._sql import ascending
 from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.sources.record_leaves import finest, first
+from dpframe.sources.record_leaves import finest, first, keyed, source_columns
 from dpframe.sources.user_shares import same
 
 PLACES = 256
@@ -41,20 +45,55 @@ def columns_of(cells: Cells) -> tuple[str, ...]:
 
 
 def placed_leaves(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
-    """The CTEs; ``types`` are those of the columns as ``source`` has them."""
+    """The CTEs over ``leaves``; ``types`` are those of the columns as ``source`` has them."""
     parts, joins, start = ["leaf AS MATERIALIZED (SELECT * FROM leaves)"], [], 0
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         keys = tuple(f"k{i}" for i in range(start + 1, start + one.key_width + 1))
-        parts += _dimension(one, own, number, keys, band)
-        pairs = zip(keys, finest(one), strict=True)
-        on = " AND ".join(f"leaf.{k} IS NOT DISTINCT FROM p{number}.{v}" for k, v in pairs)
-        joins.append(f"JOIN places_{number} AS p{number} ON {on}")
+        pairs = list(zip(keys, finest(one), strict=True))
+        chosen = ", ".join(f"{key} AS {name}" for key, name in pairs)
+        values = f"(SELECT {chosen}, sum(n) AS n FROM leaf GROUP BY {', '.join(keys)})"
+        parts += _dimension(one, own, number, values, band)
+        joins.append(_joined("leaf", f"places_{number}", f"p{number}", pairs))
         start += one.key_width
+    return [*parts, _cells(cells, "sum(leaf.n)::BIGINT", f"leaf {' '.join(joins)}")]
+
+
+def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
+    """The CTEs over ``source``, of which every row counts once."""
+    parts, joins, start = [], [], 0
+    for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+        columns = [f"c{i}" for i in range(start, start + len(own))]
+        pairs = list(zip(columns, source_columns(one), strict=True))
+        chosen = ", ".join(f"{column} AS {name}" for column, name in pairs)
+        texts = f"(SELECT {chosen}, count(*) AS n FROM source GROUP BY {', '.join(columns)})"
+        kept = ", ".join([*source_columns(one), "n"])
+        parts.append(f"keyed_{number} AS MATERIALIZED ({keyed(one, own, texts, kept)})")
+        keys = ", ".join(finest(one))
+        values = f"(SELECT {keys}, sum(n) AS n FROM keyed_{number} GROUP BY {keys})"
+        parts += _dimension(one, own, number, values, band)
+        named = ", ".join(f"k.{name} AS {name}" for name in source_columns(one))
+        on = same(finest(one), "k", "p")
+        parts.append(
+            f"map_{number} AS MATERIALIZED (SELECT {named}, {_place(one, 'p')} AS place "
+            f"FROM keyed_{number} AS k JOIN places_{number} AS p ON {on})"
+        )
+        joins.append(_joined("source", f"map_{number}", f"p{number}", pairs))
+        start += len(own)
+    return [*parts, _cells(cells, "count(*)", f"source {' '.join(joins)}", mapped=True)]
+
+
+def _joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
+    on = " AND ".join(f"{rows}.{key} IS NOT DISTINCT FROM {name}.{value}" for key, value in pairs)
+    return f"JOIN {places} AS {name} ON {on}"
+
+
+def _cells(cells: Cells, counted: str, rows: str, *, mapped: bool = False) -> str:
+    """Counts by the places of all dimensions."""
     numbers = first(len(cells.of))
-    places = ", ".join(f"{_place(cells.of[i - 1], f'p{i}')} AS place_{i}" for i in numbers)
+    found = [f"p{i}.place" if mapped else _place(cells.of[i - 1], f"p{i}") for i in numbers]
+    places = ", ".join(f"{place} AS place_{i}" for i, place in zip(numbers, found, strict=True))
     groups = ", ".join(map(str, numbers))
-    counted = f"SELECT {places}, sum(leaf.n)::BIGINT AS n FROM leaf {' '.join(joins)}"
-    return [*parts, f"cells AS ({counted} GROUP BY {groups})"]
+    return f"cells AS (SELECT {places}, {counted} AS n FROM {rows} GROUP BY {groups})"
 
 
 def cell_rows(cells: Cells) -> str:
@@ -101,14 +140,12 @@ def _place(one: Hierarchy, rows: str) -> str:
 
 
 def _dimension(
-    one: Hierarchy, types: tuple[str, ...], number: int, keys: tuple[str, ...], band: int
+    one: Hierarchy, types: tuple[str, ...], number: int, values: str, band: int
 ) -> list[str]:
-    """Values, nodes and places of one dimension."""
+    """Nodes and places of one dimension, from its finest keys and their counts."""
     names, columns = finest(one), {one.height: finest(one)}
-    chosen = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=True))
-    query = f"(SELECT {chosen}, sum(n) AS n FROM leaf GROUP BY {', '.join(keys)})"
     depth = one.depth(names)
-    query = f"(SELECT *, {depth or one.height} AS d FROM {query})"
+    query = f"(SELECT *, {depth or one.height} AS d FROM {values})"
     for level in range(one.height - 1, 0, -1):
         coarser = one.coarser(level, columns[level + 1])
         columns[level] = tuple(f"l{level}_{i}" for i in first(len(coarser)))

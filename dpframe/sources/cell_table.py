@@ -23,12 +23,13 @@ def cells_of(table: pa.Table, cells: Cells, types: tuple[str, ...] = ()) -> Cell
     groups = np.flatnonzero(number == 0)
     rows = table.take(groups)
     placed = [
-        _positions(_numbers(rows[names[d]]), known) for d, (_, _, known) in enumerate(found, 1)
+        _positions(_numbers(rows[names[d]]), known).astype(np.int32)
+        for d, (_, _, known) in enumerate(found, 1)
     ]
     return CellCounts.checked(
         axes=tuple(axis for axis, _, _ in found),
         of_nodes=tuple(counted for _, counted, _ in found),
-        places=np.stack(placed, axis=1) if len(groups) else np.zeros((0, len(placed)), np.int64),
+        places=tuple(placed),
         count=n[groups],
         types=types,
     )

@@ -22,7 +22,7 @@ from dpframe.dialects import Dialect
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.added import Added, counted_values
-from dpframe.sources.cell_leaves import cell_rows, columns_of, placed_leaves
+from dpframe.sources.cell_leaves import cell_rows, columns_of, placed_leaves, placed_records
 from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import measure_sql
 from dpframe.sources.portable_sql import portable_sql
@@ -92,16 +92,18 @@ def rollup_statement(
         hierarchy, unit, types=types, user_type=user_type, view=view, beside=beside
     )
     added = tuple(sums or ())
-    parts = [
-        *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
-        source,
+    parts = [*([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []), source]
+    where = f"WHERE (SELECT ok FROM {valid[0]}) " if valid else ""
+    if isinstance(hierarchy, Cells) and _each_row_counts_one(hierarchy, unit):
+        placed = placed_records(hierarchy, types, band)
+        return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
+    parts += [
         *(
             record_leaves(hierarchy, unit, types, seed, added, counted)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
     ]
-    where = f"WHERE (SELECT ok FROM {valid[0]}) " if valid else ""
     if isinstance(hierarchy, Cells):
         placed = placed_leaves(hierarchy, types, band)
         return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
@@ -131,6 +133,12 @@ def result_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
     if isinstance(hierarchy, Cells):
         return columns_of(hierarchy)
     return tuple(f"t{i}" for i in first(hierarchy.key_width))
+
+
+def _each_row_counts_one(cells: Cells, unit: PrivacyUnit) -> bool:
+    """Whether rows are counted, all of them."""
+    dropped = any(one.on_invalid == "drop" for one in cells.of)
+    return unit.user is None and unit.weight is None and not dropped
 
 
 def source_sql(

@@ -50,10 +50,10 @@ def counts_of(table: Table) -> CellCounts:
                 keys=(pa.chunked_array([paths], type=pa.string()),),
             )
         )
-        places.append([paths.index(r[number]) for r in records])
+        places.append(np.array([paths.index(r[number]) for r in records], dtype=np.int32))
     return CellCounts(
         axes=tuple(axes),
-        places=np.array(places, dtype=np.int64).reshape(wide, len(records)).T,
+        places=tuple(places),
         count=np.array([table[r] for r in records], dtype=np.int64),
     )
 

@@ -220,7 +220,7 @@ def units(rows: list[tuple[Any, ...]], unit: PrivacyUnit, seed: int) -> dict[Any
         patch.setattr(counting, "random_seed", lambda: seed)
         counts = counting.cell_counts(frame, cells, unit, 1)
     places = nodes(counts, cells)
-    named = ((places[0][a], places[1][b]) for a, b in counts.places.tolist())
+    named = ((places[0][a], places[1][b]) for a, b in zip(*counts.places, strict=True))
     return dict(zip(named, counts.count.tolist(), strict=True))
 
 
@@ -278,7 +278,12 @@ def below_the_band_dropped(cells: CellCounts, **rest: Any) -> NoisyCells:
     """Bug: records in finest cells that cannot be selected are left out of the coarser ones."""
     kept = cells.count > 2
     return cell_hhh.run(
-        CellCounts(axes=cells.axes, places=cells.places[kept], count=cells.count[kept]), **rest
+        CellCounts(
+            axes=cells.axes,
+            places=tuple(place[kept] for place in cells.places),
+            count=cells.count[kept],
+        ),
+        **rest,
     )
 
 

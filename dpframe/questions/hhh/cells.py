@@ -53,6 +53,7 @@ class CellsPlan(OfflinePlan):
             release=self.count_noise,
             threshold=self.threshold_units,
             remainder=self.remainder,
+            band=self.band,
         )
 
     def frame(self, noisy: NoisyCells, types: tuple[str, ...] = (), /) -> pd.DataFrame:  # type: ignore[override]
