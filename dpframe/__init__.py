@@ -131,7 +131,7 @@ else:
     from dpframe.doors.planned_series import plan_series
     from dpframe.doors.series.series import Series
     from dpframe.doors.sql.register import register
-    from dpframe.doors.warehouse import (
+    from dpframe.doors.statements import (
         measures_sql,
         rollup_sql,
         tree_rollup_sql,

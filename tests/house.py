@@ -82,7 +82,7 @@ class Spelt:
     others: int = 0
     """Arguments that only other questions have."""
     declares: str | None = None
-    """The question, or the statement for a warehouse, whose public signature it is."""
+    """The question whose public signature it is."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class House:
         return [
             s
             for s in self.spelt
-            if s.declares in (None, "hhh", "rollup_sql")
+            if s.declares in (None, "hhh")
             and s.others < SPELT_OUT
             and (not s.file.startswith("questions/") or s.file.startswith("questions/hhh/"))
         ]
@@ -316,9 +316,8 @@ def _entries(nodes: list[ast.expr]) -> set[str]:
 
 
 def _declares(node: ast.AST) -> str | None:
-    for own in ({"source", "ledger", "release"}, {"table", "dialect"}):
-        if isinstance(node, ast.FunctionDef) and own <= _named(node):
-            return node.name
+    if isinstance(node, ast.FunctionDef) and {"source", "ledger", "release"} <= _named(node):
+        return node.name
     return None
 
 

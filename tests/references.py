@@ -1,8 +1,13 @@
-"""References made of declarations: ``python -m tests.references`` writes them to the docs."""
+"""What is made of declarations beside SQL: references in the docs, signatures for type checkers.
+
+``python -m tests.references`` writes them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import inspect
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +16,7 @@ import duckdb
 import dpframe as dp
 from dpframe.doors.cli.main import command_parser
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+HERE = Path(__file__).resolve().parents[1]
 MADE = "<!-- made by python -m tests.references -->"
 
 
@@ -82,11 +87,65 @@ def _plain(text: str) -> str:
     return text.rstrip(".")
 
 
-REFERENCES: dict[str, Callable[[], str]] = {
-    "sql_reference.md": sql_reference,
-    "command_reference.md": command_reference,
+STATEMENTS = "measures_sql", "rollup_sql", "tree_rollup_sql"
+HOMES = {
+    "collections.abc": ("Mapping", "Sequence"),
+    "datetime": ("date",),
+    "dpframe.asking.warehouse_plan": ("RollupSql",),
+    "dpframe.hierarchy": ("Hierarchy",),
+    "dpframe.measures": ("Measure",),
+    "dpframe.periods": ("Period",),
+}
+"""Where the types of arguments are."""
+
+
+def statements() -> str:
+    """The signatures of statements for warehouses, which are those of their questions and more."""
+    signatures = {name: inspect.signature(getattr(dp, name)) for name in STATEMENTS}
+    said = " ".join(map(str, signatures.values()))
+    words = {
+        home: [n for n in names if n in re.findall(r"\w+", said)] for home, names in HOMES.items()
+    }
+    imports = [f"from {home} import {', '.join(names)}" for home, names in words.items() if names]
+    return "\n".join(
+        [
+            '"""Statements for warehouses, as type checkers read them.',
+            "",
+            "Made by ``python -m tests.references`` of the declarations of questions.",
+            '"""',
+            "",
+            *(line for line in imports if "dpframe" not in line),
+            "",
+            "import pandas as pd",
+            "",
+            *(line for line in imports if "dpframe" in line),
+            "",
+            *(_stub(name, signature) for name, signature in signatures.items()),
+            "",
+        ]
+    )
+
+
+def _stub(name: str, signature: inspect.Signature) -> str:
+    lines, by_name = [], False
+    for p in signature.parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not by_name:
+            lines, by_name = [*lines, "    *,"], True
+        default = "" if p.default is p.empty else f" = {_written(p.default)}"
+        lines.append(f"    {p.name}: {p.annotation}{default},")
+    return "\n".join([f"def {name}(", *lines, f") -> {signature.return_annotation}: ..."])
+
+
+def _written(default: object) -> str:
+    return f'"{default}"' if isinstance(default, str) else repr(default)
+
+
+MADE_FILES: dict[str, Callable[[], str]] = {
+    "docs/sql_reference.md": sql_reference,
+    "docs/command_reference.md": command_reference,
+    "dpframe/doors/statements.pyi": statements,
 }
 
 if __name__ == "__main__":
-    for name, made in REFERENCES.items():
-        (DOCS / name).write_text(made(), "utf-8")
+    for name, made in MADE_FILES.items():
+        (HERE / name).write_text(made(), "utf-8")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import Question
@@ -22,36 +23,43 @@ from dpframe.questions.rollup.ask import ROLLUP
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 
 if TYPE_CHECKING:
-    from datetime import date
-
-    import pandas as pd
-
     from dpframe.hierarchy import Hierarchy
     from dpframe.measures import Measure
-    from dpframe.periods import Period
+    from dpframe.questions.rollup.plan import RollupPlan
+    from dpframe.vectors import Vector
+
+F = TypeVar("F", bound=Callable[..., RollupSql])
+
+
+def declared_by(question: Question[Any, Any], without: Sequence[str] = ()) -> Callable[[F], F]:
+    """A function that takes what plans a question beside its own parameters. Its signature says so
+    in full; for type checkers it stands in ``statements.pyi``, which is made of the same."""
+
+    def declared(function: F) -> F:
+        own = inspect.signature(function)
+        *named, _ = own.parameters.values()
+        rest = [
+            question.parameters[name]
+            for name in question.planning
+            if name not in (*own.parameters, *without)
+        ]
+        function.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*named, *rest]
+        )
+        return function
+
+    return declared
 
 
 @known_arguments
+@declared_by(HHH, without=("counters",))
 def rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    threshold: float | int | None = None,
-    user: str | None = None,
-    contribution: str | None = None,
-    max_contributions: int | None = None,
-    weight: str | None = None,
-    max_weight: float | None = None,
-    mechanism: str = "offline",
-    remainder: bool | None = None,
-    release_share: float | None = None,
-    confidence: float = 0.95,
-    acknowledge: bool = False,
-    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    **planning: Any,
 ) -> RollupSql:
     """The SQL statement that counts for :func:`hhh` in a warehouse, and the plan it belongs to.
 
@@ -96,37 +104,23 @@ def rollup_sql(
     >>> made.plan.columns
     ('level', 'n', 't1', 't2', 'plan', 'nodes')
     """
-    if mechanism == "streaming":
+    if planning.get("mechanism") == "streaming":
         raise ParameterError(
             "mechanism='streaming' keeps sketches, which no SQL statement makes: use "
             "mechanism='offline'."
         )
-    return _written(HHH, locals())
+    return _written(HHH, {"hierarchy": hierarchy, **planning}, table, dialect, types)
 
 
 @known_arguments
+@declared_by(TREE_COUNTS)
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    keys: object = None,
-    user: str | None = None,
-    contribution: str | None = None,
-    max_contributions: int | None = None,
-    weight: str | None = None,
-    max_weight: int | None = None,
-    mechanism: str = "additive",
-    level_weights: Sequence[float] | None = None,
-    threshold: int | None = None,
-    consistent: bool = True,
-    confidence: float = 0.95,
-    alpha: float | None = None,
-    largest: int | None = None,
-    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    **planning: Any,
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.tree_counts(candidates=result, plan=statement.plan)``.
 
@@ -138,10 +132,11 @@ def tree_rollup_sql(
     >>> made.plan.band
     1
     """
-    return _written(TREE_COUNTS, locals())
+    return _written(TREE_COUNTS, {"hierarchy": hierarchy, **planning}, table, dialect, types)
 
 
 @known_arguments
+@declared_by(ROLLUP)
 def measures_sql(
     by: str | Sequence[str] | Hierarchy,
     measures: Mapping[str, Measure | str] | Sequence[Measure | str] | str,
@@ -149,15 +144,7 @@ def measures_sql(
     table: str,
     dialect: str,
     types: Mapping[str, str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    user: str | None = None,
-    threshold: float | None = None,
-    heavy: str | None = None,
-    keys: object = None,
-    selection_share: float | None = None,
-    confidence: float = 0.95,
-    period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    **planning: Any,
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.rollup(candidates=result, plan=statement.plan)``.
 
@@ -173,18 +160,24 @@ def measures_sql(
     >>> made.plan.columns
     ('level', 'n', 't1', 'x1', 'plan', 'nodes')
     """
-    if user is not None:
+    if (user := planning.get("user")) is not None:
         raise ParameterError(
             f"user ({user!r}): what users add to the selected nodes takes a second statement. "
             "Leave user out; or pass a Spark DataFrame or a DuckDB relation to dp.rollup, which "
             "run both."
         )
-    if heavy is not None:
+    if (heavy := planning.get("heavy")) is not None:
         raise ParameterError(
             f"heavy ({heavy!r}) selects by whole numbers of 128 bits, which warehouses lack: leave "
             "heavy out, and records decide; or pass the rows to dp.rollup, as Parquet files."
         )
-    about, plan = as_period(period), ROLLUP.plan(locals())
+    return _written(
+        ROLLUP, {"by": by, "measures": measures, **planning}, table, dialect, types, _measured
+    )
+
+
+def _measured(plan: RollupPlan) -> tuple[Vector, ...]:
+    """What the statement adds up; ParameterError for what depends on the selected nodes."""
     for name, measure in plan.asked.measures.items():
         if measure.kind == "distinct" or measure.searched:
             why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
@@ -193,35 +186,38 @@ def measures_sql(
                 f"{'' if measure.kind == 'distinct' else 'give its bounds, '}or pass a Spark "
                 "DataFrame or a DuckDB relation to dp.rollup, which run both."
             )
-    chosen = dialect_from(dialect)
-    values = [v.column for v in plan.vectors if v.column is not None]
-    belonging = WarehousePlan(
-        plan=plan,
-        table=source_from(table),
-        dialect=chosen,
-        types=column_types(plan, chosen, types, list(dict.fromkeys(values)), about),
-        question=ROLLUP.name,
-        vectors=plan.vectors,
-        period=about,
-    )
-    return statement(belonging)
+    return plan.vectors
 
 
-def _written(question: Question[Any, Any], arguments: Mapping[str, Any]) -> RollupSql:
-    plan, chosen = question.plan(arguments), dialect_from(arguments["dialect"])
-    period = as_period(arguments["period"])
+def _nothing(_: object) -> None:
+    """Counts alone."""
+
+
+def _written(
+    question: Question[Any, Any],
+    arguments: Mapping[str, Any],
+    table: str,
+    dialect: str,
+    types: Mapping[str, str] | None,
+    measured: Callable[[Any], tuple[Vector, ...] | None] = _nothing,
+) -> RollupSql:
+    """The statement of a question, for checked arguments."""
+    plan, chosen = question.plan(arguments), dialect_from(dialect)
+    period, vectors = as_period(arguments.get("period")), measured(plan)
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(
             f"weight ({plan.unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
             f"dialect={chosen!r} lacks: use dialect='duckdb', or pass the rows themselves to "
             "dp.hhh, as a frame or as Parquet files."
         )
+    values = [v.column for v in vectors or () if v.column is not None]
     belonging = WarehousePlan(
         plan=plan,
-        table=source_from(arguments["table"]),
+        table=source_from(table),
         dialect=chosen,
-        types=column_types(plan, chosen, arguments["types"], period=period),
+        types=column_types(plan, chosen, types, list(dict.fromkeys(values)), period),
         question=question.name,
+        vectors=vectors,
         period=period,
     )
     return statement(belonging)

@@ -156,6 +156,10 @@ class Hierarchy(ABC):
         not say so, or if that would save nothing."""
         return None
 
+    def whole_keys(self, types: tuple[str, ...]) -> bool:
+        """Whether the columns of keys are integers of at most 64 bits, cheap to sort by."""
+        return False
+
     @abstractmethod
     def depth(self, keys: tuple[str, ...]) -> str | None:
         """SQL of the number of levels of a row; None if every row has all of them."""

@@ -96,6 +96,9 @@ class Columns(Hierarchy):
         pairs = zip(columns, texts, strict=True)
         return " AND ".join(f"{c} <> ''" if text else f"{c} IS NOT NULL" for c, text in pairs)
 
+    def whole_keys(self, types: tuple[str, ...]) -> bool:
+        return all(map(_is_whole, types))
+
     def depth(self, keys: tuple[str, ...]) -> str | None:
         return None
 

@@ -23,6 +23,7 @@ grouped before they are counted.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -159,6 +160,15 @@ class MisraGries(Sketch):
     def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
         """The bounded-memory merge with another sketch of as many counters; see ``merged``."""
         return merged([self, other])
+
+    def _rename(self, kind: Kind, renamed: Callable[[pa.Array], pa.Array]) -> None:
+        """Give every key another name, one for one; which counter at zero goes next follows the
+        names."""
+        if self._table is not None:
+            keys, counts = self._table.entries()
+            self._table = Table.of(
+                kind, self._counters, renamed(keys), counts, self._table.decrements
+            )
 
     def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
         if self._table is None:

@@ -22,6 +22,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
 from dpframe.sources.foreign import is_foreign
+from dpframe.sources.packed_keys import Counting, numbers_sql, packable
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
@@ -97,6 +98,9 @@ def feed(
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
+    if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
+        _feed_numbers(sketches, relation, hierarchy, progress=progress)
+        return
     again = hierarchy.reads_text and read == ("VARCHAR",)
     statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
     _check_operators(relation, statement)
@@ -104,6 +108,18 @@ def feed(
     for batch in shown(relation.batches(statement), progress):
         for sketch, column in zip(sketches, keys(batch), strict=True):
             sketch.update(column.drop_null() if column.null_count else column)
+
+
+def _feed_numbers(
+    sketches: Sequence[MisraGries], relation: Relation, hierarchy: Hierarchy, *, progress: bool
+) -> None:
+    """The same for sketches of no record yet and columns of whole numbers."""
+    statement = numbers_sql(hierarchy)
+    _check_operators(relation, statement)
+    counting = Counting(sketches)
+    for batch in shown(relation.batches(statement), progress):
+        counting.update(batch)
+    counting.finish()
 
 
 def _check_operators(relation: Relation, statement: str) -> None:

@@ -34,7 +34,12 @@ from dpframe.sources.record_leaves import (
     source_columns,
     summed,
 )
-from dpframe.sources.user_shares import measured_shares, row_shares, same
+from dpframe.sources.user_shares import (
+    measured_shares,
+    row_shares,
+    row_shares_of_numbers,
+    same,
+)
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
 
@@ -228,6 +233,9 @@ def _shares_of_rows(
     hierarchy: Hierarchy, types: tuple[str, ...], *, grid: int, seed: int
 ) -> list[str]:
     names = finest(hierarchy)
+    if hierarchy.whole_keys(types):
+        parts = [f"keyed AS ({keyed(hierarchy, types, 'source', 'u')})"]
+        return parts + row_shares_of_numbers(names, grid=grid, seed=seed, keyed="keyed")
     read, own, kept = "source", names, "u"
     if hierarchy.reads_text:  # each text is parsed once
         own = source_columns(hierarchy)

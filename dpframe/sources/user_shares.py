@@ -31,17 +31,35 @@ def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed:
     STRUCT).
     """
     names = ", ".join(keys)
-    offset = "(h % total::UBIGINT)::BIGINT"
     return [
         f"numbered AS MATERIALIZED (SELECT {names}, row_number() OVER (ORDER BY "
         f"{ascending(*keys)}) AS leaf FROM (SELECT DISTINCT {names} FROM {keyed}))",
-        f"ranked AS (SELECT leaf, row_number() OVER (PARTITION BY u ORDER BY "
-        f"{ascending('leaf')}) AS i, count(*) OVER (PARTITION BY u) AS total, "
-        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM {placed})",
-        f"bounded AS (SELECT leaf, sum(({grid} * i + {offset}) // total "
-        f"- ({grid} * (i - 1) + {offset}) // total)::BIGINT AS n FROM ranked GROUP BY leaf)",
+        _ranked(["leaf"], seed, placed),
+        f"bounded AS (SELECT leaf, {_units(grid)} AS n FROM ranked GROUP BY leaf)",
         f"leaves AS (SELECT {names}, n FROM bounded JOIN numbered USING (leaf))",
     ]
+
+
+def row_shares_of_numbers(keys: Sequence[str], *, grid: int, seed: int, keyed: str) -> list[str]:
+    """The same ``leaves`` from the rows ``keyed`` with u, whose keys are whole numbers."""
+    names = ", ".join(keys)
+    return [
+        _ranked(keys, seed, keyed),
+        f"leaves AS (SELECT {names}, {_units(grid)} AS n FROM ranked GROUP BY {names})",
+    ]
+
+
+def _ranked(keys: Sequence[str], seed: int, rows: str) -> str:
+    return (
+        f"ranked AS (SELECT {', '.join(keys)}, row_number() OVER (PARTITION BY u ORDER BY "
+        f"{ascending(*keys)}) AS i, count(*) OVER (PARTITION BY u) AS total, "
+        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM {rows})"
+    )
+
+
+def _units(grid: int) -> str:
+    offset = "(h % total::UBIGINT)::BIGINT"
+    return f"sum(({grid} * i + {offset}) // total - ({grid} * (i - 1) + {offset}) // total)::BIGINT"
 
 
 def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:

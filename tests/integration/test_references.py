@@ -7,10 +7,10 @@ import pytest
 from tests import references
 
 
-@pytest.mark.parametrize("name", references.REFERENCES)
+@pytest.mark.parametrize("name", references.MADE_FILES)
 def test_a_reference_is_what_is_declared(name: str) -> None:
     """If this fails: ``python -m tests.references``."""
-    assert (references.DOCS / name).read_text("utf-8") == references.REFERENCES[name]()
+    assert (references.HERE / name).read_text("utf-8") == references.MADE_FILES[name]()
 
 
 def test_every_question_and_command_is_there() -> None:

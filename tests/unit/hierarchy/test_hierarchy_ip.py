@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import duckdb
 import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe._sql import literal
 from dpframe.hierarchy import Hierarchy
+from dpframe.sources.record_leaves import keyed
 from tests.rollups import exact_counts
 
 
@@ -30,6 +33,30 @@ def test_a_mapped_address_is_its_ipv4_address(written: str) -> None:
     found = paths(["10.2.3.4", written], dp.ip("ip"))
     assert set(found.values()) == {2}
     assert max(found, key=len)[-1] == "10.2.3.4/32"
+
+
+PRINTABLE = "".join(map(chr, range(32, 127)))
+
+
+def test_an_octet_is_a_number_as_it_is_written() -> None:
+    """Of all texts of up to three printable characters, in the place of an octet, exactly the
+    numbers up to 255 without leading zeros are read. No text is shorter than its number, so that a
+    longer one elsewhere cannot make up for it."""
+    letters = f"(SELECT unnest(string_split({literal(PRINTABLE)}, '')) AS x)"
+    octets = f"""
+        WITH one AS MATERIALIZED {letters}, two AS (SELECT a.x || b.x AS x FROM one a, one b)
+        SELECT x FROM one UNION ALL SELECT x FROM two UNION ALL SELECT '' UNION ALL
+        SELECT a.x || b.x FROM one a, two b"""
+    rows = "(SELECT '7.' || x || '.0.255' AS c0, x FROM octets WHERE x NOT LIKE '%:%')"
+    statement = f"""WITH octets AS MATERIALIZED ({octets}),
+        found AS ({keyed(dp.ip("ip"), ("VARCHAR",), rows, "x")})
+        SELECT list(x) FROM found WHERE k1 IS NOT NULL AND x NOT LIKE '%.%'"""
+    with duckdb.connect() as con:
+        ((read,),) = con.execute(statement).fetchall()
+        assert sorted(read) == sorted(map(str, range(256)))
+        short = f"SELECT x, TRY_CAST(x AS UTINYINT) AS v FROM ({octets}) WHERE strlen(x) < 3"
+        shorter = f"SELECT count(*) FROM ({short}) WHERE strlen(v::VARCHAR) > strlen(x)"
+        assert con.execute(shorter).fetchall() == [(0,)]
 
 
 def test_other_embeddings_stay_ipv6() -> None:
