@@ -33,6 +33,10 @@ class OfCells(Protocol):
     @property
     def unit(self) -> PrivacyUnit: ...
 
+    @property
+    def total_half_width(self) -> int:
+        """Of the interval for a whole count, in units."""
+
     def half_width(self, terms: int) -> int:
         """Of the interval for a count of that many releases, in units."""
 
@@ -62,9 +66,12 @@ def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
     for i, (name, (label, _)) in enumerate(zip(cells.names, found, strict=True)):
         shown[name] = text_column(label.take(order))
         shown[f"{name}_level"] = depth[order, i]
-    return pd.DataFrame(
-        shown | numbers(noisy.residual[order], plan, ("residual", "lower", "upper"))
-    )
+    names = ("residual", "lower", "upper")
+    shown |= numbers(noisy.residual[order], plan, plan.half_width(1), names)
+    if noisy.count is not None:
+        names = ("count", "count_lower", "count_upper")
+        shown |= numbers(noisy.count[order], plan, plan.total_half_width, names)
+    return pd.DataFrame(shown)
 
 
 def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Ints]:
@@ -79,9 +86,10 @@ def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tup
     return labels, rank
 
 
-def numbers(units: Ints, plan: OfCells, names: tuple[str, str, str]) -> dict[str, object]:
+def numbers(
+    units: Ints, plan: OfCells, half: int, names: tuple[str, str, str]
+) -> dict[str, object]:
     """A number and the ends of its interval, by name."""
-    half = plan.half_width(1)
     ends = {names[0]: units, names[1]: units - half, names[2]: units + half}
     if plan.unit.measured:
         return {name: end * (plan.unit.worth / plan.grid) for name, end in ends.items()}

@@ -40,12 +40,21 @@ def run(
     threshold: int,
     remainder: bool,
     band: int = 1,
+    totals: NoiseTable | None = None,
 ) -> NoisyCells:
     """Select and release, finest first; all quantities in units of the grid. No noise lifts a cell
-    below the ``band`` over the threshold."""
+    below the ``band`` over the threshold.
+
+    With ``totals`` the whole counts of what was selected are released, too, each with noise of its
+    own. What was selected is public by then, and a record is in one cell of a kind, and the total:
+    one more than kinds of counts that move by 1.
+    """
     kind, nodes, residual = select(
         cells, kinds=kinds, test=test, threshold=threshold, remainder=remainder, band=band
     )
+    count = None
+    if totals is not None:
+        count = whole_counts(cells, kinds, kind, nodes) + totals.draw(len(kind))
     return NoisyCells(
         kind=kind,
         residual=residual + release.draw(len(residual)),
@@ -53,7 +62,26 @@ def run(
             tuple(column.take(nodes[:, number]) for column in axis.keys)
             for number, axis in enumerate(cells.axes)
         ),
+        count=count,
     )
+
+
+def whole_counts(cells: CellCounts, kinds: Sequence[Kind], kind: Ints, nodes: Ints) -> Ints:
+    """Records in every one of some cells, whatever others have taken. Private."""
+    count = np.full(len(kind), cells.count.sum(), dtype=np.int64)
+    for place in np.unique(kind[kind < len(kinds)]).tolist():
+        here = np.flatnonzero(kind == place)
+        inside = np.ones(len(cells.count), dtype=np.bool_)
+        pairs = list(zip(cells.axes, cells.places, kinds[place], strict=True))
+        for number, (axis, places, level) in enumerate(pairs):
+            named = np.zeros(len(axis.level), dtype=np.bool_)
+            named[nodes[here, number]] = True
+            line = axis.at(level)
+            inside &= ((line >= 0) & named[line])[places]
+        found, _, whole = _residuals(cells, kinds[place], np.flatnonzero(inside))
+        by_nodes = dict(zip(map(tuple, found.tolist()), whole.tolist(), strict=True))
+        count[here] = [by_nodes[tuple(cell)] for cell in nodes[here].tolist()]
+    return count
 
 
 def select(

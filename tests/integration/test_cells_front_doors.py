@@ -196,3 +196,48 @@ def test_what_takes_one_hierarchy_refuses_several(frame: pd.DataFrame, tmp_path:
         with pytest.raises(DpframeError, match="several hierarchies at once"):
             call()
     assert ledger.spent.epsilon == 0
+
+
+def test_whole_counts_are_a_measure_of_their_own(frame: pd.DataFrame) -> None:
+    """Law: count is of all records of a cell, residual of what no cell asked before has taken."""
+    given = {**BUDGET, "epsilon": 8.0, "threshold": 300}
+    result = frame.dp.hhh("src * dst", **given, totals=True)
+    assert list(result.columns[-3:]) == ["count", "count_lower", "count_upper"]
+    rows = result.set_index("prefix")
+    far = dp.explain("src * dst", **given, totals=True).plan.totals.noise.highest
+    for prefix, whole in {"*": 2400, "10.0.0.1 * 192.168.0.1": 900, "10.0.0.2": 700}.items():
+        assert abs(rows.loc[prefix, "count"] - whole) <= far
+    assert rows.loc["*", "residual"] < 900
+    con = duckdb.connect()
+    con.execute("CREATE TABLE talks AS FROM frame")
+    dp.register(con)
+    asked = "epsilon := 8.0, delta := 1e-6, threshold := 300, totals := true"
+    found = con.execute(f"FROM dp_hhh('talks', 'src * dst', {asked})").df()
+    assert list(found.columns) == list(result.columns)
+    assert found["count"].dtype == result["count"].dtype
+
+
+def test_what_whole_counts_cost_is_stated_and_within_the_budget() -> None:
+    """Law: both parts together spend at most what was asked for; the card says what goes where."""
+    plan = dp.explain(ASKED, **BUDGET, totals=True).plan
+    assert plan.delta_spent <= BUDGET["delta"]
+    receipt = plan.receipt()
+    assert (receipt["epsilon"], receipt["delta"]) == (1.0, 1e-6)
+    assert receipt["whole_counts"]["epsilon"] == 0.5
+    assert "(0.5, 5e-07) of the budget" in str(receipt)
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments", "said"),
+    [
+        (["src"], {}, "with one, count is the whole count of a node already"),
+        ("src * dst", {"user": "who"}, "counts records, of a user one at most"),
+        ("src * dst", {"weight": "bytes", "max_weight": 9}, "counts records"),
+        ("src * dst", {"threshold": 20}, "leave totals out"),
+    ],
+)
+def test_whole_counts_that_cannot_be_had(
+    frame: pd.DataFrame, asked: Any, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(DpframeError, match=said):
+        frame.dp.hhh(asked, **BUDGET, totals=True, **arguments)

@@ -330,3 +330,26 @@ def test_coarse_before_fine_is_no_heavy_hitters() -> None:
 def by_hand(table: Table, kinds: tuple[Kind, ...]) -> dict[Any, int]:
     records = Counter({tuple(tuple(part) for part in record): n for record, n in table.items()})
     return segments(kinds, records, lambda _, __, n: n >= 4)
+
+
+@pytest.mark.parametrize("lattice", list(LATTICES))
+def test_whole_counts_of_what_is_selected_move_once_a_kind(lattice: str) -> None:
+    """Law: whatever was selected, one record moves at most one whole count of a kind, by 1: what
+    ``level_laws`` composes for one more than kinds."""
+    heights, record, _ = LATTICES[lattice]
+    kinds = kinds_of(*heights)
+    for table in tables(lattice)[:20]:
+        cells, next_to = counts_of(more(table, record, 2)), counts_of(more(table, record, 3))
+        everything = [
+            cell_hhh.select(one, kinds=(kind,), test=Silent(), threshold=1, remainder=False)
+            for one in (cells, next_to)
+            for kind in kinds
+        ]
+        for place, kind in enumerate(kinds):
+            fewer, also = everything[place], everything[place + len(kinds)]
+            assert (fewer[1] == also[1]).all()
+            here = [np.full(len(fewer[1]), place), fewer[1]]
+            before, after = (cell_hhh.whole_counts(one, kinds, *here) for one in (cells, next_to))
+            assert sorted(set((after - before).tolist())) in ([0, 1], [1])
+            assert (after - before).sum() == 1
+            assert len(kind) == len(heights)

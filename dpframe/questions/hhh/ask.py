@@ -42,6 +42,7 @@ def hhh(
     confidence: float = 0.95,
     acknowledge: bool = False,
     counters: int | None = None,
+    totals: bool = False,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
@@ -107,6 +108,10 @@ def hhh(
     counters
         With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Before noise,
         counts are too high by at most the number of records over ``counters + 1``.
+    totals
+        Of several hierarchies: release the whole count of every reported cell too, whatever other
+        cells have taken of it, as ``count``, ``count_lower`` and ``count_upper``. Half of epsilon
+        and delta is for that, with Gaussian noise for one count of every kind. Of records only.
     period
         Only the records of a period: a column of times and its text, ``("when", "2026-W47")``, and
         a time zone where the column has one. Years, quarters, months, ISO weeks, days, hours and

@@ -27,6 +27,7 @@ class Asked:
     confidence: float = 0.95
     acknowledge: bool = False
     counters: int | None = None
+    totals: bool = False
 
     def at_least(self, smallest: int) -> float:
         """The threshold, by default the smallest private one, which is ``smallest`` records or
@@ -59,6 +60,7 @@ class Asked:
             "remainder": self.remainder,
             "confidence": self.confidence,
             **({} if self.counters is None else {"counters": self.counters}),
+            **({"totals": True} if self.totals else {}),
             "threshold": self.threshold,
             "release_share": self.release_share,
         }
@@ -136,6 +138,7 @@ def asked_for(given: Given, mechanism: str) -> Asked:
         confidence=given.confidence,
         acknowledge=given.flag("acknowledge"),
         counters=DEFAULT_COUNTERS if streaming and counters is None else counters,
+        totals=given.flag("totals"),
     )
 
 

@@ -114,7 +114,9 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     given.whole("k", 1, 2**53)
     given.chosen("mechanism", FLAT_MECHANISMS)
     given.whole("k", 1, 2**53)
-    return hhh_plan(given.but(hierarchy=hierarchy, remainder=False, acknowledge=False))
+    return hhh_plan(
+        given.but(hierarchy=hierarchy, remainder=False, acknowledge=False, totals=False)
+    )
 
 
 HEAVY_HITTERS = Question(

@@ -92,6 +92,11 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
         )
     if isinstance(asked.hierarchy, Cells):
         return cells_plan(asked)
+    if asked.totals:
+        raise ParameterError(
+            "totals (True) is of several hierarchies at once: with one, count is the whole count "
+            "of a node already. Leave it out."
+        )
     return MECHANISMS[asked.mechanism](asked)
 
 
