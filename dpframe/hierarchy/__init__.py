@@ -35,7 +35,7 @@ from dpframe.hierarchy._date import USUAL, Date
 from dpframe.hierarchy._domain import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._parse import KINDS, as_hierarchy
+from dpframe.hierarchy._parse import KINDS, as_hierarchy, is_one
 from dpframe.hierarchy._path import Path
 from dpframe.hierarchy._several import as_hierarchies, cube, grouping_sets, product
 
@@ -56,6 +56,7 @@ __all__ = [
     "domain",
     "grouping_sets",
     "ip",
+    "is_one",
     "number",
     "path",
     "product",

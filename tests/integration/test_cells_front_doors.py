@@ -241,3 +241,30 @@ def test_whole_counts_that_cannot_be_had(
 ) -> None:
     with pytest.raises(DpframeError, match=said):
         frame.dp.hhh(asked, **BUDGET, totals=True, **arguments)
+
+
+def test_what_asks_about_a_tree_of_nodes_says_what_to_do_with_cells(frame: pd.DataFrame) -> None:
+    """Law: after the release, too, errors are ours and name what works."""
+    result = frame.dp.hhh("src * dst", **BUDGET, threshold=300)
+    calls = (
+        result.dp.share,
+        result.dp.plot,
+        result.dp.intervals,
+        lambda: result.dp.top(2),
+        lambda: result.dp.below("10.0.0.1"),
+        lambda: result.dp.change(result),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError, match="cells of several hierarchies"):
+            call()
+    report = {"name": "pairs", "question": "hhh", "hierarchy": "src * dst", **BUDGET}
+    when = {"column": "when", "unit": "week", "first": "2026-W01"}
+    with pytest.raises(ParameterError, match="page of a series has lines of nodes"):
+        dp.Series([report], source=frame, period=when, ledger="none.db")
+
+
+def test_a_series_of_releases_is_planned_by_the_offline_mechanism() -> None:
+    with pytest.raises(ParameterError, match="Use mechanism='offline'"):
+        dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5))
+    plan = dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5), mechanism="offline")
+    assert "offline" in str(plan)

@@ -142,8 +142,8 @@ def cells_plan(asked: Asked) -> CellsPlan:
     if asked.mechanism != "offline":
         raise ParameterError(
             f"mechanism={asked.mechanism!r} does not take several hierarchies at once "
-            f"({asked.hierarchy.spec!r}): {WHY.get(asked.mechanism, OF_CHAINS)}. Leave mechanism "
-            "out, or pass one hierarchy."
+            f"({asked.hierarchy.spec!r}): {WHY.get(asked.mechanism, OF_CHAINS)}. Use "
+            "mechanism='offline', or pass one hierarchy."
         )
     if not asked.totals:
         laws, threshold = offline_laws(asked)
