@@ -59,13 +59,24 @@ def placed_leaves(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
 
 
 def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
-    """The CTEs over ``source``, of which every row counts once."""
-    parts, joins, start = [], [], 0
+    """The CTEs over ``source``, of which every row counts once.
+
+    Columns whose values are keys, as in a cube, are grouped together first: that leaves few rows.
+    Pairs of addresses or paths are nearly as many as rows, and meet their places first.
+    """
+    parts, joins, start = list[str](), list[str](), 0
+    rows, counted = "source", "count(*)"
+    if all(one.kind == "columns" for one in cells.of):
+        every = ", ".join(source_columns(cells))
+        parts.append(
+            f"texts AS MATERIALIZED (SELECT {every}, count(*) AS n FROM source GROUP BY {every})"
+        )
+        rows, counted = "texts", "sum(texts.n)::BIGINT"
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         columns = [f"c{i}" for i in range(start, start + len(own))]
         pairs = list(zip(columns, source_columns(one), strict=True))
         chosen = ", ".join(f"{column} AS {name}" for column, name in pairs)
-        texts = f"(SELECT {chosen}, count(*) AS n FROM source GROUP BY {', '.join(columns)})"
+        texts = f"(SELECT {chosen}, {counted} AS n FROM {rows} GROUP BY {', '.join(columns)})"
         kept = ", ".join([*source_columns(one), "n"])
         parts.append(f"keyed_{number} AS MATERIALIZED ({keyed(one, own, texts, kept)})")
         keys = ", ".join(finest(one))
@@ -77,9 +88,9 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
             f"map_{number} AS MATERIALIZED (SELECT {named}, {_place(one, 'p')} AS place "
             f"FROM keyed_{number} AS k JOIN places_{number} AS p ON {on})"
         )
-        joins.append(_joined("source", f"map_{number}", f"p{number}", pairs))
+        joins.append(_joined(rows, f"map_{number}", f"p{number}", pairs))
         start += len(own)
-    return [*parts, _cells(cells, "count(*)", f"source {' '.join(joins)}", mapped=True)]
+    return [*parts, _cells(cells, counted, f"{rows} {' '.join(joins)}", mapped=True)]
 
 
 def _joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:

@@ -268,3 +268,26 @@ def test_a_series_of_releases_is_planned_by_the_offline_mechanism() -> None:
         dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5))
     plan = dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5), mechanism="offline")
     assert "offline" in str(plan)
+
+
+@pytest.mark.parametrize("table", ["kept", "temp.passing", "seen"])
+def test_sql_reads_every_type_as_python_does(table: str) -> None:
+    """Law: whatever connection sees a table, its cells are those that Python counts."""
+    con = duckdb.connect()
+    rows = (
+        "SELECT DATE '2026-01-01' + (range % 40)::INT AS day, range % 3 AS shop, "
+        "(range % 2)::DOUBLE AS rate, ['x', NULL, ''][1 + range % 3] AS note FROM range(3000)"
+    )
+    con.execute(f"CREATE TABLE kept AS {rows}")
+    con.execute(f"CREATE TEMP TABLE passing AS {rows}")
+    seen = con.sql("FROM kept").df()
+    con.register("seen", seen)
+    dp.register(con)
+    asked = "date:day?levels=year,month * shop * columns:rate,note"
+    given = "epsilon := 2.0, delta := 1e-6, threshold := 100"
+    with seeded_noise(4):
+        found = con.execute(f"FROM dp_hhh('{table}', '{asked}', {given})").df()
+    with seeded_noise(4):
+        python = dp.hhh(con.table("kept"), asked, epsilon=2.0, delta=1e-6, threshold=100)
+    pd.testing.assert_frame_equal(found.astype(object), python.astype(object))
+    assert {"<invalid>", "2026-02"} <= set(" ".join(found["prefix"]).split())
