@@ -1,4 +1,7 @@
-"""The site: ``sphinx-build -W docs site``. Works from a folder, without network or server."""
+"""The site: ``sphinx-build -W docs site``. Works from a folder, without network or server.
+
+``python -m tests.site FOLDER`` builds it beside those of other versions, and checks it.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ def plotly_beside(app: Sphinx) -> None:
 def with_plots(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
     if 'class="plot"' in context.get("body", ""):
         app.add_js_file("plotly.min.js")
+        app.add_js_file("plots.js")
 
 
 project = "dpframe"
@@ -48,6 +52,17 @@ html_theme = "furo"
 html_title = f"dpframe {version}"
 html_static_path = ["assets"]
 html_css_files = ["site.css"]
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+        "versions.html",
+    ]
+}
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}

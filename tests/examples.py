@@ -41,6 +41,7 @@ def make(folder: Path) -> None:
     for name in ("visits.parquet", "sales.parquet", "logs/a.parquet", "logs/2026-11-01/a.parquet"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         frame.to_parquet(folder / name)
+    frame.to_csv(folder / "logs.csv.gz", index=False)
     with duckdb.connect(folder / "warehouse.duckdb") as con:
         con.execute("CREATE OR REPLACE TABLE visits AS FROM frame")
 

@@ -206,7 +206,7 @@ def table() -> str:
 def test_the_picture_in_the_documents_is_what_is_checked() -> None:
     """``python -m tests.test_architecture`` writes them, and every room in it is there."""
     text = (PACKAGE.parent / "docs" / "how_it_works.md").read_text("utf-8")
-    assert f"```\n{picture()}\n```" in text
+    assert f"```text\n{picture()}\n```" in text
     assert table() in text
     assert {room for rooms in FLOORS for room in rooms} == set(map(_room, _modules()))
 
@@ -474,9 +474,9 @@ def write() -> None:
     file = PACKAGE.parent / "docs" / "how_it_works.md"
     text = file.read_text("utf-8")
     text = re.sub(r"\| file \| what is in it \|\n(\|.*\n)+", lambda _: table() + "\n", text)
-    at = text.index("```\n  __init__")
-    end = text.index("```", at + 3)
-    file.write_text(f"{text[:at]}```\n{picture()}\n{text[end:]}", "utf-8")
+    at = text.index("```text\n  __init__")
+    end = text.index("```", at + 7)
+    file.write_text(f"{text[:at]}```text\n{picture()}\n{text[end:]}", "utf-8")
 
 
 if __name__ == "__main__":

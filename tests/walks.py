@@ -55,16 +55,13 @@ PLOT = "application/vnd.plotly.v1+json"
 
 
 def drawn(data: Any) -> None:
-    """A plot as HTML, too, for the site, which has plotly.js beside it (``docs/conf.py``)."""
+    """A plot as HTML, too, for the site, which has plotly.js beside it (``plots.js``)."""
     if PLOT in data:
         figure = {key: data[PLOT][key] for key in ("data", "layout")}
+        figure["layout"].pop("template", None)
         text = json.dumps(figure, separators=(",", ":")).replace("</", "<\\/")
         data["text/html"] = (
-            '<div class="plot"></div><script>(function (here) { var figure = '
-            f"{text}; figure.layout.template = undefined; "
-            "addEventListener('load', function () { Plotly.newPlot("
-            "here, figure.data, figure.layout, {responsive: true, displayModeBar: false}); }); "
-            "})(document.currentScript.previousElementSibling)</script>"
+            f'<div class="plot"><script type="application/json">{text}</script></div>'
         )
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dpframe._forking import no_fork
 from dpframe.budget import Budget, per_record
+from dpframe.errors import DpframeError
 
 Profile = tuple[tuple[float, float], ...]
 """Points (epsilon >= 0, delta), epsilon increasing."""
@@ -92,8 +93,13 @@ def _composed(profile: Profile, times: int) -> Any:
 def loss_distribution(profile: Profile) -> Any:
     """A privacy loss distribution that dominates every mechanism with this profile."""
     with no_fork():
-        from dp_accounting.pld import pld_pmf
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+        try:
+            from dp_accounting.pld import pld_pmf
+            from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+        except ImportError:
+            raise DpframeError(
+                "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
+            ) from None
 
     steps = math.ceil(profile[-1][0] / LOSS_STEP)
     losses = np.arange(-steps, steps + 1)

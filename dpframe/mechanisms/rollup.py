@@ -16,7 +16,7 @@ each vector, or vectors that are moved together, e_i-DP (:mod:`dpframe.mechanism
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
@@ -87,6 +87,15 @@ class Paid:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Read:
+    """A sum that is read from the vectors of the mean ``of`` the same values, which have
+    ``epsilon`` more for it."""
+
+    of: str
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
 class Searching:
     """A measure whose bounds are searched, each for ``each``, before ``rest`` is spent on it."""
 
@@ -152,6 +161,7 @@ def run(
     *,
     selection: Selection | None,
     paid: Mapping[str, tuple[Paid, ...]],
+    read: Mapping[str, Read],
     searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
     by_user: bool,
@@ -175,6 +185,7 @@ def run(
         name: tuple(_measured(next(exact), nodes.level, forest, p, weights) for p in each)
         for name, each in paid.items()
     }
+    measures |= {name: (_sum_of(measures[r.of]), *measures[name]) for name, r in read.items()}
     measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(nodes=nodes, measures=measures, weights=weights if several else {})
 
@@ -200,6 +211,19 @@ def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Pai
         for together, part in vectors_of(measure, by_user=by_user)
         for vector in together
     )
+
+
+def _sum_of(pair: tuple[Estimate, ...]) -> Estimate:
+    """The sum of values of which one bound is 0, from how far they are above the lower bound and
+    below the upper one."""
+    above, below = pair
+    steps = above.bounds
+    assert 0 in (steps.low, steps.high)
+    column = None if above.vector is None else above.vector.column
+    vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
+    if steps.low == 0:
+        return replace(above, vector=vector)
+    return replace(below, total=-below.total, vector=vector)
 
 
 def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:

@@ -1,27 +1,27 @@
 """What a rollup shows of the noise in its means: intervals anew.
 
-Source: Fieller (1954), as in :mod:`.ratios`. A mean is q = N/D, as a distance from the middle of
-its bounds, with noises of N and D whose standard deviations are h s and s, h half the distance of
-the bounds. Its interval is all m with abs(N - m D) <= f s sqrt(h^2 + m^2), that is
-
-    abs(q - m) <= t sqrt(h^2 + m^2),    t = f s / D.
-
-Neither N nor D is shown, but t is all that the interval takes of them and of the scales of the
-noise, and one end that is not a bound tells it; for another confidence t is in proportion to f.
-Where nothing tells it, an interval that holds is kept: the shown ends for a smaller confidence, the
-bounds for a larger one.
+Neither the two numbers that a mean is a quotient of nor the noise in them is shown, but t, the
+standard deviation of the noisy number of values over that number, is all that an interval takes of
+them beside the largest share of one noise (:mod:`.mean_intervals`); and one end that is not a bound
+tells it. The shares follow from the scales that the receipt tells and from the tree. Receipts of
+older versions do not say that their intervals are made of these: one factor then serves every
+mixture. Where nothing tells t, an interval that holds is kept: the shown ends for a smaller
+confidence, the bounds for a larger one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.postprocess.known_noise import NEW_RELEASE, check_whole, each_confidence
-from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.mean_intervals import mean_ends, told_by
+from dpframe.postprocess.rollup_noise import largest_told
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.weighted_laplace import deviation_factor
 from dpframe.steps import Steps
@@ -30,6 +30,10 @@ Reals = NDArray[np.float64]
 
 ROUNDING = 2.0**-50
 """By how much a shown end can be off, in parts of the larger bound: float64, several times."""
+
+BY_VALUE = {"intervals": "by the value of a mean"}
+"""In the receipt, beside the noise of a mean whose intervals are those of :mod:`.mean_intervals`
+with the shares of its noises."""
 
 AGREEMENT = 1e-6
 """Relative, of what both ends tell."""
@@ -40,8 +44,8 @@ class MeanNoise:
     """The noise in the means of one measure.
 
     ``value``, ``lower`` and ``upper``: float64, shape (n,), as shown; values NaN where nothing is
-    known. ``told`` is t of the module's docstring, NaN where no end tells it, and ``confidence``
-    that of the shown intervals.
+    known. ``told`` is t of the module's docstring, NaN where no end tells it, ``largest`` the share
+    of one noise, None where it is not known, and ``confidence`` that of the shown intervals.
     """
 
     columns: MeasureColumns
@@ -51,24 +55,23 @@ class MeanNoise:
     lower: Reals
     upper: Reals
     told: Reals
+    largest: Reals | None
 
     def ends(self, confidence: float, *, strict: bool = False) -> tuple[Reals, Reals]:
         """Intervals for the true means; ``strict`` makes no difference to a law without ends."""
         if confidence == self.confidence:
             return self.lower, self.upper
         low, high, middle = _bounds(self.steps)
-        ratio = deviation_factor(confidence) / deviation_factor(self.confidence)
-        told, known = self.told * ratio, ~np.isnan(self.told)
-        own = np.where(known, self.value - middle, 0.0)
-        spread = np.where(known, told**2, 1.0)
-        lower, upper = ratio_interval(
-            own,
-            spread * _half(self.steps) ** 2,
-            np.ones_like(own),
-            spread,
-            factor=1.0,
+        known = ~np.isnan(self.told)
+        lower, upper = mean_ends(
+            np.where(known, self.value - middle, 0.0),
+            self.told,
+            self.largest,
+            confidence,
+            half=_half(self.steps),
             within=(low - middle, high - middle),
         )
+        ratio = deviation_factor(confidence) / deviation_factor(self.confidence)
         doubt = 2 * max(1.0, ratio) * _rounding(self.steps)
         lower = np.minimum(np.maximum(middle + lower - doubt, low), self.value)
         upper = np.maximum(np.minimum(middle + upper + doubt, high), self.value)
@@ -91,13 +94,14 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     low, high, middle = _bounds(steps)
     inside = (value > low) & (value < high)
     own, doubt, half = value - middle, _rounding(steps), _half(steps)
-    several = []
+    largest, confidence = _largest(nodes, facts), each_confidence(nodes.receipt)
+    fewest, most = np.full(len(own), np.nan), np.full(len(own), np.nan)
     for end in (lower, upper):
-        distance, size = np.abs(end - value), np.hypot(half, end - middle)
         known = inside & (end > low) & (end < high)
-        several.append(np.where(known, distance / size, np.nan))
-    first, second = several
-    apart = np.abs(first - second) > AGREEMENT * np.fmax(first, second) + 64 * doubt / half
+        least, last = told_by(own, end - middle, largest, confidence, half=half)
+        fewest = np.where(known, np.fmax(fewest, least), fewest)
+        most = np.where(known, np.fmin(most, last), most)
+    apart = fewest - most > AGREEMENT * fewest + 64 * doubt / half
     outside = (lower > value) | (value > upper) | (lower < low) | (upper > high)
     if (apart | outside | (np.abs(own) > half + doubt)).any():
         raise ParameterError(
@@ -107,12 +111,21 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     return MeanNoise(
         columns=columns,
         steps=steps,
-        confidence=each_confidence(nodes.receipt),
+        confidence=confidence,
         value=value,
         lower=lower,
         upper=upper,
-        told=np.fmax(first, second),
+        told=np.fmax(fewest, most),
+        largest=largest,
     )
+
+
+def _largest(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
+    """The largest share of one noise at every node, if intervals were made with it."""
+    said = facts.get("noise") or [{}]
+    if BY_VALUE.items() <= said[0].items():
+        return largest_told(nodes, said[0]["scales"])
+    return None
 
 
 def _bounds(steps: Steps) -> tuple[float, float, float]:

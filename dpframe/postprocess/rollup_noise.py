@@ -107,15 +107,27 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[ColumnNoise, ...]:
             f"older versions do not: {NEW_RELEASE}."
         )
     check_whole(nodes)
+    _check_told_apart(nodes)
+    several = (columns, replace(columns, **_clipped(name)))
+    return tuple(
+        _column(nodes, said, each) for said, each in zip(facts["noise"], several, strict=False)
+    )
+
+
+def largest_told(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
+    """The largest share that one draw of noise of these scales has, row by row of a whole rollup;
+    ParameterError where frame and receipt do not say enough."""
+    check_whole(nodes)
+    _check_told_apart(nodes)
+    return _variance(nodes, scales)[1]
+
+
+def _check_told_apart(nodes: ShownNodes) -> None:
     if nodes.alike.any():
         raise ParameterError(
             "two rows of this release read alike, so that nobody can say which rows are below "
             f"them, and what noise their numbers hold: {NEW_RELEASE}."
         )
-    several = (columns, replace(columns, **_clipped(name)))
-    return tuple(
-        _column(nodes, said, each) for said, each in zip(facts["noise"], several, strict=False)
-    )
 
 
 def _clipped(name: str) -> dict[str, str]:

@@ -1,11 +1,18 @@
-"""The only place that loads numba, so that ``import dpframe`` does not."""
+"""The only place that loads numba, so that ``import dpframe`` does not, and works without it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import numba
+from dpframe.errors import DpframeError
+
+try:
+    import numba
+except ImportError:
+    raise DpframeError(
+        "sketches need numba, which compiles them: pip install 'dpframe[streams]'."
+    ) from None
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

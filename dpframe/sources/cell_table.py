@@ -41,9 +41,10 @@ def _axis(
     """A dimension, the counts of its nodes, and their places in ascending order."""
     names, wide = columns_of(cells), places_in(cells)
     here = np.flatnonzero(number == dimension)
-    here = here[np.argsort(level[here], kind="stable")]
+    place = _numbers(table[names[1]])
+    here = here[np.lexsort([place[here], level[here]])]  # whatever the order of the rows
     rows = table.take(here)
-    own, above = (_numbers(rows[name]) for name in names[1:3])
+    own, above = place[here], _numbers(rows[names[2]])
     own = np.concatenate([[0], own])
     texts = names[1 + wide : 1 + wide + cells.of[dimension - 1].key_width]
     axis = Axis(

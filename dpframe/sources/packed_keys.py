@@ -1,112 +1,124 @@
-"""Keys of columns of whole numbers, as sketches count them fastest: one number of 64 bits a node.
+"""Keys of columns of numbers and texts, as sketches count them fastest: one number a node.
 
-A node of level l is the values of its first l columns, each in bits of its own, as many as the
-first batch asks for and what is left besides. Where a later value does not fit, sketches go on with
-texts, and at last they hold texts in any case: those of :mod:`dpframe.hierarchy.stream_keys`, one
-for one, so that a sketch is what it would be of texts from the start.
+A node of level l is the values of its first l columns, each a code in bits of its own: a whole
+number less the least one, a text by its place among those seen so far. There are as many bits as
+the first batch asks for, and what is left of 63. Where later values do not fit, or texts are too
+many to remember, sketches go on with texts, and at last they hold texts in any case: those of
+:mod:`dpframe.sources.stream_sql`, one for one, so that a sketch is what it would be of texts from
+the start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._duck import VIEW
-from dpframe._sql import identifier
+from dpframe._duck import VIEW, register
+from dpframe._unicode import unicode
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
+from dpframe.hierarchy._columns import Columns
 from dpframe.sketches import MisraGries
+from dpframe.sources.rollup_statement import exact
+from dpframe.sources.stream_sql import stream_sql
 
 BITS = 63
 """Of a key, so that it is not negative."""
 
-FITTING = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+REMEMBERED_BYTES = 2**27
+"""Of the texts of a column."""
+
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose values are whole numbers from -2^63 to 2^63 - 1."""
+
+TEXT = "VARCHAR"
 
 
 def packable(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
-    """Whether every level has a column of its own, of whole numbers."""
-    return hierarchy.whole_keys(types) and all(kind in FITTING for kind in types)
+    """Whether every level has a column of its own, of whole numbers or texts."""
+    return isinstance(hierarchy, Columns) and all(kind in (*NUMBERS, TEXT) for kind in types)
 
 
-def numbers_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
-    """The columns of the levels, as they are."""
-    chosen = ", ".join(
-        f"{identifier(c)}::BIGINT AS c{i}" for i, c in enumerate(hierarchy.source_columns)
-    )
-    some = [f"{identifier(c)} IS NOT NULL" for c in hierarchy.source_columns]
-    where = f" WHERE {' AND '.join(some)}" if hierarchy.on_invalid == "drop" else ""
+def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW) -> str:
+    """The columns of the levels as they are, NULL for empty texts."""
+    named = zip(hierarchy.source_columns, types, strict=True)
+    read = [
+        f"nullif({exact(name, kind)}, '')" if kind == TEXT else f"{exact(name, kind)}::BIGINT"
+        for name, kind in named
+    ]
+    where = ""
+    if hierarchy.on_invalid == "drop":
+        where = " WHERE " + " AND ".join(f"{sql} IS NOT NULL" for sql in read)
+    chosen = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(read))
     return f"SELECT {chosen} FROM {view}{where}"
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """Of each column the least value, and the bits that hold it; the largest code is NULL."""
+class Codes(Protocol):
+    """One column as codes of so many bits; the largest one is NULL."""
 
-    low: tuple[int, ...]
-    bits: tuple[int, ...]
+    bits: int
 
-    @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Packing | None:
-        """One that has room for a batch, and for others like it; None if 63 bits are too few."""
-        ends = [_ends(column) for column in batch.columns]
-        needed = [(high - low + 2).bit_length() for low, high in ends]
-        spare = (BITS - sum(needed)) // len(needed)
-        if spare < 0:
+    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
+        """The code of every value; None if one does not fit."""
+        ...
+
+    def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
+        """What the codes mean."""
+        ...
+
+
+@dataclass(slots=True)
+class NumberCodes:
+    """Whole numbers from ``low`` on."""
+
+    low: int
+    bits: int
+
+    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
+        low, high = _ends(column)
+        if low < self.low or high > self.low + 2**self.bits - 2:
             return None
-        bits = tuple(n + spare for n in needed)
-        middle = [(2**b - 2 - (high - low)) // 2 for b, (low, high) in zip(bits, ends, strict=True)]
-        low = (max(low - m, -(2**63)) for m, (low, _) in zip(middle, ends, strict=True))
-        return cls(tuple(low), bits)
+        numbers = column.fill_null(self.low).to_numpy(zero_copy_only=False)
+        return _coded(numbers - np.int64(self.low), column, self.bits)
 
-    def keys(self, batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
-        """Of every row its node at each level; None if a value does not fit."""
-        out, above = [], np.zeros(batch.num_rows, dtype=np.int64)
-        for column, least, bits in zip(batch.columns, self.low, self.bits, strict=True):
-            low, high = _ends(column)
-            if low < least or high > least + 2**bits - 2:
-                return None
-            codes = column.fill_null(least).to_numpy(zero_copy_only=False) - np.int64(least)
-            if column.null_count:
-                codes[column.is_null().to_numpy(zero_copy_only=False)] = 2**bits - 1
-            above = (above << np.int64(bits)) | codes
-            out.append(above)
-        return out
-
-    def texts(self, keys: pa.Array, level: int) -> pa.Array:
-        """The texts of nodes of a level."""
-        numbers = keys.to_numpy(zero_copy_only=False)
-        values: list[pa.Array] = []
-        for least, bits in zip(self.low[:level][::-1], self.bits[:level][::-1], strict=True):
-            codes = numbers & np.int64(2**bits - 1)
-            missing = codes == 2**bits - 1
-            values.insert(0, pa.array(codes + np.int64(least), pa.int64(), mask=missing))
-            numbers = numbers >> np.int64(bits)
-        return texts(values)
+    def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
+        return pa.array(np.where(missing, 0, codes) + np.int64(self.low), pa.int64(), mask=missing)
 
 
-def texts(values: Sequence[pa.Array]) -> pa.Array:
-    """Nodes as texts, from the values of their columns."""
-    written = [column.cast(pa.large_string()) for column in values]
-    if len(written) == 1:
-        return pc.fill_null(_joined(VALUE, written[0], ""), INVALID_KEY)
-    quoted = [pc.fill_null(_joined('"', text, '"'), "null") for text in written]
-    listed = pc.binary_join_element_wise(*quoted, _large(","))
-    return _joined("[", listed, "]")
+@dataclass(slots=True)
+class TextCodes:
+    """Texts by their places in ``known``."""
+
+    bits: int
+    known: pa.Array = field(default_factory=lambda: pa.array([], pa.large_string()))
+
+    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
+        coded = column.cast(pa.large_string()).dictionary_encode()
+        texts = unicode(coded.dictionary)
+        new = pc.unique(texts.filter(pc.index_in(texts, self.known).is_null()))
+        size = self.known.nbytes + new.nbytes
+        if len(self.known) + len(new) > 2**self.bits - 1 or size > REMEMBERED_BYTES:
+            return None
+        if len(new):
+            self.known = pa.concat_arrays([self.known, new])
+        places = pc.index_in(texts, self.known).cast(pa.int64())
+        codes = places.take(coded.indices).fill_null(0)
+        return _coded(codes.to_numpy(zero_copy_only=False), column, self.bits)
+
+    def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
+        return self.known.take(pa.array(codes, mask=missing))
 
 
-def _joined(before: str, text: pa.Array, after: str) -> pa.Array:
-    return pc.binary_join_element_wise(_large(before), text, _large(after), _large(""))
-
-
-def _large(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())
+def _coded(codes: NDArray[np.int64], column: pa.Array, bits: int) -> NDArray[np.int64]:
+    if column.null_count:
+        return np.where(column.is_null().to_numpy(zero_copy_only=False), 2**bits - 1, codes)
+    return codes
 
 
 def _ends(column: pa.Array) -> tuple[int, int]:
@@ -115,32 +127,88 @@ def _ends(column: pa.Array) -> tuple[int, int]:
     return (0, 0) if found["min"] is None else (found["min"], found["max"])
 
 
-class Counting:
-    """Sketches of no record yet, which count batches of numbers."""
+def codes_for(batch: pa.RecordBatch) -> list[Codes] | None:
+    """Codes with room for a batch, and for others like it; None if 63 bits are too few."""
+    is_number = [pa.types.is_integer(column.type) for column in batch.columns]
+    pairs = list(zip(batch.columns, is_number, strict=True))
+    ends = [
+        _ends(column) if number else (0, len(pc.unique(column.cast(pa.large_string()))))
+        for column, number in pairs
+    ]
+    needed = [(high - low + 2).bit_length() for low, high in ends]
+    spare = (BITS - sum(needed)) // len(needed)
+    if spare < 0:
+        return None
+    out: list[Codes] = []
+    for number, (low, high), least in zip(is_number, ends, needed, strict=True):
+        bits = least + spare
+        start = max(low - (2**bits - 2 - (high - low)) // 2, -(2**63))
+        out.append(NumberCodes(start, bits) if number else TextCodes(bits))
+    return out
 
-    def __init__(self, sketches: Sequence[MisraGries]) -> None:
-        self._sketches = sketches
-        self._packing: Packing | None = None
+
+class Counting:
+    """Sketches of no record yet, which count batches of ``values_sql``."""
+
+    def __init__(self, sketches: Sequence[MisraGries], hierarchy: Hierarchy) -> None:
+        self._sketches, self._hierarchy = sketches, hierarchy
+        self._codes: list[Codes] | None = None
         self._texts = False
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch."""
         if not batch.num_rows:
             return
-        if self._packing is None and not self._texts:
-            self._packing = Packing.of(batch)
-        keys = None if self._packing is None else self._packing.keys(batch)
+        if self._codes is None and not self._texts:
+            self._codes = codes_for(batch)
+        keys: Sequence[Any] | None = self._packed(batch)
         if keys is None:
             self.finish()
-            values = [column.cast(pa.int64()) for column in batch.columns]
-            keys = [texts(values[:level]) for level in range(1, len(values) + 1)]
+            keys = texts_of(self._hierarchy, batch.columns)
         for sketch, own in zip(self._sketches, keys, strict=True):
             sketch.update(own)
 
+    def _packed(self, batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
+        """Of every row its node at each level; None if a value does not fit."""
+        if self._codes is None:
+            return None
+        out, above = [], np.zeros(batch.num_rows, dtype=np.int64)
+        for column, codes in zip(batch.columns, self._codes, strict=True):
+            own = codes.of(column)
+            if own is None:
+                return None
+            above = (above << np.int64(codes.bits)) | own
+            out.append(above)
+        return out
+
     def finish(self) -> None:
         """From here on the sketches hold texts."""
-        if self._packing is not None:
-            packing = self._packing
+        if self._codes is not None:
             for level, sketch in enumerate(self._sketches, 1):
-                sketch._rename("text", partial(packing.texts, level=level))
-        self._packing, self._texts = None, True
+                sketch._rename("text", partial(self._unpacked, level=level))
+        self._codes, self._texts = None, True
+
+    def _unpacked(self, keys: pa.Array, level: int) -> pa.Array:
+        """The texts of nodes of a level."""
+        assert self._codes is not None
+        numbers, values = keys.to_numpy(zero_copy_only=False), []
+        for codes in reversed(self._codes[:level]):
+            own = numbers & np.int64(2**codes.bits - 1)
+            values.append(codes.values(own, own == 2**codes.bits - 1))
+            numbers = numbers >> np.int64(codes.bits)
+        below = [pa.nulls(len(keys), pa.int64()) for _ in self._codes[level:]]
+        return texts_of(self._hierarchy, [*reversed(values), *below])[level - 1]
+
+
+def texts_of(hierarchy: Hierarchy, values: Sequence[pa.Array]) -> list[pa.Array]:
+    """The texts of rows at every level, from the values of their columns."""
+    assert isinstance(hierarchy, Columns)
+    every = replace(hierarchy, invalid="count")  # what is to be dropped is not there any more
+    types = tuple("BIGINT" if pa.types.is_integer(v.type) else TEXT for v in values)
+    table = pa.table(dict(zip(hierarchy.source_columns, values, strict=True)))
+    with register(table, "the keys of a batch") as relation:
+        batches = list(relation.batches(stream_sql(every, types=types)))
+    found = pa.Table.from_batches(batches) if batches else None
+    if found is None:
+        return [pa.array([], pa.large_string()) for _ in values]
+    return [unicode(c.cast(pa.large_string()).combine_chunks()) for c in found.columns]

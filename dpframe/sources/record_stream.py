@@ -22,7 +22,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
 from dpframe.sources.foreign import is_foreign
-from dpframe.sources.packed_keys import Counting, numbers_sql, packable
+from dpframe.sources.packed_keys import Counting, packable, values_sql
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
@@ -99,7 +99,7 @@ def feed(
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
     if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
-        _feed_numbers(sketches, relation, hierarchy, progress=progress)
+        _feed_packed(sketches, relation, hierarchy, read, progress=progress)
         return
     again = hierarchy.reads_text and read == ("VARCHAR",)
     statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
@@ -110,13 +110,18 @@ def feed(
             sketch.update(column.drop_null() if column.null_count else column)
 
 
-def _feed_numbers(
-    sketches: Sequence[MisraGries], relation: Relation, hierarchy: Hierarchy, *, progress: bool
+def _feed_packed(
+    sketches: Sequence[MisraGries],
+    relation: Relation,
+    hierarchy: Hierarchy,
+    types: tuple[str, ...],
+    *,
+    progress: bool,
 ) -> None:
-    """The same for sketches of no record yet and columns of whole numbers."""
-    statement = numbers_sql(hierarchy)
+    """The same for sketches of no record yet and columns of numbers and texts."""
+    statement = values_sql(hierarchy, types)
     _check_operators(relation, statement)
-    counting = Counting(sketches)
+    counting = Counting(sketches, hierarchy)
     for batch in shown(relation.batches(statement), progress):
         counting.update(batch)
     counting.finish()

@@ -2,7 +2,8 @@
 
 Run with ``python -m tests.benchmarks.rollup_error [--releases 10]``, with
 ``pip install opendp==0.16`` beside the extras for tests. Ours is ``dp.rollup`` as it
-stands, asked for a sum alone and for a mean alone. The peer is what one builds with OpenDP or in
+stands, asked for a sum and a mean in one call where it reads both from one draw (by record, one
+bound 0), else for each alone. The peer is what one builds with OpenDP or in
 Tumult's way: on every level a count that discovers the keys by a threshold, and a sum, (epsilon,
 delta) divided over all of them. Two peers: one divides evenly over levels; the other gives more to
 levels with more nodes, by their true numbers, which it is told for free, so that its error over all
@@ -12,15 +13,18 @@ the nodes that both report:
 * Laplace noise or Gaussian noise by zCDP, with OpenDP's own scales and thresholds;
 * the count a third, a half or two thirds of the budget;
 * sums of values, or of values less the middle of their bounds, where the count adds the rest;
-* by user: totals of a user on a level cut to a bound in L1, as ours are over all parts, or L0 nodes
-  a user with each total cut to a bound, the best of a grid, told for free; means of users who weigh
-  1 each.
+* by user: totals of a user on a level cut to a bound in L1, as ours are over all parts, or m nodes
+  a user, 1 to 32, with each total cut to a bound; means of users who weigh 1 each. Sums by user
+  have two tables: in one both have the same bounds (m nodes a user are cut to these bounds each, or
+  to the m-th part of them), in the other each is told the best ones of a grid for free, the peer on
+  every level, ours for the release.
 
 Root mean squared errors; of records against sums of cut values, which both estimate, by user
 against true sums, so that cutting counts. Noise that does not decide what is shown enters sums by
-its variance and not by draws. "Shows" are nodes of a release; "both" are nodes that ours and that
-peer show, "own" all that each shows. The last table is one of heights: sixteen equal leaves under
-binary hierarchies that are ever deeper, the error of a sum in units of the largest value.
+its variance and not by draws, and so do means of many values, to the first order. "Shows" are nodes
+of a release; "both" are nodes that ours and that peer show, "own" all that each shows. The last
+table is one of heights: sixteen equal leaves under binary hierarchies that are ever deeper, the
+error of a sum in units of the largest value.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ import argparse
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Literal
@@ -40,6 +44,7 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.asking.frame import node_columns
+from dpframe.postprocess.above import sums
 from dpframe.questions.rollup.count import count
 from dpframe.questions.rollup.plan import RollupPlan
 from tests.benchmarks.speed import SHARED
@@ -51,6 +56,12 @@ What = Literal["sum", "mean"]
 EPSILON, DELTA = 1.0, 1e-6
 WHATS: tuple[What, ...] = ("sum", "mean")
 CONFIDENCES = (0.8, 0.95, 0.99)
+
+MANY = 20
+"""Standard deviations of the noise in their number, from which on values are many."""
+
+FACTORS = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0)
+"""Of the bounds of a user's total, where they are told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +75,15 @@ class Job:
     bounds: tuple[float, float]
     user: str | None = None
     totals: tuple[float, float] = (0.0, 0.0)
+
+    def bounded(self, factor: float) -> Job:
+        """With other bounds of a user's total."""
+        low, high = self.totals
+        return replace(self, totals=(factor * low, factor * high))
+
+    def with_(self, what: What) -> tuple[What, ...]:
+        """What is asked for in one call."""
+        return WHATS if self.user is None and 0 in self.bounds else (what,)
 
     def measure(self, what: What) -> dp.Measure:
         low, high = self.bounds if self.user is None or what == "mean" else self.totals
@@ -81,7 +101,7 @@ def retail(user: str | None = None) -> Job:
         column="sales_value",
         bounds=(0.0, 20.0),
         user=user,
-        totals=(0.0, 400.0),
+        totals=(0.0, 480.0),
     )
 
 
@@ -96,7 +116,7 @@ def flights(user: str | None = None) -> Job:
         column="dep_delay",
         bounds=(-30.0, 120.0),
         user=user,
-        totals=(-500.0, 5000.0),
+        totals=(-500.0, 5500.0),
     )
 
 
@@ -197,6 +217,18 @@ class Reported:
     square: list[Reals]
 
 
+class Listening:
+    """True numbers of the parts, as the statements of a release returned them."""
+
+    def __init__(self, counted: Any) -> None:
+        self._counted, self.tree = counted, counted.tree
+        self.seen: list[NDArray[np.object_]] = []
+
+    def parts(self, *given: Any) -> list[NDArray[np.object_]]:
+        self.seen = self._counted.parts(*given)
+        return self.seen
+
+
 class Ours:
     """Releases of one measure, counted once; and how often their intervals held."""
 
@@ -204,14 +236,15 @@ class Ours:
         self.job, self.levels, self.what, self.share = job, levels, what, share
         self.places = [{key: i for i, key in enumerate(level.keys)} for level in levels]
         self.plans = [self._plan(confidence) for confidence in CONFIDENCES]
-        self.counted = count(job.rows, self.plans[0], False)
+        counted = count(job.rows, self.plans[0], False)
+        self.types, self.private = counted.types, Listening(counted.private)
         self.held: dict[float, list[bool]] = {confidence: [] for confidence in CONFIDENCES}
         self.weights: Any = None
 
     def _plan(self, confidence: float) -> RollupPlan:
         explained = dp.explain_rollup(
             list(self.job.by),
-            {self.what: self.job.measure(self.what)},
+            {what: self.job.measure(what) for what in WHATS if what in self.job.with_(self.what)},
             epsilon=EPSILON,
             delta=DELTA,
             user=self.job.user,
@@ -222,10 +255,10 @@ class Ours:
         return plan
 
     def release(self) -> Reported:
-        noisy = self.plans[0].run(self.counted.private)
+        noisy = self.plans[0].run(self.private)
         estimate = noisy.measures[self.what][0]
         self.weights = noisy.weights
-        frame = self.plans[0].frame(noisy, self.counted.types)
+        frame = self.plans[0].frame(noisy, self.types)
         keys = frame[list(self.job.by)].itertuples(index=False, name=None)
         level = frame["level"].to_numpy()
         place = np.array(
@@ -234,24 +267,37 @@ class Ours:
                 for d, key in zip(level, keys, strict=True)
             ]
         )
-        true = np.empty(len(level))
-        for at, one in enumerate(self.levels):
-            here = level == at
-            true[here] = getattr(one, self.what)[place[here]]
+        order, _ = node_columns(self.plans[0].hierarchy, noisy.nodes.level, noisy.nodes.keys)
+        true = cut = self._true(self.what, level, place)
+        if self.what == "sum" and self.job.user is not None:
+            exact = sums(self.private.seen[0], noisy.nodes.ancestor).astype(np.float64)
+            cut = exact[order] * estimate.bounds.step
         for plan in self.plans:
-            ends = plan.frame(noisy, self.counted.types)
+            ends = plan.frame(noisy, self.types)
             low, high = (ends[f"{self.what}_{end}"].to_numpy() for end in ("lower", "upper"))
-            self.held[plan.confidence] += ((low - 1e-6 <= true) & (true <= high + 1e-6)).tolist()
+            self.held[plan.confidence] += ((low - 1e-6 <= cut) & (cut <= high + 1e-6)).tolist()
         ends = frame[f"{self.what}_lower"] + frame[f"{self.what}_upper"]
         told = frame[self.what].fillna(
             ends / 2
         )  # a mean of which nothing is known is in the middle
         square = (told.to_numpy() - true) ** 2
-        if self.what == "sum" and self.job.user is None:
-            order, _ = node_columns(self.plans[0].hierarchy, noisy.nodes.level, noisy.nodes.keys)
-            square = estimate.variance[order] * estimate.bounds.step**2
+        variance = estimate.variance[order] * estimate.bounds.step**2
+        if self.what == "sum":
+            square = (cut - true) ** 2 + variance
+        if self.what == "mean":  # A and B of docs/rollup.md have this variance each
+            (low, high), n = self.job.bounds, self._true("count", level, place)
+            far = (true - low) / (high - low)
+            many = n > MANY * np.sqrt(2 * variance) / (high - low)
+            square = np.where(many, (far**2 + (1 - far) ** 2) * variance / n**2, square)
         split = [np.flatnonzero(level == at) for at in range(len(self.levels))]
         return Reported(place=[place[i] for i in split], square=[square[i] for i in split])
+
+    def _true(self, what: str, level: NDArray[np.int64], place: NDArray[np.int64]) -> Reals:
+        true = np.empty(len(level))
+        for at, one in enumerate(self.levels):
+            here = level == at
+            true[here] = getattr(one, what)[place[here]]
+        return true
 
 
 # -- the peer --------------------------------------------------------------------------------------
@@ -344,8 +390,8 @@ def divisions(by_nodes: bool, by_user: bool) -> Iterator[Division]:
 class Peer:
     """Releases of one measure, level by level."""
 
-    def __init__(self, job: Job, levels: list[Level], what: What) -> None:
-        self.job, self.levels, self.what = job, levels, what
+    def __init__(self, job: Job, levels: list[Level], what: What, *, told: bool = True) -> None:
+        self.job, self.levels, self.what, self.told = job, levels, what, told
         self.rng = np.random.default_rng(7)
         self.bounded = {}
         if job.user is not None and what == "sum":
@@ -393,7 +439,12 @@ class Peer:
             return place, own**2 + (middle * of_count if how.centred else 0 * of_count) ** 2
         below = np.maximum(number, 1)
         means = middle + added / below if how.centred else added / below
-        return place, (np.clip(means, low, high) - level.mean[place]) ** 2
+        n, mean = level.records[place], level.mean[place]
+        own = how.deviation(part - counting, l1=most, l2=most)
+        of_number = (mean - middle if how.centred else mean) * sd
+        square = np.where(n > MANY * sd, (own**2 + of_number**2) / n**2,
+                          (np.clip(means, low, high) - mean) ** 2)  # fmt: skip
+        return place, square
 
     def _by_user(self, at: int, how: Division, part: float) -> tuple[Any, Reals]:
         level, (low, high) = self.levels[at], self.job.bounds
@@ -409,7 +460,15 @@ class Peer:
             centred = level.centred + self._noise(how, 0.6 * rest, n, half, half)
             present = level.count + self._noise(how, 0.4 * rest, n, 1, 1)
             means = np.clip((low + high) / 2 + centred / np.maximum(present, 1), low, high)
-            return place, ((means - level.mean) ** 2)[place]
+            own, of_number = (
+                how.deviation(of * rest, l1=one, l2=one) for of, one in ((0.6, half), (0.4, 1.0))
+            )
+            square = np.where(
+                level.count > MANY * of_number,
+                (own**2 + (level.mean - (low + high) / 2) ** 2 * of_number**2) / level.count**2,
+                (means - level.mean) ** 2,
+            )
+            return place, square[place]
         squares = [  # bias and the variance of the noise
             (exact - level.sum)[place] ** 2 + how.deviation(rest, l1=one, l2=two) ** 2
             for exact, one, two in self.bounded[at]
@@ -431,18 +490,23 @@ class Peer:
         return kept
 
     def _bounded(self, level: Level) -> list[tuple[Reals, float, float]]:
-        """Sums of cut totals with their sensitivities, L1 and L2, for a grid of bounds."""
+        """Sums of cut totals with their sensitivities, L1 and L2: for the bounds that ours has, or
+        for a grid of bounds."""
         low, high = self.job.totals
         n, choices = len(level.keys), []
-        for factor in (0.1, 0.25, 0.5, 1.0, 2.0):
+        for factor in FACTORS if self.told else (1.0,):
             size = np.bincount(level.user, np.abs(level.totals))
             most = factor * max(abs(low), abs(high))
             fitting = np.minimum(1.0, most / np.maximum(size, 1e-9))[level.user]
             cut = np.bincount(level.node, level.totals * fitting, n)
             choices.append((cut, most, most))
-        for nodes, factor in itertools.product((1, 2, 4, 8, 16, 32), (0.02, 0.05, 0.1, 0.25, 0.5)):
+        grid = (0.02, 0.05, 0.1, 0.25, 0.5)
+        for nodes, place in itertools.product((1, 2, 4, 8, 16, 32), range(len(grid))):
             nodes = min(nodes, n)
-            each = factor * max(abs(low), abs(high))
+            factors = grid if self.told else (1.0, 1 / nodes)
+            if place >= len(factors):
+                continue
+            each = factors[place] * max(abs(low), abs(high))
             kept = self._kept(level, nodes)
             cut = np.bincount(level.node[kept], np.clip(level.totals[kept], -each, each), n)
             choices.append((cut, nodes * each, math.sqrt(nodes) * each))
@@ -501,34 +565,49 @@ def best(peer: Peer, ours: list[Reported], by_nodes: bool) -> Division:
     return min((one for one in tried if one[1] >= most / 2), key=lambda one: one[0])[-1]
 
 
-def table(job: Job, what: What, releases: int, share: float | None) -> None:
+def told_bounds(job: Job, levels: list[Level], share: float | None) -> Job:
+    """With those of the grid that leave ours the least error of sums."""
+
+    def error(factor: float) -> float:
+        ours = Ours(job.bounded(factor), levels, "sum", share)
+        squares = [np.concatenate(ours.release().square) for _ in range(6)]
+        return float(np.concatenate(squares).mean())
+
+    return job.bounded(min(FACTORS, key=error))
+
+
+def table(job: Job, what: What, releases: int, share: float | None, *, told: bool = False) -> None:
     levels = truth(job)
-    ours, peer = Ours(job, levels, what, share), Peer(job, levels, what)
+    peer = Peer(job, levels, what, told=told)
+    if told:
+        job = told_bounds(job, levels, share)
+    ours = Ours(job, levels, what, share)
     found = [ours.release() for _ in range(releases)]
     divided = [best(peer, found, by_nodes) for by_nodes in (False, True)]
     pairs = [beside(peer, found, how) for how in divided]
     weights = ", ".join(f"{'parts' if at < 0 else at}: {float(w):.2f}"
                         for at, w in ours.weights.items())  # fmt: skip
-    print(f"\n{what}, {job.name}; weights {weights}; peers: {divided[0]}; {divided[1]}\n")
+    bounds = f", bounds told, ours {job.totals}" if told else ""
+    print(f"\n{what}, {job.name}{bounds}; weights {weights}; "
+          f"peers: {divided[0]}; {divided[1]}\n")  # fmt: skip
     print("| level | ours shows | even peer shows | both: ours | peer | ratio | own: ours | peer | "
           "told peer shows | both: ours | peer | ratio |")  # fmt: skip
     print("| --- |" + " --- |" * 11)
-    (own, even), (beside_told, told) = pairs
+    (own, even), (beside_told, of_told) = pairs
     columns = [
         (own.rmse("both"), even.rmse("both")),
         (own.rmse("own"), even.rmse("own")),
-        (beside_told.rmse("both"), told.rmse("both")),
+        (beside_told.rmse("both"), of_told.rmse("both")),
     ]
     for at in range(len(levels) + 1):
         name = "all" if at == len(levels) else str(at)
         (a, b), (c, d), (e, f) = ((one[at], other[at]) for one, other in columns)
         print(f"| {name} | {own.shown[at]:.0f} | {even.shown[at]:.0f} | {a:.4g} | {b:.4g} | "
-              f"{a / b:.2f} | {c:.4g} | {d:.4g} | {told.shown[at]:.0f} | {e:.4g} | {f:.4g} | "
+              f"{a / b:.2f} | {c:.4g} | {d:.4g} | {of_told.shown[at]:.0f} | {e:.4g} | {f:.4g} | "
               f"{e / f:.2f} |")  # fmt: skip
-    if what == "mean" or job.user is None:  # cutting a user is no noise
-        print("\nintervals hold: " + ", ".join(
-            f"{np.mean(held):.4f} at {confidence:g}" for confidence, held in ours.held.items()
-        ))  # fmt: skip
+    print("\nintervals hold: " + ", ".join(
+        f"{np.mean(held):.4f} at {confidence:g}" for confidence, held in ours.held.items()
+    ) + f", of {len(ours.held[CONFIDENCES[0]])}")  # fmt: skip
 
 
 def heights() -> None:
@@ -569,6 +648,8 @@ def main() -> None:
     for job in (generated(), retail(), flights(), retail("user_id"), flights("user_id")):
         for what in WHATS:
             table(job, what, options.releases, options.selection_share)
+        if job.user is not None:
+            table(job, "sum", options.releases, options.selection_share, told=True)
     heights()
 
 

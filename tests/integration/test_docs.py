@@ -1,13 +1,17 @@
 """What the README and the docs say can be typed, in their order.
 
-A block that cannot be run here has ``<!-- not run: reason -->`` on the line above it.
+A block that cannot be run here has ``<!-- not run: reason -->`` on the line above it, and one that
+a reader saves as a file ``<!-- file: NAME -->``. ``text`` is what comes out, or a drawing.
 """
 
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +21,20 @@ import duckdb
 import pytest
 
 from dpframe.doors.cli.main import main
+from dpframe.testing import seeded_noise
 from tests import examples
 
 HERE = Path(__file__).resolve().parents[2]
 GUIDES = [HERE / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 PAGES = [*GUIDES, *sorted((HERE / "docs").rglob("*.md"))]
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
+FILE = re.compile(r"<!-- file: (\S+) -->")
+OF_THE_SITE = (["{toctree}"], ["{eval-rst}"], ["{include}"])
+OF_A_SHELL = re.compile(r"[|>]")
+TYPED = re.compile(
+    r"^(>>>|\$ |import |from \w+ import|dpframe |pip |python|SELECT |FROM )", re.MULTILINE
+)
+"""What somebody types is no ``text``."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,8 @@ class Block:
     text: str
     line: int
     runs: bool
+    file: str = ""
+    """The name under which a reader saves it."""
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -45,9 +59,13 @@ def blocks(text: str) -> Iterator[Block]:
             start = i
         else:
             body = "\n".join(lines[start + 1 : i]) + "\n"
-            marked = start > 0 and NOT_RUN.fullmatch(lines[start - 1])
+            above = lines[start - 1] if start else ""
             language = lines[start][3:].strip()  # one in braces is for the site
-            yield Block(language, body, start + 1, not marked and language[:1] != "{")
+            runs = not NOT_RUN.fullmatch(above) and language.split()[:1] not in OF_THE_SITE
+            saved = FILE.fullmatch(above)
+            if language == "{code-cell} python":  # and its tags are of the site
+                language, body = "python", re.sub(r"\A(:.*\n)+", "", body)
+            yield Block(language, body, start + 1, runs, saved[1] if saved else "")
             start = None
     assert start is None, "a fence is open"
 
@@ -55,16 +73,24 @@ def blocks(text: str) -> Iterator[Block]:
 def run(block: Block, names: dict[str, Any], page: str) -> None:
     """Run a block with the names of those before it."""
     where = f"{page}, line {block.line}"
-    if block.language == "python" and ">>>" in block.text:
+    if block.file:
+        Path(block.file).write_text(block.text, "utf-8")
+    elif block.language == "python" and ">>>" in block.text:
         test = doctest.DocTestParser().get_doctest(block.text, names, where, page, block.line)
         said: list[str] = []
         doctest.DocTestRunner(verbose=False).run(test, out=said.append, clear_globs=False)
         assert not said, "".join(said)
         names.update(test.globs)
     elif block.language == "python":
-        exec(compile(block.text, where, "exec"), names)
+        text = block.text.removesuffix("\nexit()\n") + "\n"  # of an interpreter at a terminal
+        exec(compile(text, where, "exec"), names)
     elif block.language == "sql":
         names["con"].execute(block.text)
+    elif block.language == "sh" and OF_A_SHELL.search(block.text):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        typed = ["bash", "-e", "-o", "pipefail", "-c", block.text]
+        done = subprocess.run(typed, env={**os.environ, "PATH": path}, capture_output=True)
+        assert done.returncode == 0, f"{where}: {done.stderr.decode()}"
     elif block.language == "sh":
         for line in block.text.splitlines():
             program, *arguments = shlex.split(line, comments=True) or [""]
@@ -72,7 +98,8 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
                 assert program == "dpframe", f"{where}: only our own command is run"
                 assert main(arguments) == 0, where
     else:
-        assert block.language == "", f"{where}: {block.language} is not run, so mark it"
+        assert block.language == "text", f"{where}: {block.language} is not run, so mark it"
+        assert not TYPED.search(block.text), f"{where}: who types this runs it"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HERE).as_posix())
@@ -87,10 +114,36 @@ def test_every_block_runs_after_those_before_it(
     if page.name in ("tour.md", "index.md", "command_line.md", "notebooks.md"):
         examples.make(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
-    for block in found:
-        run(block, names, page.name)
+    with seeded_noise(7):  # what a page shows is likely, and certain for nobody
+        for block in found:
+            run(block, names, page.name)
     if isinstance(con := names.get("con"), duckdb.DuckDBPyConnection):
         con.close()
+
+
+def test_what_somebody_types_stands_between_fences() -> None:
+    """An indented line, or a fence of another kind, would be code that nobody runs."""
+    hidden = re.compile(r"^(~~~| +```| {4,}(>>>|\$ |import |from \w+ import|dpframe |pip |FROM ))")
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        inside = {n for b in blocks(text) for n in range(b.line, b.line + b.text.count("\n") + 2)}
+        lines = enumerate(text.splitlines(), 1)
+        assert [ln for n, ln in lines if n not in inside and hidden.match(ln)] == [], page.name
+
+
+def test_a_reason_that_names_a_file_names_one_that_is_there() -> None:
+    """Who reads that a test runs a block finds the test."""
+    found = [(page, name) for page in PAGES for name in OF_TESTS.findall(page.read_text("utf-8"))]
+    assert len(found) > 8
+    assert [(page.name, name) for page, name in found if not (HERE / name).is_file()] == []
+
+
+OF_TESTS = re.compile(r"<!-- not run: .*?((?:tests|dpframe)/[\w/]+\.py).* -->")
+
+
+def test_the_readme_is_one_page() -> None:
+    """At most 500 words: what does not fit has a page of its own."""
+    assert len((HERE / "README.md").read_text("utf-8").split()) <= 500
 
 
 LINK = re.compile(r"(?:\]\(|src(?:set)?=\")(?!https?:|#)([^)\"#]+)")

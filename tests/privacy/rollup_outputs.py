@@ -147,6 +147,7 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
         counted,
         selection=selection,
         paid=plan.paid,
+        read=plan.read,
         searching=plan.searching,
         counts=plan.counts,
         by_user=plan.unit.user is not None,

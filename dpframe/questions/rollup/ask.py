@@ -79,7 +79,7 @@ def rollup(
         The keys to show, known publicly, as for :func:`tree_counts`; every one is shown, and all
         nodes above. Nothing is selected then.
     selection_share
-        Part of epsilon (0.01 to 0.99) for the selection. Default 0.18, by user a third.
+        Part of epsilon (0.01 to 0.99) for the selection. Default 0.16, by user a third.
     confidence
         Of the intervals, 0.5 to 0.999999.
     period

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpframe.asking.frame import node_columns
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
-from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.mean_intervals import mean_ends
 from dpframe.postprocess.rollup_noise import floats
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 
@@ -74,8 +74,8 @@ def _sums(estimate: Estimate, confidence: float) -> Ends:
 def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     """From how far values are above the lower bound, A, and below the upper one, B: their number is
     (A + B) / width, the sum of their distances from the middle (A - B) / 2. Both have noise of one
-    variance at every node, so that sum and difference are uncorrelated; intervals are by the law of
-    both together (:mod:`dpframe.postprocess.ratios`).
+    law at every node; intervals are by the law of both together
+    (:mod:`dpframe.postprocess.mean_intervals`).
 
     NaN where the interval is all that a value can be: nothing is known then.
     """
@@ -83,14 +83,15 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     middle = (steps.lower + steps.upper) / 2
     number, of_number = _number(estimates)
     centred = floats(estimates[0].total - estimates[1].total, steps.decimals) / 2
-    spread = (estimates[0].variance + estimates[1].variance) * (steps.step / 2) ** 2
-    quotient = np.divide(centred, number, out=np.zeros(len(number)), where=number > 0)
-    lower, upper = ratio_interval(
-        centred,
-        spread,
-        number,
-        of_number,
-        factor=deviation_factor(confidence),
+    some = number > 0
+    quotient = np.divide(centred, number, out=np.zeros(len(number)), where=some)
+    told = np.divide(np.sqrt(of_number), number, out=np.full(len(number), np.nan), where=some)
+    lower, upper = mean_ends(
+        quotient,
+        told,
+        estimates[0].largest,
+        confidence,
+        half=steps.width * steps.step / 2,
         within=(steps.lower - middle, steps.upper - middle),
     )
     value = np.clip(middle + quotient, steps.lower, steps.upper)

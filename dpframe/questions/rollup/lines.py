@@ -92,7 +92,8 @@ def _measure(plan: RollupPlan, name: str) -> list[Quantity]:
     """What a measure is, what it costs, and how far off it will be."""
     measure = plan.asked.measures[name]
     epsilon = float(plan.epsilon_of(name))
-    said = [Quantity(name, measure.spec, f"epsilon {epsilon:.4g}; {_counts(measure, plan)}")]
+    drawn = f"; read from what {plan.read[name].of} draws for both" if name in plan.read else ""
+    said = [Quantity(name, measure.spec, f"epsilon {epsilon:.4g}; {_counts(measure, plan)}{drawn}")]
     error = plan.errors.get(name)
     if measure.searched:
         said.append(

@@ -29,7 +29,7 @@ from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.measured_parts import rounded_up
 from dpframe.mechanisms.node_counts import NodeCounts, node_counts
-from dpframe.mechanisms.rollup import Paid, Searching, paid_for
+from dpframe.mechanisms.rollup import Paid, Read, Searching
 from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.checks import Asked as Selecting
@@ -38,6 +38,7 @@ from dpframe.questions.rollup.base import Asked
 from dpframe.questions.rollup.curve import parts
 from dpframe.questions.rollup.lines import MANY, lines, measured_line
 from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
+from dpframe.questions.rollup.sharing import drawn_and_read
 from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
 from dpframe.vectors import Vector, distinct_of, searches_of
@@ -45,9 +46,9 @@ from dpframe.vectors import Vector, distinct_of, searches_of
 if TYPE_CHECKING:
     import pandas as pd
 
-SELECTION, OF_USERS = Fraction(9, 50), Fraction(1, 3)
+SELECTION, OF_USERS = Fraction(4, 25), Fraction(1, 3)
 """Part of epsilon that selects, where keys are not listed: records, and users. Its counts are not
-used again, so that everything else pays for it: at four levels 0.18 shows more nodes than even
+used again, so that everything else pays for it: at four levels 0.16 shows more nodes than even
 stability histograms do, with half of their error (tests/benchmarks/rollup_error.py). Users are
 fewer than records, so that a higher threshold would hide more."""
 
@@ -70,13 +71,15 @@ LARGEST_SCALE = 2**54
 class RollupPlan(LevelPlan[Asked]):
     """Everything about a rollup except the data and the draw.
 
-    ``paid`` are the vectors of each measure that adds up, with their epsilons; ``searching`` are
+    ``paid`` are the vectors that each measure that adds up draws, with their epsilons, ``read`` the
+    sums that are read from those of a mean, which are paid for there; ``searching`` are
     measures whose bounds are found first, and ``counts`` those of different values, which do not
     add up.
     """
 
     selection: OfflinePlan | None
     paid: Mapping[str, tuple[Paid, ...]]
+    read: Mapping[str, Read]
     searching: Mapping[str, Searching]
     counts: Mapping[str, NodeCounts]
 
@@ -112,11 +115,13 @@ class RollupPlan(LevelPlan[Asked]):
         return tuple(paid.vector for several in self.paid.values() for paid in several)
 
     def epsilon_of(self, name: str) -> Fraction:
-        """What a measure costs."""
+        """What a measure costs; a mean without what sums that are read from it add."""
         for one in (self.counts, self.searching):
             if name in one:
                 return one[name].epsilon
-        return sum((p.cost for p in self.paid[name]), Fraction(0))
+        own = self.read[name].epsilon if name in self.read else Fraction(0)
+        others = sum((r.epsilon for r in self.read.values() if r.of == name), Fraction(0))
+        return sum((p.cost for p in self.paid[name]), own - others)
 
     @property
     def epsilon_spent(self) -> Fraction:
@@ -143,11 +148,12 @@ class RollupPlan(LevelPlan[Asked]):
         for measures whose bounds are searched.
         """
         found = {name: float(self.half_width(name)) for name in self.counts}
-        for name, paid in self.paid.items():
+        for name in self.paid:
+            paid = self.paid[self.read[name].of if name in self.read else name]
             scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]
             spread = np.array([2 * float(scale) ** 2 for scale in scales])
             first = paid[0].vector
-            if first.kind == "above":
+            if self.asked.measures[name].kind == "mean":
                 sd = math.sqrt(spread[0]) * first.bounds.step / MANY
                 found[name] = deviation_factor(self.confidence) * sd
             else:
@@ -169,6 +175,7 @@ class RollupPlan(LevelPlan[Asked]):
                 test=self.selection.test_noise, threshold=self.selection.threshold_units
             ),
             paid=self.paid,
+            read=self.read,
             searching=self.searching,
             counts=self.counts,
             by_user=self.unit.user is not None,
@@ -221,11 +228,8 @@ def make_rollup_plan(asked: Asked) -> RollupPlan:
     if asked.listed is None:
         selection = _selection(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
     others = {n: m for n, m in asked.measures.items() if n not in counts}
-    paid = {
-        name: paid_for(measure, each[name], by_user=by_user)
-        for name, measure in others.items()
-        if not measure.searched
-    }
+    known = {name: measure for name, measure in others.items() if not measure.searched}
+    paid, read = drawn_and_read(known, each, by_user=by_user)
     searching = {
         name: _searching(measure, each[name], by_user)
         for name, measure in others.items()
@@ -236,6 +240,7 @@ def make_rollup_plan(asked: Asked) -> RollupPlan:
         asked=asked,
         selection=selection,
         paid=paid,
+        read=read,
         searching=searching,
         counts=counts,
     )
@@ -266,7 +271,8 @@ def _check_scales(
     searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
 ) -> None:
-    scales = {name: max(p.vector.most / p.epsilon for p in each) for name, each in paid.items()}
+    vectors = {name: [p.vector.most / p.epsilon for p in each] for name, each in paid.items()}
+    scales = {name: max(several) for name, several in vectors.items() if several}
     scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
     scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
     for name, scale in scales.items():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 from dpframe.postprocess.above import PARTS
+from dpframe.postprocess.mean_noise import BY_VALUE
 
 if TYPE_CHECKING:
     from dpframe.mechanisms.node_counts import NodeCounts
@@ -83,6 +84,7 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
             "parts" if at == PARTS else str(at): float(scale)
             for at, scale in estimate.scales.items()
         },
+        **(BY_VALUE if vector.kind in ("above", "below") else {}),
     }
 
 

@@ -92,7 +92,7 @@ def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) 
     with seeded_noise(3):
         poor = FEW.dp.tree_counts(["a"], keys=keys, epsilon=0.05)
         good = FEW.dp.tree_counts(["a"], keys=keys, epsilon=50.0)
-        sums = FEW.dp.rollup(["a"], SUM, **BUDGET)
+        sums = FEW.dp.rollup(["a"], SUM, epsilon=0.1, delta=1e-6)
     assert any(one.startswith("noise is most of the numbers: ") for one in notices(poor))
     assert notices(good) == []
     assert any(one.startswith("noise is most of the numbers of n: ") for one in notices(sums))

@@ -12,6 +12,9 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal
+from dpframe.postprocess.mean_intervals import mean_ends
+from dpframe.postprocess.mean_noise import BY_VALUE
+from dpframe.questions.rollup import frame as rollup_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 from tests.members import often, some
@@ -33,12 +36,12 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def released(confidence: float, seed: int, case: str) -> pd.DataFrame:
+def released(confidence: float, seed: int, case: str, **more: Any) -> pd.DataFrame:
     with seeded_noise(seed):
-        return rollup(SALES, **{"by": BY, **CASES[case], "confidence": confidence})
+        return rollup(SALES, **{"by": BY, **CASES[case], "confidence": confidence, **more})
 
 
-def told(frame: pd.DataFrame, name: str) -> Any:
+def told_rows(frame: pd.DataFrame, name: str) -> Any:
     """Rows with a mean inside of its bounds and an end that is no bound."""
     facts = frame.dp.receipt["measures"][name]
     inner = frame[[name, f"{name}_lower", f"{name}_upper"]]
@@ -51,9 +54,10 @@ def told(frame: pd.DataFrame, name: str) -> Any:
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_interval_that_the_rollup_would_have_had(case: str, seeds: int) -> None:
     """Law: where an end tells the noise, the interval of a rollup with the same noise at another
-    confidence, to the rounding of float64; elsewhere one that has it inside, if it says anything.
-    Never one narrower, whichever confidence the frame passed through."""
-    some = 0
+    confidence, to the rounding of float64, but for few rows whose only end is where the factor
+    changes: these are a little wider. Elsewhere one that has it inside, if it says anything. Never
+    one narrower, whichever confidence the frame passed through."""
+    some, wider = 0, 0
     for seed in range(1, seeds + 1):
         frame = released(0.95, seed, case)
         for confidence in (0.5, 0.999999):
@@ -68,21 +72,24 @@ def test_it_is_the_interval_that_the_rollup_would_have_had(case: str, seeds: int
                     assert ((wanted[f"{name}_upper"] - doubt <= high) | nothing).all()
                     assert ((low <= shown[name]) & (shown[name] <= high) | shown[name].isna()).all()
             for name in MEANS:
-                sure = told(frame, name)
+                sure = told_rows(frame, name)
                 some += int(sure.sum())
+                width = (wanted[f"{name}_upper"] - wanted[f"{name}_lower"])[sure]
                 for end in ("lower", "upper"):
                     here, there = (one[f"{name}_{end}"][sure] for one in (other, wanted))
                     doubt = 1e-11 * max(map(abs, wanted[f"{name}_lower"]))
-                    assert np.allclose(here, there, rtol=1e-11, atol=doubt)
+                    wider += int((~np.isclose(here, there, rtol=1e-11, atol=doubt)).sum())
+                    assert ((here - there).abs() <= 0.02 * width + doubt).all()
             assert other.dp.receipt["confidence"] == confidence
         pd.testing.assert_frame_equal(frame.dp.intervals(), frame)
     assert some > (10 if case != "noisy" else 0)
+    assert wider <= 0.02 * some
 
 
 def test_the_number_of_a_mean_is_not_needed_but_its_law_is() -> None:
     """Law: half widths in proportion to the factor, as if the quotient were linear, are too narrow
     somewhere: the interval of a quotient is not symmetric."""
-    frame, wanted = released(0.8, 2, "listed"), released(0.999, 2, "listed")
+    frame, wanted = (released(confidence, 1, "listed", epsilon=2.0) for confidence in (0.8, 0.999))
     ratio = 4.3  # that of one Laplace noise, ln(1000) / ln(5), and above that of any sum of some
     up = frame["each"] + ratio * (frame["each_upper"] - frame["each"])
     assert (up.clip(upper=50) < wanted["each_upper"] - 1e-6).any()
@@ -114,16 +121,9 @@ def test_means_of_a_rollup_hold_together_as_often_as_they_say(runs: int) -> None
 
 
 def test_intervals_that_are_not_of_a_mean_are_refused() -> None:
-    """Law: shown ends that no noise gives to a quotient between these bounds make no new ones; and
-    means need no noise in the receipt, but all rows."""
+    """Law: shown ends that no noise gives to a quotient between these bounds make no new ones."""
     frame = released(0.95, 1, "listed")
     facts: dict[str, Any] = frame.dp.receipt.to_dict()
-    only = frame.dp.intervals(0.9, measures=MEANS)
-    bare = copy.deepcopy(facts)
-    for said in bare["measures"].values():
-        del said["noise"]
-    again = seal(frame.copy(), bare).dp.intervals(0.9, measures=MEANS)
-    pd.testing.assert_frame_equal(again, only)
     for bounds in ({"upper": 60.0}, {"lower": -1.0}, {"upper": 40.0}):
         wrong = copy.deepcopy(facts)
         wrong["measures"]["each"] |= bounds
@@ -131,3 +131,39 @@ def test_intervals_that_are_not_of_a_mean_are_refused() -> None:
             seal(frame.copy(), wrong).dp.intervals(0.9)
     with pytest.raises(dp.ParameterError, match="all rows"):
         frame.head(3).dp.intervals(0.9, measures="each")
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["with noise", "without"])
+def test_intervals_of_older_versions_are_read_with_their_own_factor(
+    monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """Law: means whose receipt does not say how their intervals were made have one factor for every
+    mixture, so others are told from them by that one. Planted bug: with the newer law they are
+    refused, and so are newer ones with the older law."""
+    newer = released(0.9, 1, "listed")
+
+    def one_factor(own: Any, t: Any, largest: Any, confidence: float, **rest: Any) -> Any:
+        return mean_ends(own, t, None, confidence, **rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rollup_frame, "mean_ends", one_factor)
+        older, wanted = (released(confidence, 1, "listed") for confidence in (0.9, 0.8))
+    facts: dict[str, Any] = older.dp.receipt.to_dict()
+    bare = copy.deepcopy(facts)
+    for said in (bare["measures"][name] for name in MEANS):
+        said["noise"] = [
+            {key: value for key, value in one.items() if key not in BY_VALUE}
+            for one in said.pop("noise")
+        ]
+        if not told:
+            del said["noise"]
+    found = seal(older.copy(), bare).dp.intervals(0.8, measures=MEANS)
+    for name in MEANS:
+        sure = told_rows(older, name)
+        for end in ("lower", "upper"):
+            near = np.isclose(found[f"{name}_{end}"], wanted[f"{name}_{end}"], rtol=1e-9)
+            assert near[sure].all()
+    assert told_rows(older, "each").sum() > 5
+    for frame, receipt in ((older, facts), (newer, bare)):
+        with pytest.raises(dp.ParameterError, match="are not those of a mean"):
+            seal(frame.copy(), {**receipt, "frame": None}).dp.intervals(0.8, measures="each")

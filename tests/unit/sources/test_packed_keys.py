@@ -1,4 +1,4 @@
-"""Sketches of whole-number columns hold what they would hold if every key had been a text."""
+"""Sketches of columns of numbers and texts hold what they would hold of keys that are texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.hierarchy import Columns
+from dpframe._duck import register
+from dpframe.hierarchy._columns import Columns
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import packed_keys, record_stream
 from dpframe.sources.record_stream import sketched
@@ -19,13 +20,19 @@ from tests import strategies as nasty
 
 SMALL = st.one_of(st.none(), st.integers(-3, 5))
 LARGE = st.one_of(SMALL, st.integers(-(2**63), 2**63 - 1))
-ROWS = st.lists(st.tuples(SMALL, SMALL, LARGE), max_size=50)
+TEXT = st.one_of(
+    st.none(), st.sampled_from(["", "a", "b", '"', "\\", "a,b", "[", "null", "é\n", "!"])
+)
+ROWS = st.lists(st.tuples(SMALL, TEXT, LARGE), max_size=50)
 NAMES = ["a", "b", "c"]
+PLAIN, KINDS = Columns(("a", "b", "c")), ("BIGINT", "VARCHAR", "BIGINT")
+TYPES = [pa.int64(), pa.string(), pa.int64()]
 
 
 def table_of(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [[], [], []]
-    return pa.table({n: pa.array(c, pa.int64()) for n, c in zip(NAMES, columns, strict=True)})
+    typed = zip(NAMES, columns, TYPES, strict=True)
+    return pa.table({name: pa.array(column, kind) for name, column, kind in typed})
 
 
 def facts(states: Sequence[SketchState]) -> list[tuple[Any, ...]]:
@@ -56,10 +63,11 @@ def test_batches_that_do_not_fit_are_counted_as_texts_from_there_on(
 ) -> None:
     """Whatever the first batch makes room for."""
     sketches = [MisraGries(counters) for _ in NAMES]
-    counting = packed_keys.Counting(sketches)
+    counting = packed_keys.Counting(sketches, Columns(tuple(NAMES)))
     for rows in parts:
-        for batch in table_of(rows).to_batches():
-            counting.update(batch)
+        with register(table_of(rows), "rows") as relation:
+            for batch in relation.batches(packed_keys.values_sql(PLAIN, KINDS)):
+                counting.update(batch)
     counting.finish()
     whole = table_of([row for rows in parts for row in rows])
     known = as_texts(whole, Columns(tuple(NAMES)), counters)
@@ -68,13 +76,14 @@ def test_batches_that_do_not_fit_are_counted_as_texts_from_there_on(
 
 def test_what_follows_is_counted_with_what_was_there() -> None:
     """A stream that goes on has texts already, as one that is read from a file."""
-    first, second = table_of([(1, 2, 3)] * 5), table_of([(1, 2, None)] * 4 + [(7, None, 1)])
+    first = table_of([(1, "x", 3)] * 5)
+    second = table_of([(1, "x", None)] * 4 + [(7, None, 1)])
     streams = dp.StreamingHHH(NAMES, counters=10), dp.StreamingHHH(NAMES, counters=10)
     streams[0].update(first)
     streams[0].update(second)
     streams[1].update(pa.concat_tables([first, second]))
     assert streams[0].top(9) == streams[1].top(9)
-    assert streams[0].estimate(3, ["1", "2", "<invalid>"]) == 4
+    assert streams[0].estimate(3, ["1", "x", "<invalid>"]) == 4
 
 
 def test_every_type_of_whole_numbers_is_counted_alike() -> None:
@@ -86,9 +95,29 @@ def test_every_type_of_whole_numbers_is_counted_alike() -> None:
             assert facts(sketched(frame.astype(kind), Columns(tuple(names)), 5)) == known
 
 
-def test_a_packing_without_room_for_null_would_be_found() -> None:
+def test_texts_that_are_no_utf8_are_repaired_before_they_are_coded() -> None:
+    """Two that look alike when they are shown are one node."""
+    raw = pa.array([b"a\xff", b"a\xfe", b"a\xff"], pa.binary()).view(pa.string())
+    found = packed_keys.TextCodes(8).of(raw)
+    assert found is not None
+    assert found.tolist() == [0, 0, 0]
+
+
+def test_more_texts_than_are_remembered_are_counted_as_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the batch on that brings them; what was counted stays."""
+    frame = pd.DataFrame({"a": [f"t{i % 300}" for i in range(5_000)], "b": ["x"] * 5_000})
+    hierarchy = Columns(("a", "b"))
+    known = as_texts(frame, hierarchy, 20)
+    monkeypatch.setattr(packed_keys, "REMEMBERED_BYTES", 1000)
+    assert facts(sketched(frame, hierarchy, 20)) == known
+
+
+def test_codes_without_room_for_null_would_be_found() -> None:
     """Negative control: the largest code is taken."""
-    packing = packed_keys.Packing((0,), (2,))
-    batch = pa.record_batch({"c0": pa.array([3], pa.int64())})
-    assert packing.keys(batch) is None
-    assert packing.keys(pa.record_batch({"c0": pa.array([2, None], pa.int64())})) is not None
+    codes = packed_keys.NumberCodes(0, 2)
+    assert codes.of(pa.array([3], pa.int64())) is None
+    found = codes.of(pa.array([2, None], pa.int64()))
+    assert found is not None
+    assert found.tolist() == [2, 3]

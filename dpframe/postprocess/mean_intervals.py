@@ -1,0 +1,143 @@
+"""Intervals of means, by a factor that each value that the mean could have needs for itself.
+
+Source: Fieller (1954), as in :mod:`.ratios`. A mean is a quotient of A, by how much its values are
+above the lower bound, and A + B, with B by how much they are below the upper one. Both have the
+same weighted sums of noises, eA and eB, drawn apart. If the true mean is the part u of the way from
+the lower to the upper bound, then what its interval is made of is the sum (1 - u) eA - u eB. The
+noise with the most of eA has the share L there; here it has
+
+    L max(u, 1 - u)^2 / (u^2 + (1 - u)^2),
+
+from L/2 in the middle to L at a bound: of each value that the mean could have this is known, and so
+the factor that it needs (:func:`.weighted_laplace.share_factor`). The set of all values that fit
+holds the true one with the confidence; its ends are shown.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.weighted_laplace import CELLS, deviation_factor, share_factor
+
+Reals = NDArray[np.float64]
+
+BOUNDARY = 1e-9
+"""In parts of half the width: ends so near to where the factor changes are taken to be there."""
+
+
+def mean_ends(
+    quotient: Reals,
+    told: Reals,
+    largest: Reals | None,
+    confidence: float,
+    *,
+    half: float,
+    within: tuple[float, float],
+) -> tuple[Reals, Reals]:
+    """Ends of intervals for means, as distances from the middle of the bounds.
+
+    Parameters
+    ----------
+    quotient
+        float64, shape (n,): the noisy mean, less the middle.
+    told
+        float64, shape (n,): the standard deviation of the noisy number of values over that number;
+        NaN where it is not known or not above 0.
+    largest
+        float64, shape (n,), above 0 and at most 1: L of the module's docstring; None where it is
+        not known: one factor then serves every mixture.
+    confidence
+        As for :func:`.weighted_laplace.share_factor`.
+    half
+        Half the distance of the bounds.
+    within
+        The bounds; the answer where nothing is known, or where no value between them fits.
+    """
+    low, high = within
+    known = ~np.isnan(told)
+    own = np.where(known, quotient, 0.0)
+    spread = np.where(known, told, 1.0) ** 2
+
+    def fitting(here: NDArray[np.intp], factor: float) -> tuple[Reals, Reals]:
+        return ratio_interval(
+            own[here],
+            spread[here] * half**2,
+            np.ones(len(here)),
+            spread[here],
+            factor=factor,
+            within=(-np.inf, np.inf),
+        )
+
+    every = np.arange(len(own))
+    first, last = fitting(every, deviation_factor(confidence))  # no factor is larger
+    nearest = np.where((first <= 0) & (last >= 0), 0.0, np.minimum(np.abs(first), np.abs(last)))
+    furthest = np.maximum(np.abs(first), np.abs(last))
+    least, most = np.full(len(own), np.inf), np.full(len(own), -np.inf)
+    for here, inner, outer, factor in _rings(largest, confidence, nearest / half, furthest / half):
+        lower, upper = fitting(here, factor)
+        for low_end, high_end in ((-outer * half, -inner * half), (inner * half, outer * half)):
+            one, other = np.maximum(lower, low_end), np.minimum(upper, high_end)
+            fits = one <= other
+            least[here] = np.where(fits, np.minimum(least[here], one), least[here])
+            most[here] = np.where(fits, np.maximum(most[here], other), most[here])
+    fits = known & (least <= high) & (most >= low)
+    return np.where(fits, np.maximum(least, low), low), np.where(fits, np.minimum(most, high), high)
+
+
+def told_by(
+    quotient: Reals, end: Reals, largest: Reals | None, confidence: float, *, half: float
+) -> tuple[Reals, Reals]:
+    """The least and the most that ``told`` of `mean_ends` was, by one of its ends that is between
+    the bounds: they differ where the end is at a value at which the factor changes."""
+    n = len(end)
+    fewest, most = np.full(n, np.inf), np.full(n, -np.inf)
+    place = np.abs(end) / half
+    for here, inner, outer, factor in _rings(
+        largest, confidence, place - BOUNDARY, place + BOUNDARY
+    ):
+        at = place[here]
+        inside = (inner - BOUNDARY <= at) & (at <= outer + BOUNDARY)
+        fewest[here] = np.where(inside, np.minimum(fewest[here], factor), fewest[here])
+        most[here] = np.where(inside, np.maximum(most[here], factor), most[here])
+    ratio = np.abs(quotient - end) / np.hypot(half, end)
+    return ratio / most, ratio / fewest
+
+
+def _rings(
+    largest: Reals | None, confidence: float, nearest: Reals, furthest: Reals
+) -> list[tuple[NDArray[np.intp], Reals, Reals, float]]:
+    """Which nodes, and from where to where in distances from the middle, one factor serves: all
+    distances from the nearest to the furthest one. All are in parts of half the width."""
+    if largest is None:
+        n = len(nearest)
+        return [(np.arange(n), np.zeros(n), np.full(n, np.inf), deviation_factor(confidence))]
+    first = np.floor(_share(nearest, largest) * CELLS - BOUNDARY)
+    last = np.minimum(np.floor(_share(furthest, largest) * CELLS + BOUNDARY), CELLS - 1)
+    found = []
+    for cell in range(CELLS):
+        here = np.flatnonzero((first <= cell) & (cell <= last))
+        if len(here):
+            inner, outer = (_distance(cell + end, largest[here]) for end in (0, 1))
+            if cell == CELLS - 1:
+                outer = np.full(len(here), np.inf)
+            factor = share_factor(confidence, (cell + 0.5) / CELLS)
+            found.append((here, inner, outer, factor))
+    return found
+
+
+def _share(distance: Reals, largest: Reals) -> Reals:
+    """Of one noise, the largest, at a distance from the middle."""
+    x = (1 + np.clip(distance, 0.0, 1.0)) / 2
+    shares: Reals = largest * x**2 / (x**2 + (1 - x) ** 2)
+    return shares
+
+
+def _distance(cells: int, largest: Reals) -> Reals:
+    """From the middle, of the value of a mean at which the largest share is so many cells."""
+    part = cells / CELLS / largest
+    x = 1 / (1 + np.sqrt(np.maximum(1 / np.clip(part, 0.5, 1.0) - 1, 0.0)))
+    return np.where(part > 1, math.inf, 2 * x - 1)
