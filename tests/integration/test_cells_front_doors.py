@@ -291,3 +291,13 @@ def test_sql_reads_every_type_as_python_does(table: str) -> None:
         python = dp.hhh(con.table("kept"), asked, epsilon=2.0, delta=1e-6, threshold=100)
     pd.testing.assert_frame_equal(found.astype(object), python.astype(object))
     assert {"<invalid>", "2026-02"} <= set(" ".join(found["prefix"]).split())
+
+
+def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
+    """Law: which noise a cell gets, and where it stands, is decided by the cells alone."""
+    given: dict[str, Any] = {**BUDGET, "threshold": 60}
+    with seeded_noise(2):
+        one = frame.dp.hhh(ASKED, **given)
+    with seeded_noise(2):
+        other = frame.sample(frac=1, random_state=1).dp.hhh(ASKED, **given)
+    pd.testing.assert_frame_equal(one, other)
