@@ -41,10 +41,13 @@ class Asked:
             if unit.measured:
                 of = f" of {unit.weight!r} with max_weight={as_written(unit.worth)}"
                 ways = "threshold, epsilon or delta, or lower max_weight"
+            tests = f"height={self.hierarchy.height}"
+            if len(self.hierarchy.dimensions) > 1:
+                tests = f"{self.hierarchy.height} kinds of cells"
             raise ThresholdError(
                 f"threshold ({as_written(self.threshold)}) is below the smallest private threshold "
                 f"{as_written(least)}{of} for epsilon={epsilon:g}, delta={delta:g}, "
-                f"height={self.hierarchy.height}: raise {ways}."
+                f"{tests}: raise {ways}."
             )
         return self.threshold
 
