@@ -65,13 +65,13 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
     Pairs of addresses or paths are nearly as many as rows, and meet their places first.
     """
     parts, joins, start = list[str](), list[str](), 0
-    rows, counted = "source", "count(*)"
-    if all(one.kind == "columns" for one in cells.of):
-        every = ", ".join(source_columns(cells))
-        parts.append(
-            f"texts AS MATERIALIZED (SELECT {every}, count(*) AS n FROM source GROUP BY {every})"
-        )
-        rows, counted = "texts", "sum(texts.n)::BIGINT"
+    every = ", ".join(source_columns(cells))
+    rows, counted = "texts", "sum(texts.n)::BIGINT"
+    found = f"SELECT {every}, count(*) AS n FROM source GROUP BY {every}"
+    if any(one.kind != "columns" for one in cells.of):
+        counted, found = "count(*)", f"SELECT {every} FROM source"
+    # once: a source can be a query that has other rows each time that it is read
+    parts.append(f"texts AS MATERIALIZED ({found})")
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         columns = [f"c{i}" for i in range(start, start + len(own))]
         pairs = list(zip(columns, source_columns(one), strict=True))

@@ -95,6 +95,17 @@ def test_shares_of_users_add_up_to_their_number() -> None:
     assert sum(found.values()) == 7 * unit.grid
 
 
+@pytest.mark.parametrize("asked", ["path:a * path:b", "a * b", "a > path:b"])
+def test_a_source_is_read_once(asked: str) -> None:
+    """Law: one reading is counted, of a query too that has other rows each time it is read."""
+    rows = duckdb.connect().sql(
+        "SELECT 'a' || (random() * 5)::INT AS a, 'b' || (random() * 3)::INT AS b FROM range(3000)"
+    )
+    cells = as_hierarchies(asked)
+    assert isinstance(cells, Cells)
+    assert sum(reported(rows, cells, threshold=200, band=100).values()) == 3000
+
+
 def test_an_empty_table_has_the_total_alone() -> None:
     """Law: no records, no cells, and a total of 0 that is released like any other."""
     cells = dp.product("a", "b")
