@@ -39,7 +39,7 @@ FLOORS = [
         "dialects",
         "steps",
     },
-    {"measures", "rounded_noise"},
+    {"measures", "rounded_noise", "cells"},
     {"vectors", "measure_texts"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess", "user_items"},

@@ -79,6 +79,7 @@ HELP = {
     "segments": "adaptive, even, or bits of every question: 15,15,15,15",
     "selection": "unweighted or weighted: which item of a user is reported",
     "split": "optimal or uniform",
+    "totals": "of several hierarchies: whole counts of reported cells too, for half of epsilon",
     "threshold": "count from which a node is shown; by default the smallest private one",
     "user": "column that identifies a person",
     "prefix_tree.user": "column that identifies a person, who is a device",

@@ -28,6 +28,7 @@ from dpframe.doors.sql.running import (
     beside,
     budget,
     draw,
+    draw_cells,
     handed_nodes,
     handed_over,
     measured,
@@ -189,6 +190,7 @@ FUNCTIONS = {
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
+    "__dpframe_draw_cells": (_answered(draw_cells), TEXTS),
     "__dpframe_beside": (_answered(beside), ROWS),
     "__dpframe_rows": (_answered(rows), TEXTS),
     "__dpframe_replay": (_answered(replay), ROWS),

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpframe.asking.plan import Counted
+from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.counting import cell_counts, exact_counts
 from dpframe.sources.sketching import sketch_states
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
@@ -42,6 +43,9 @@ def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
     if plan.items is not None:
         pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
         return Counted(pairs, pairs.types)
+    if isinstance(plan.hierarchy, Cells):
+        cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+        return Counted(cells, cells.types)
     if plan.counters is None:
         tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
         return Counted(tree, tree.types)

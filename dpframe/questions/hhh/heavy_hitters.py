@@ -145,7 +145,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
         given = given.but(mechanism="rounds" if in_rounds(given) else "offline")
     mechanism = given.chosen("mechanism", FLAT_MECHANISMS)
     given.goes(OF_ROUNDS, mechanism)
-    flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False)
+    flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
     if mechanism != "rounds":
         return hhh_plan(flat)
     plan = rounds_plan(flat)
