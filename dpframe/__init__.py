@@ -41,7 +41,10 @@ _HOMES = {
     "dpframe.evaluation.compare": ("compare",),
     "dpframe.evaluation.compare_prefix": ("PrefixComparison", "compare_prefix_trees"),
     "dpframe.evaluation.wasserstein": ("wasserstein",),
-    "dpframe.hierarchy": ("code", "columns", "date", "domain", "ip", "number", "path"),
+    "dpframe.hierarchy": (
+        *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
+        "product",
+    ),
     "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
     "dpframe.measures": ("count", "distinct", "mean", "sum"),
     "dpframe.publishing.publish": ("publish",),
@@ -91,9 +94,11 @@ __all__ = [
     "compare",
     "compare_prefix_trees",
     "count",
+    "cube",
     "date",
     "distinct",
     "domain",
+    "grouping_sets",
     "ip",
     "mean",
     "measures_sql",
@@ -101,6 +106,7 @@ __all__ = [
     "number",
     "path",
     "plan_series",
+    "product",
     "publish",
     "register",
     "rollup_sql",
@@ -156,11 +162,14 @@ else:
     from dpframe.hierarchy import (
         code,
         columns,
+        cube,
         date,
         domain,
+        grouping_sets,
         ip,
         number,
         path,
+        product,
     )
     from dpframe.ledger import Ledger, Spending, use_ledger
     from dpframe.measures import count, distinct, mean, sum

@@ -91,7 +91,7 @@ def told(laws: Laws, *, height: int, moves: int) -> Told:
         (laws.release, laws.release_scale * laws.grid, reach),
     ):
         ends += nodes / reach * edge(noise, reach)
-        rounding += nodes * _off(noise, sigma)
+        rounding += nodes * off_by(noise, sigma)
         beyond = math.erfc((noise.highest + 0.5) / sigma / math.sqrt(2))
         factor += nodes * (beyond * (1 + 1e-9) / (1 - beyond) + ETA)
     return Told(
@@ -116,7 +116,7 @@ def edge(noise: NoiseTable, reach: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _off(noise: NoiseTable, sigma: float) -> float:
+def off_by(noise: NoiseTable, sigma: float) -> float:
     """How far the table is from the cut law that it rounds, in total variation, at most."""
     density = normal_density(sigma, noise.highest)
     return float(np.abs(noise.pmf - density / density.sum()).sum()) + 4e-16

@@ -51,8 +51,8 @@ def tidy(noisy: NoisyNodes, plan: Tidied, types: Sequence[str] = ()) -> pd.DataF
     if plan.unit.measured:
         step = plan.unit.worth / grid
         return pd.DataFrame(columns | {name: units * step for name, units in numbers.items()})
-    columns["residual"] = _rounded(numbers["residual"], grid)
-    columns["count"] = _rounded(numbers["count"], grid)
+    columns["residual"] = rounded(numbers["residual"], grid)
+    columns["count"] = rounded(numbers["count"], grid)
     columns["lower"] = lower // grid
     columns["upper"] = -(-upper // grid)
     return pd.DataFrame(columns)
@@ -84,6 +84,6 @@ def _around(noisy: NoisyNodes, plan: Tidied) -> tuple[NDArray[np.int64], NDArray
     return noisy.count - half, noisy.count + half
 
 
-def _rounded(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
+def rounded(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
     """Units to whole counts, halves up."""
     return (2 * units + grid) // (2 * grid)

@@ -13,7 +13,7 @@ from dpframe._known_arguments import shown
 from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import Hierarchy, as_hierarchy, columns
+from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, columns
 from dpframe.periods import Period, as_period
 
 EPSILON = (1e-4, 50.0)
@@ -64,6 +64,11 @@ class Given(Mapping[str, object]):
     @property
     def hierarchy(self) -> Hierarchy:
         return as_hierarchy(self["hierarchy"])
+
+    @property
+    def hierarchies(self) -> Hierarchy:
+        """A hierarchy, or several at once."""
+        return as_hierarchies(self["hierarchy"])
 
     @property
     def column(self) -> Hierarchy:

@@ -78,7 +78,7 @@ class Question(Generic[A, P]):
         the usual one first.
     columns
         The columns of a source that are read, where a statement of SQL can hand over the rows that
-        no second connection sees; None where it cannot.
+        no second connection sees; None where it cannot, for any plan or for this one.
     instead
         Where only some of the mechanisms need a second connection, which, and what needs none.
     """
@@ -96,7 +96,7 @@ class Question(Generic[A, P]):
     rolled_up: Callable[[A], Rollup | None] = _as_it_is
     result_types: Callable[[A, list[tuple[str, str]]], Any] = _level_types
     laws: Sequence[Mapping[str, object]] = ({},)
-    columns: Callable[[A], Sequence[str]] | None = None
+    columns: Callable[[A], Sequence[str] | None] | None = None
     instead: tuple[str, str] | None = None
 
     @property

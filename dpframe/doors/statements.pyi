@@ -49,6 +49,7 @@ def rollup_sql(
     release_share: float | None = None,
     confidence: float = 0.95,
     acknowledge: bool = False,
+    totals: bool = False,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
 ) -> RollupSql: ...
 def tree_rollup_sql(

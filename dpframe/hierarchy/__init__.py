@@ -13,6 +13,8 @@ numbers      ``number:age?lower=0&upper=100&depth=10``             ``number("age
 ===========  ====================================================  ======================
 
 ``date:when?zone=Europe/Paris`` reads times that have a zone by the clocks of that one.
+Several at once, for :func:`dpframe.hhh`: ``"ip:src * ip:dst"`` or :func:`product`, :func:`cube`,
+``"sets:a,b;a"`` or :func:`grouping_sets`, and one inside of another, ``"country > date:when"``.
 Every kind takes ``invalid="count"`` (the default: NULL, empty and malformed values are counted
 under an ``<invalid>`` node) or ``invalid="drop"``.
 """
@@ -26,29 +28,38 @@ import numpy as np
 
 from dpframe._known_arguments import known_arguments
 from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, OnInvalid
+from dpframe.hierarchy._cells import Cells, Kind
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import USUAL, Date
 from dpframe.hierarchy._domain import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._parse import KINDS, as_hierarchy
+from dpframe.hierarchy._parse import KINDS, as_hierarchy, is_one
 from dpframe.hierarchy._path import Path
+from dpframe.hierarchy._several import as_hierarchies, cube, grouping_sets, product
 
 __all__ = [
     "INVALID",
     "KINDS",
     "OTHER",
     "ROOT",
+    "Cells",
     "Hierarchy",
+    "Kind",
+    "as_hierarchies",
     "as_hierarchy",
     "code",
     "columns",
+    "cube",
     "date",
     "domain",
+    "grouping_sets",
     "ip",
+    "is_one",
     "number",
     "path",
+    "product",
 ]
 
 

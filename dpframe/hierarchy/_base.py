@@ -96,6 +96,11 @@ class Hierarchy(ABC):
         """Options as text, only those that differ from the default."""
 
     @property
+    def dimensions(self) -> tuple[Hierarchy, ...]:
+        """Itself; of several hierarchies at once each of them."""
+        return (self,)
+
+    @property
     def spec(self) -> str:
         """The canonical string; parsing it gives an equal hierarchy."""
         columns = ",".join(_quoted(c) for c in self.source_columns)

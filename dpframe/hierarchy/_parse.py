@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, unquote
 
+from dpframe._known_arguments import shown
 from dpframe.errors import HierarchyError, ParameterTypeError, class_name
 from dpframe.hierarchy._base import Hierarchy
+from dpframe.hierarchy._cells import BETWEEN, SETS, UNDER, Cells
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import Date
@@ -81,6 +83,11 @@ EXAMPLE = (
 def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
     """A hierarchy from a string, a list of column names or a hierarchy object; ``name`` is what the
     argument is called."""
+    if not is_one(value):
+        raise HierarchyError(
+            f"{name} ({shown(value)}) is several hierarchies at once, which hhh answers: pass one "
+            "here, such as 'ip:src'. A column of that name is columns:..., with %20 for a blank."
+        )
     if isinstance(value, Hierarchy):
         return value
     if isinstance(value, str):
@@ -93,6 +100,33 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
         f"{name} must be the name of a column, text such as {EXAMPLE}, a list of column names, or "
         f"a hierarchy object; got {class_name(value)}."
     )
+
+
+def is_one(value: object) -> bool:
+    """Whether what people write is one hierarchy, and not several at once."""
+    if isinstance(value, Cells):
+        return False
+    if isinstance(value, str):
+        return not value.startswith(f"{SETS}:") and not any(
+            parts_of(value, sign) for sign in (BETWEEN, UNDER)
+        )
+    listed = isinstance(value, Sequence) and not isinstance(value, bytes)
+    return not listed or not any(_is_kind(part) for part in value)  # type: ignore[attr-defined]
+
+
+def parts_of(text: str, sign: str) -> list[str]:
+    """The hierarchies that a sign joins, none where it is part of an option, as in
+    ``path:category?separator= > ``."""
+    parts = [part.lstrip() for part in text.split(sign)]
+    several = len(parts) > 1 and all(part and not part.startswith("&") for part in parts)
+    return parts if several else []
+
+
+def _is_kind(part: object) -> bool:
+    if isinstance(part, Hierarchy):
+        return True
+    kind, colon, rest = part.partition(":") if isinstance(part, str) else ("", "", "")
+    return kind in KINDS and bool(colon and rest)
 
 
 def _from_string(text: str) -> Hierarchy:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dpframe.asking.measured import shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import OTHER, Hierarchy, as_hierarchy
+from dpframe.hierarchy import OTHER, Hierarchy
 from dpframe.pages.moments import in_time
 from dpframe.pages.rollups import check_columns, decimals
 from dpframe.postprocess.flat import as_nodes
+from dpframe.postprocess.shown_nodes import tree_of_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,7 +178,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
 
     Raises ParameterError for a column that is not there.
     """
-    hierarchy = as_hierarchy(receipt["hierarchy"])
+    hierarchy = tree_of_nodes(receipt, "plot")
     nodes = as_nodes(frame, hierarchy.label_columns)
     named = shown_measures(receipt)
     check_columns(nodes, named)

@@ -16,6 +16,7 @@ from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.pages.answers import answered
+from dpframe.pages.cells import cells_page, check_plain
 from dpframe.pages.fitting import Chartable, Kind, area_measure, chartable
 from dpframe.pages.parts import (
     asset,
@@ -92,6 +93,9 @@ def page(
     -------
     Post-processing of a release: free. The page promises what the receipt says.
     """
+    if "order" in receipt and "dimensions" in receipt:
+        check_plain(kind=kind, measure=measure)
+        return cells_page(frame, receipt, title=title)
     frame, extract = shown_part(frame, receipt, "report")
     shown = chartable(frame, receipt)
     asked = shown.chosen(measure)

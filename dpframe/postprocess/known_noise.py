@@ -29,6 +29,9 @@ SUMMED, NOMINAL = ("offline", "offline-gaussian", "paper"), ("laplace", "gaussia
 """Mechanisms of heavy hitters whose counts are sums of independent draws, and those with one draw
 in a count, which was selected upon."""
 
+COUNTED = ("rounds",)
+"""Those with a draw of its own in every count."""
+
 FINEST = 1e-12
 """By how much :func:`.intervals.half_width` may fall short of a confidence."""
 
@@ -108,7 +111,7 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
             "two rows of this release read alike, so that nobody can say which rows are below "
             f"them, and what noise their counts hold: {NEW_RELEASE}."
         )
-    if mechanism in (*SUMMED, *NOMINAL):
+    if mechanism in (*SUMMED, *NOMINAL, *COUNTED):
         return _around(nodes, (facts["release"],), np.zeros_like(nodes.level), _terms(nodes), False)
     if str(mechanism).startswith("tree-") and nodes.receipt["keys"] and "levels" in facts:
         consistent = bool(nodes.receipt["consistent"])
@@ -124,7 +127,7 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
 def _terms(nodes: ShownNodes) -> Whole:
     """Residuals in a count: of all rows at and below it."""
     out = np.ones_like(nodes.level)
-    if nodes.receipt["mechanism"] in NOMINAL:
+    if nodes.receipt["mechanism"] in (*NOMINAL, *COUNTED):
         return out
     for depth in range(int(nodes.level.max(initial=0)), 0, -1):
         here = np.flatnonzero((nodes.level == depth) & (nodes.ancestor >= 0))

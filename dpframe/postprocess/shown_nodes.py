@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpframe._known_arguments import shown
 from dpframe.digest import Standing, released_columns, standing
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchy, is_one
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import lineages, nearest
 
@@ -141,9 +141,20 @@ def shown_nodes(frame: pd.DataFrame, receipt: Mapping[str, Any], what: str) -> S
     return ShownNodes(
         frame=released_columns(frame),
         receipt=receipt,
-        hierarchy=as_hierarchy(receipt["hierarchy"]),
+        hierarchy=tree_of_nodes(receipt, what),
         whole=found.rows == found.of,
     )
+
+
+def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
+    """The hierarchy of a release; ParameterError for cells of several, which are no tree."""
+    if not is_one(receipt["hierarchy"]):
+        raise ParameterError(
+            f"{what} asks about nodes above and below each other, and this release has cells of "
+            f"several hierarchies ({receipt['hierarchy']}). Its rows are of disjoint records: "
+            "sort, filter and add up residual as you like; result.dp.report draws them."
+        )
+    return as_hierarchy(receipt["hierarchy"])
 
 
 def check_columns(found: Standing, what: str) -> None:

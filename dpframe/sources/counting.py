@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from dpframe._duck import Relation
 from dpframe.budget import PrivacyUnit
-from dpframe.hierarchy import Hierarchy
+from dpframe.cells import CellCounts
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sources.added import Added
+from dpframe.sources.cell_table import cells_of
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
@@ -64,9 +67,38 @@ def exact_counts(
     return tree if listed is None else listed_counts(tree, listed)
 
 
+def cell_counts(
+    source: object, cells: Cells, unit: PrivacyUnit, band: int, *, progress: bool = False
+) -> CellCounts:
+    """True counts of the cells of several hierarchies. Private."""
+    if is_spark(source):
+        raise ParameterError(NO_SPARK)
+    with opened(source, _read(cells, unit)) as relation:
+        types = _types(relation, cells, unit, text=only_text(source))
+        read = tuple(types[c] for c in cells.source_columns)
+        statement = rollup_statement(
+            cells,
+            unit,
+            band=band,
+            types=read,
+            user_type=types[unit.user] if unit.user is not None else None,
+            seed=random_seed(),
+        )
+        table = relation.query(statement, progress)
+    return cells_of(table, cells, read)
+
+
+NO_SPARK = (
+    "several hierarchies at once are counted by DuckDB: pass the files that Spark reads, such as a "
+    "path of Parquet files, or frame.toArrow(). Spark counts one hierarchy."
+)
+
+
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
     if is_spark(source):
+        if isinstance(hierarchy, Cells):
+            raise ParameterError(NO_SPARK)
         check_spark(source, hierarchy, unit)
         return
     with opened(source, _read(hierarchy, unit)) as relation:

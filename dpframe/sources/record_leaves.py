@@ -31,20 +31,32 @@ def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
     """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
-    columns = _columns(hierarchy)
-    query = rows
-    for step in hierarchy.key_steps(columns, types):
-        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-        query = f"(SELECT *, {added} FROM {query})"
-    keys = finest(hierarchy)
+    query, valid, width, read = rows, [], 0, 0
+    several = len(hierarchy.dimensions) > 1
+    for one in hierarchy.dimensions:
+        here = slice(read, read := read + len(one.source_columns))
+        made: list[str] = []
+        for step in one.key_steps(source_columns(hierarchy)[here], types[here]):
+            added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+            query = f"(SELECT *, {added} FROM {query})"
+            made += step
+        named = [
+            f"{'q' if several else 'k'}{i}" for i in range(width + 1, width + one.key_width + 1)
+        ]
+        width += one.key_width
+        if several:  # whose steps have the same names
+            kept_as = ", ".join(f"{k} AS {q}" for k, q in zip(finest(one), named, strict=True))
+            query = f"(SELECT * EXCLUDE ({', '.join(made)}), {kept_as} FROM {query})"
+        if one.on_invalid == "drop":
+            valid += [f"{name} IS NOT NULL" for name in named]
+    keys = tuple(f"q{i} AS k{i}" if several else f"k{i}" for i in first(width))
     select = ", ".join([*keys, kept] if kept else keys)
-    where = ""
-    if hierarchy.on_invalid == "drop":
-        where = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in keys)
+    where = f" WHERE {' AND '.join(valid)}" if valid else ""
     return f"SELECT {select} FROM {query}{where}"
 
 
-def _columns(hierarchy: Hierarchy) -> tuple[str, ...]:
+def source_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """What ``source`` calls the columns that are read."""
     return tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
 
 
@@ -58,7 +70,7 @@ def record_leaves(
 ) -> list[str]:
     """The CTEs; ``added`` are sums of a row beside the counts, of which ``counted`` are numbers of
     those values of another that are not NULL."""
-    keys, columns = ", ".join(finest(hierarchy)), _columns(hierarchy)
+    keys, columns = ", ".join(finest(hierarchy)), source_columns(hierarchy)
     of_rows = "".join(
         f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
         for name in added

@@ -19,13 +19,21 @@ from dpframe._duck import VIEW
 from dpframe._sql import ascending, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.added import Added, counted_values
+from dpframe.sources.cell_leaves import cell_rows, columns_of, placed_leaves, placed_records
 from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import measure_sql
 from dpframe.sources.portable_sql import portable_sql
-from dpframe.sources.record_leaves import finest, first, keyed, record_leaves, summed
+from dpframe.sources.record_leaves import (
+    finest,
+    first,
+    keyed,
+    record_leaves,
+    source_columns,
+    summed,
+)
 from dpframe.sources.user_shares import (
     measured_shares,
     row_shares,
@@ -89,18 +97,26 @@ def rollup_statement(
         hierarchy, unit, types=types, user_type=user_type, view=view, beside=beside
     )
     added = tuple(sums or ())
-    parts = [
-        *([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []),
-        source,
+    parts = [*([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []), source]
+    where = f"WHERE (SELECT ok FROM {valid[0]}) " if valid else ""
+    if isinstance(hierarchy, Cells) and _each_row_counts_one(hierarchy, unit):
+        placed = placed_records(hierarchy, types, band)
+        return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
+    parts += [
         *(
             record_leaves(hierarchy, unit, types, seed, added, counted)
             if unit.user is None
             else _user_leaves(hierarchy, unit, types, seed)
         ),
+    ]
+    if isinstance(hierarchy, Cells):
+        placed = placed_leaves(hierarchy, types, band)
+        return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
+    parts += [
         *_levels(hierarchy, added),
         f"candidates AS ({_candidates(hierarchy, types, band, added)})",
     ]
-    named = [*(f"t{i}" for i in first(hierarchy.key_width)), *added]
+    named = [*result_columns(hierarchy), *added]
     shown = ", ".join(f'{name} AS "{name}"' for name in named)  # in any case
     if extra is not None:
         numbers = first(hierarchy.key_width)
@@ -112,9 +128,22 @@ def rollup_statement(
         + ",\n".join(parts)
         + f'\nSELECT level AS "level", n AS "n", {shown} FROM candidates '
         f"{listed_join(hierarchy, only)}"
-        + (f"WHERE (SELECT ok FROM {valid[0]}) " if valid else "")
+        + where
         + (f"ORDER BY {hierarchy.order_by()}" if extra is None else "")
     )
+
+
+def result_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The columns of the result behind ``level`` and ``n``."""
+    if isinstance(hierarchy, Cells):
+        return columns_of(hierarchy)
+    return tuple(f"t{i}" for i in first(hierarchy.key_width))
+
+
+def _each_row_counts_one(cells: Cells, unit: PrivacyUnit) -> bool:
+    """Whether rows are counted, all of them."""
+    dropped = any(one.on_invalid == "drop" for one in cells.of)
+    return unit.user is None and unit.weight is None and not dropped
 
 
 def source_sql(
@@ -127,10 +156,9 @@ def source_sql(
     beside: Mapping[str, str] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """``source``, and the types of its columns; ``beside`` are further ones, in SQL by name."""
-    named = list(zip(hierarchy.source_columns, types, strict=True))
-    chosen = [f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named)]
-    if hierarchy.reads_text and types[0].split("(")[0] not in ONE_TEXT:
-        chosen, types = [f"{text_of(identifier(named[0][0]), types[0])} AS c0"], ("VARCHAR",)
+    named = zip(hierarchy.source_columns, types, strict=True)
+    columns = [_grouped(*pair, hierarchy.reads_text) for pair in named]
+    chosen = [f"{sql} AS c{i}" for i, (sql, _) in enumerate(columns)]
     user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:
@@ -138,7 +166,15 @@ def source_sql(
         read = measure_sql(value, unit.worth) if unit.measured else weight_sql(value, unit.most)
         weight = [f"{read} AS w"]
     more = [f"{sql} AS {name}" for name, sql in (beside or {}).items()]
-    return f"source AS (SELECT {', '.join(chosen + user + weight + more)} FROM {view})", types
+    source = f"source AS (SELECT {', '.join(chosen + user + weight + more)} FROM {view})"
+    return source, tuple(kind for _, kind in columns)
+
+
+def _grouped(column: str, kind: str, text: bool) -> tuple[str, str]:
+    """SQL of a column, and its type then; where raw values are grouped, those of one text first."""
+    if text and kind.split("(")[0] not in ONE_TEXT:
+        return text_of(identifier(column), kind), "VARCHAR"
+    return exact(column, kind), kind
 
 
 ONE_TEXT = (
@@ -177,9 +213,10 @@ def user_pairs(
     """``pairs``: rows a user and finest key, m, or with ``measured`` the sum of their weights."""
     keys = ", ".join(finest(hierarchy))
     rows, kept, kind = ("sum(w)::HUGEINT", ", w", "HUGEINT") if measured else COUNTED
+    own = ", ".join(source_columns(hierarchy))
     if hierarchy.reads_text:
         return [
-            f"texts AS (SELECT u, c0, {rows} AS m FROM source GROUP BY u, c0)",
+            f"texts AS (SELECT u, {own}, {rows} AS m FROM source GROUP BY u, {own})",
             f"keyed AS ({keyed(hierarchy, types, 'texts', 'u, m')})",
             f"pairs AS (SELECT u, {keys}, sum(m)::{kind} AS m FROM keyed GROUP BY u, {keys})",
         ]
@@ -201,12 +238,13 @@ def _shares_of_rows(
         return parts + row_shares_of_numbers(names, grid=grid, seed=seed, keyed="keyed")
     read, own, kept = "source", names, "u"
     if hierarchy.reads_text:  # each text is parsed once
-        read, own, kept = "texts", ("c0",), "c0"
+        own = source_columns(hierarchy)
+        read, kept = "texts", ", ".join(own)
     parts = [f"keyed AS ({keyed(hierarchy, types, read, kept)})"]
     rows = f"keyed LEFT JOIN numbered ON {same(names, 'keyed', 'numbered')}"  # all have one
     if hierarchy.reads_text:
-        parts = ["texts AS (SELECT DISTINCT c0 FROM source)", *parts]
-        places = f"(SELECT c0, leaf FROM {rows}) AS places"
+        parts = [f"texts AS (SELECT DISTINCT {kept} FROM source)", *parts]
+        places = f"(SELECT {kept}, leaf FROM {rows}) AS places"
         rows = f"source JOIN {places} ON {same(own, 'source', 'places')}"
     return parts + row_shares(names, grid=grid, seed=seed, keyed="keyed", placed=rows)
 

@@ -16,7 +16,7 @@ from functools import partial
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import (
     COARSE_TIMES,
     NO_TEXT,
@@ -122,6 +122,8 @@ def kind_of_times(source: SqlSource, period: Period) -> str:
 def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:
     """Types of the columns that are levels; none for other kinds, and where nobody could say."""
     seen = dict(columns or ())
+    if isinstance(hierarchy, Cells):
+        return tuple(canonical(seen[c]) for c in hierarchy.source_columns) if seen else ()
     if not hierarchy.label_columns or not set(hierarchy.source_columns) <= seen.keys():
         return ()
     return tuple(canonical(seen[c]) for c in hierarchy.source_columns)
@@ -159,7 +161,8 @@ def _seen(
 def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:
     """SQL of a column's values, and its type; ``seen`` is the type that the table seems to have."""
     name = f"{SOURCE}.{identifier(column)}"
-    in_hierarchy = column in hierarchy.source_columns
+    held = [one for one in hierarchy.dimensions if column in one.source_columns]
+    in_hierarchy, hierarchy = bool(held), held[0] if held else hierarchy
     if in_hierarchy and hierarchy.kind == "number":
         return f"TRY_CAST({name if seen else _castable(name)} AS DOUBLE)", "DOUBLE"
     if in_hierarchy and hierarchy.reads_text:
@@ -186,10 +189,11 @@ def valid_sql(
     not that which it is read as. Whether there are rows, which is private, makes no difference.
     """
     cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
-    if len(hierarchy.source_columns) == 1:  # several are columns, which read what has a text
-        (column,) = hierarchy.source_columns
-        check = _refusals(lambda kind: hierarchy.check_types((kind,)))
-        cases.setdefault(column, []).append(check)
+    for one in hierarchy.dimensions:
+        if len(one.source_columns) > 1:  # are columns, which read what has a text
+            continue
+        check = _refusals(lambda kind, one=one: one.check_types((kind,)))  # type: ignore[misc]
+        cases.setdefault(one.source_columns[0], []).append(check)
     for text in (*hierarchy.source_columns, unit.user):
         if text is not None and text not in typed:
             cases.setdefault(text, []).append(_without_text(text))

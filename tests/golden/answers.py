@@ -62,6 +62,8 @@ CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         {**USER, **STREAM, "contribution": "items", "max_contributions": 2},
     ),
     "flat": ("heavy_hitters", "host", {**BUDGET, "k": 3}),
+    "flat, users": ("heavy_hitters", "host", USER),
+    "flat, users, at most": ("heavy_hitters", "host", {**USER, "at_most": 2, "threshold": 20}),
     "flat, stream": ("heavy_hitters", "host", {**BUDGET, **STREAM}),
     "counts": ("tree_counts", ["host", "zip"], BUDGET),
     "counts, listed": ("tree_counts", ["zip"], {"epsilon": 1.0, "keys": ["90000", "90111"]}),

@@ -114,8 +114,8 @@ def test_every_block_runs_after_those_before_it(
     if page.name in ("tour.md", "index.md", "command_line.md", "notebooks.md"):
         examples.make(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
-    with seeded_noise(7):  # what a page shows is likely, and certain for nobody
-        for block in found:
+    for block in found:
+        with seeded_noise(7):  # what a page shows is likely, and certain for nobody
             run(block, names, page.name)
     if isinstance(con := names.get("con"), duckdb.DuckDBPyConnection):
         con.close()

@@ -262,6 +262,20 @@ def test_users_weigh_what_they_may(session: Any, paths: Path) -> None:
     assert dp.hhh(rows, "path:path", user="user", **BUDGET)["count"].iloc[0] > 0
 
 
+def test_pairs_of_users_and_values_come_from_there(session: Any) -> None:
+    """Law: different users at every value, as of the same rows in pandas, bit by bit."""
+    rows = [(f"u{i}", w) for w, n in {"a": 400, "b": 250, "c": 3}.items() for i in range(n)]
+    rows += [("u1", "a"), (None, "a"), ("u7", None)]
+    frame = pd.DataFrame(rows, columns=["who", "word"])
+    spark = session.createDataFrame(rows, "who STRING, word STRING")
+    answers = []
+    for source in (spark, frame):
+        with seeded_noise(4):
+            answers.append(dp.heavy_hitters(source, "word", user="who", epsilon=1.0, delta=1e-6))
+    pd.testing.assert_frame_equal(*answers)
+    assert answers[0]["word"].tolist() == ["a", "b"]
+
+
 def test_weights_are_read_there(session: Any) -> None:
     """By the front door: whole numbers up to the bound, and no value is an error."""
     table = pa.table({"a": ["x", "y", "z", "v"], "w": [3, 10**15, None, -2]})

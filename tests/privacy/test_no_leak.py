@@ -366,6 +366,7 @@ def test_a_release_is_silent(
 
 
 OF_RELEASED_NUMBERS = {
+    "dpframe.asking.cell_frame",
     "dpframe.asking.frame",
     "dpframe.questions.hhh.advice",
     "dpframe.questions.hhh.plan",

@@ -137,7 +137,8 @@ def test_a_user_has_at_most_m_records_by_every_door(kind: str) -> None:
     assert count_devices(visits, flat, "u") == len(users)
 
 
-TOLD = r"column 'u' has type .* Cast the column"
+TOLD = r"column 'u' has type .* [Cc]ast the column"
+"""Where rows of a temporary table are handed over, some types are refused before they are read."""
 
 
 @in_turn(("kind", [*REFUSED, "TIMESTAMP_S[]", "STRUCT(a TIMESTAMP_MS)"]), ("rows", [0, 7]))

@@ -15,6 +15,7 @@ from dpframe.asking.given import column_name, data_name, release_name
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import Cells
 from dpframe.period_texts import Unit
 from dpframe.periods import UNITS, Period, as_period, text_at, unit_of
 from dpframe.publishing.names import family, identifier_of
@@ -110,6 +111,11 @@ def _report(given: object, i: int, source: object, period: object, base: Path) -
         data = data_name(table.get("data"))
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
+    if isinstance(getattr(asked, "hierarchy", None), Cells):
+        raise ParameterError(
+            f"{where} asks for cells of several hierarchies, and the page of a series has lines of "
+            "nodes: release them by hhh with period= and a name each, or report one hierarchy."
+        )
     return Report(
         name=name,
         question=question,

@@ -26,11 +26,13 @@ from dpframe.doors.sql.results import flat_sql, measured_sql, nodes_sql, rows_sq
 from dpframe.doors.sql.sessions import Session, described_by, session_of, source_of
 from dpframe.doors.sql.types import plan_sql, stored_types
 from dpframe.errors import ParameterError
+from dpframe.hierarchy import Cells
 from dpframe.ledger import Stored
 from dpframe.noise import random_seed, replacement
 from dpframe.periods import Period
 from dpframe.questions.synthesize.checks import check_sample
 from dpframe.sources import second_connection, sql_tables
+from dpframe.sources.rollup_statement import result_columns
 from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.within import Reading
 
@@ -42,6 +44,9 @@ MOST = 10_000_000
 
 FUNCTION = {"columns": "rows", "by": "measured"}
 """Of ours, that a statement calls where a second connection counts, by what is asked about."""
+
+HANDED = {"by": "handed_over"}
+"""Of ours, that such a statement calls with rows that no second connection sees."""
 
 Given = Mapping[str, object]
 """What a macro passes: its parameters by name."""
@@ -66,7 +71,8 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     stored = _stored(session, question, asked, facts)
     if stored is not None:
         types = stored_types(stored, asked.hierarchy)
-        again = "replay_measured" if question.about == "by" else "replay"
+        as_texts = question.about == "by" or isinstance(asked.hierarchy, Cells)
+        again = "replay_measured" if as_texts else "replay"
         return _result(question, asked, types, given, _once(again, token, facts))
     described, plan = described_by(session, path, source), question.rolled_up(asked)
     if plan is not None:
@@ -75,9 +81,11 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
         facts |= {"types": types, "time": reading.kind if isinstance(reading, Reading) else None}
         rows = _drawn(token, facts, source, plan, described, reading)
         return _result(question, asked, types, given, rows)
-    if described is None and question.columns is not None:
+    handed = None if question.columns is None else question.columns(asked)
+    if described is None and handed is not None:
         times = [p.column for p in (about_of(facts).period,) if p is not None]
-        rows = _handed_over(token, facts, source, [*question.columns(asked), *times])
+        function = HANDED.get(question.about, "handed_nodes")
+        rows = _handed_over(function, token, facts, source, [*handed, *times])
         return _result(question, asked, (), given, rows)
     if described is None:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
@@ -119,6 +127,8 @@ def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, 
         return flat_sql(asked.hierarchy, types, rows, given.get("k"))
     if question.about == "by":
         return measured_sql(asked.hierarchy, types, asked.types, rows)
+    if isinstance(asked.hierarchy, Cells):
+        return rows_sql(asked.types, rows)
     return nodes_sql(asked.hierarchy, types, rows, measured=asked.unit.measured)
 
 
@@ -161,10 +171,12 @@ def _beside(function: str, token: str, facts: Given, source: SqlSource, path: st
     return _once(function, token, facts, "relation", "settings", literal(path), rows=rows)
 
 
-def _handed_over(token: str, facts: Given, source: SqlSource, columns: Sequence[str]) -> str:
+def _handed_over(
+    function: str, token: str, facts: Given, source: SqlSource, columns: Sequence[str]
+) -> str:
     """Rows of what this connection alone sees: its columns as one list, in memory."""
     rows = f"FROM {source.relation} AS {sql_tables.SOURCE}"
-    return _once("handed_over", token, facts, second_connection.as_list(columns), rows=rows)
+    return _once(function, token, facts, second_connection.as_list(columns), rows=rows)
 
 
 def _drawn(
@@ -176,7 +188,8 @@ def _drawn(
     reading: Reading | Period | None,
 ) -> str:
     """Rows that are drawn from the rollup of a source, all its candidates as one list."""
-    keys = (f"t{i}" for i in range(1, plan.hierarchy.key_width + 1))
+    keys = result_columns(plan.hierarchy)
+    function = "draw_cells" if isinstance(plan.hierarchy, Cells) else "draw"
     small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
     packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
     rollup = _rollup(source, plan, described, random_seed(), reading)
@@ -187,7 +200,7 @@ def _drawn(
         kind = sql_tables.kind_of_times(source, reading)
         said = f"concat({literal(head)}, {kind}, {literal(tail)})"
     return (
-        f"(SELECT unnest({OURS}.__dpframe_draw({literal(token)}, {said}, "
+        f"(SELECT unnest({OURS}.__dpframe_{function}({literal(token)}, {said}, "
         f"list(struct_pack({packed})), current_setting('default_collation'))) AS r "
         f"FROM (SELECT row_number() OVER () AS i, * FROM ({rollup})))"
     )

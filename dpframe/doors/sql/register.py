@@ -28,6 +28,8 @@ from dpframe.doors.sql.running import (
     beside,
     budget,
     draw,
+    draw_cells,
+    handed_nodes,
     handed_over,
     measured,
     releases,
@@ -188,6 +190,7 @@ FUNCTIONS = {
 }
 ARROW_FUNCTIONS = {
     "__dpframe_draw": (_answered(draw), ROWS),
+    "__dpframe_draw_cells": (_answered(draw_cells), TEXTS),
     "__dpframe_beside": (_answered(beside), ROWS),
     "__dpframe_rows": (_answered(rows), TEXTS),
     "__dpframe_replay": (_answered(replay), ROWS),
@@ -195,6 +198,7 @@ ARROW_FUNCTIONS = {
     "__dpframe_measured": (_answered(measured), TEXTS),
     "__dpframe_changed": (_answered(changed), TEXTS),
     "__dpframe_handed_over": (_answered(handed_over), TEXTS),
+    "__dpframe_handed_nodes": (_answered(handed_nodes), ROWS),
     "__dpframe_budget": (_answered(budget), BUDGET),
     "__dpframe_releases": (_answered(releases), RELEASES),
 }

@@ -18,18 +18,20 @@ from dpframe.doors.sql.calls import NAMED, about_of, asked_by
 from dpframe.doors.sql.sessions import Session, session_of
 from dpframe.doors.sql.types import (
     budget_rows,
+    candidate_rows,
     candidates,
     release_rows,
     result_rows,
     text_rows,
 )
 from dpframe.errors import ParameterError, SourceError
+from dpframe.hierarchy import Cells
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
+from dpframe.sources.cell_table import cells_of
 from dpframe.sources.keys import listed_counts
 from dpframe.sources.relations import canonical
 from dpframe.sources.within import Reading
-from dpframe.tree import CountTree
 
 Facts = Mapping[str, Any]
 """What a statement says of its call."""
@@ -45,14 +47,34 @@ def draw(
     collations: pa.ChunkedArray,
 ) -> pa.Array:
     """A release of what the statement counted."""
+    return _draw(result_rows, tokens, calls, lists, collations)
+
+
+def draw_cells(
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    lists: pa.ChunkedArray,
+    collations: pa.ChunkedArray,
+) -> pa.Array:
+    """The same, of cells, whose columns have any names: as texts."""
+    return _draw(_texts, tokens, calls, lists, collations)
+
+
+def _draw(
+    shown: Callable[[Release], pa.Array],
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    lists: pa.ChunkedArray,
+    collations: pa.ChunkedArray,
+) -> pa.Array:
     for collation in collations:
         _duck.check_collation(collation.as_py())
     _check_one(calls)
     rows = zip(tokens.to_pylist(), calls.to_pylist(), lists, strict=True)
-    return pa.concat_arrays([_drawn(*row) for row in rows])
+    return pa.concat_arrays([shown(_drawn(*row)) for row in rows])
 
 
-def _drawn(token: str, call: str, listed: pa.ListScalar) -> pa.Array:
+def _drawn(token: str, call: str, listed: pa.ListScalar) -> Release:
     session, facts = session_of(token), json.loads(call)
     question = NAMED[facts["question"]]
     plan = question.fitted(asked_by(question, facts["arguments"], session), listed)
@@ -65,7 +87,7 @@ def _drawn(token: str, call: str, listed: pa.ListScalar) -> pa.Array:
             name=facts["release"],
             about=_read_as(facts),
         )
-    return result_rows(_remembered(session, facts, result))
+    return _remembered(session, facts, result)
 
 
 def _read_as(facts: Facts) -> About:
@@ -76,7 +98,10 @@ def _read_as(facts: Facts) -> About:
     return about.read_as(Reading(period=about.period, kind=canonical(facts["time"])))
 
 
-def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted[CountTree]:
+def _listed(listed: pa.ListScalar, types: tuple[str, ...], plan: Any) -> Counted[Any]:
+    if isinstance(plan.hierarchy, Cells):
+        cells = cells_of(candidate_rows(listed), plan.hierarchy, types)
+        return Counted(cells, types)
     tree = candidates(listed, types)
     if plan.listed is not None:
         tree = listed_counts(tree, plan.listed)
@@ -126,15 +151,32 @@ def handed_over(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
     """As ``measured``, of rows that come as one list: what no second connection sees."""
+    return _of_list(_texts, pa.list_(pa.list_(pa.string())), tokens, calls, lists)
+
+
+def handed_nodes(
+    tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
+) -> pa.Array:
+    """As ``beside``, of such rows."""
+    return _of_list(result_rows, pa.null(), tokens, calls, lists)
+
+
+def _of_list(
+    shown: Callable[[Release], pa.Array],
+    kind: pa.DataType,
+    tokens: pa.ChunkedArray,
+    calls: pa.ChunkedArray,
+    lists: pa.ChunkedArray,
+) -> pa.Array:
     _check_one(calls)
     if not len(calls):
-        return pa.array([], pa.list_(pa.list_(pa.string())))
+        return pa.array([], kind)
     session, facts = session_of(tokens[0].as_py()), json.loads(calls[0].as_py())
     (listed,) = lists
     rows = pa.array([], lists.type.value_type) if listed.values is None else listed.values
     source = _duck.without_views(pa.Table.from_struct_array(rows))
     with replaced_by(facts["noise"]):
-        return _texts(_answer_of(session, facts, source).release)
+        return shown(_answer_of(session, facts, source).release)
 
 
 def rows(

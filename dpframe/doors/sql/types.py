@@ -85,7 +85,12 @@ OF_ARROW = {
 
 
 def candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
-    """The tree of one list of candidates, which may come in any order of its numbers ``i``."""
+    """The tree of one list of candidates."""
+    return tree_of(candidate_rows(listed), types)
+
+
+def candidate_rows(listed: pa.ListScalar) -> pa.Table:
+    """One list of candidates as a table, which may come in any order of its numbers ``i``."""
     table = without_views(pa.Table.from_struct_array(listed.values))
     position = table["i"].to_numpy()
     if (np.diff(position) != 1).any():
@@ -93,7 +98,7 @@ def candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
         if (position[order] != np.arange(1, len(order) + 1)).any():
             raise SourceError("candidates are missing: run the statement again.")
         table = table.take(pa.array(order))
-    return tree_of(table.drop_columns(["i"]), types)
+    return table.drop_columns(["i"])
 
 
 def result_rows(result: Release) -> pa.Array:

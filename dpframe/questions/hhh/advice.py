@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpframe.asking.quantities import Quantity
+from dpframe.budget import PrivacyUnit
 from dpframe.errors import DpframeError
 from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.items import ItemsUnit
 from dpframe.questions.hhh.plan import make_plan
+from dpframe.questions.hhh.rounds import ITEMS, plan_of
 from dpframe.sketches import DEFAULT_COUNTERS
 
 NODE_BYTES = 120
@@ -19,8 +25,10 @@ COUNTER_BYTES = 290
 
 def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     """Error and memory of the offline and the streaming mechanism, and which one to take."""
-    if plan.unit.user is not None or plan.unit.measured:
+    if plan.unit.measured:
         return []
+    if plan.unit.user is not None:
+        return advice_of_users(plan)
     offline, streaming = _as(plan, "offline"), _as(plan, "streaming")
     if offline is None or streaming is None:
         return []
@@ -46,6 +54,55 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
             "streaming for more distinct nodes than that",
         ),
     ]
+
+
+def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+    """What shares and rounds of weights would find in one column, and with which error."""
+    user, kind = plan.unit.user, plan.unit.contribution
+    if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
+        return []
+    asked = replace(plan.asked, threshold=None, release_share=None, at_most=None, remainder=False)
+    try:
+        shares = make_plan(
+            hierarchy=plan.hierarchy,
+            unit=PrivacyUnit(user=user),
+            budget=plan.budget,
+            remainder=False,
+            confidence=plan.confidence,
+        )
+        unit = ItemsUnit(user=user, contribution="items", max_contributions=ITEMS)
+        rounds = plan_of(replace(asked, unit=unit, mechanism="rounds"))
+    except DpframeError:
+        return []
+    one = rounds.laws.count.sigma / rounds.laws.count.norm
+    return [
+        Quantity(
+            "by shares",
+            _needed([shares.threshold * n for n in HELD]),
+            f"whose counts add up, noise of sd {shares.count_noise.sd / shares.grid:.3g}: "
+            "contribution='share'",
+        ),
+        Quantity(
+            "by rounds",
+            _needed([rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in HELD]),
+            "before what later rounds gain; of different users, noise of sd "
+            f"{one:.3g} times the root of at_most: dp.heavy_hitters with user=",
+        ),
+        Quantity(
+            "advice",
+            "rounds where users have many values",
+            "shares where all numbers shall add up, or where most users have one value",
+        ),
+    ]
+
+
+HELD = (1, 10, 100)
+"""Values of every user, for examples."""
+
+
+def _needed(users: Sequence[float]) -> str:
+    some = ", ".join(str(math.ceil(n)) for n in users)
+    return f"{some} users find a value, if each has {', '.join(map(str, HELD))} values"
 
 
 def _as(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:

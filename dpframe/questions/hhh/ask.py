@@ -42,6 +42,7 @@ def hhh(
     confidence: float = 0.95,
     acknowledge: bool = False,
     counters: int | None = None,
+    totals: bool = False,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
@@ -63,6 +64,8 @@ def hhh(
     hierarchy
         ``"ip:src"``, a list of columns from coarse to fine, or an object such as
         ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
+        Several at once with "offline": ``"ip:src * ip:dst"``, ``dp.cube(["country", "product"])``
+        (docs/cubes.md).
     epsilon, delta
         The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
     threshold
@@ -105,6 +108,10 @@ def hhh(
     counters
         With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Before noise,
         counts are too high by at most the number of records over ``counters + 1``.
+    totals
+        Of several hierarchies: release the whole count of every reported cell too, whatever other
+        cells have taken of it, as ``count``, ``count_lower`` and ``count_upper``. Half of epsilon
+        and delta is for that, with Gaussian noise for one count of every kind. Of records only.
     period
         Only the records of a period: a column of times and its text, ``("when", "2026-W47")``, and
         a time zone where the column has one. Years, quarters, months, ISO weeks, days, hours and

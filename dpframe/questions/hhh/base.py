@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
@@ -60,11 +61,20 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     partitions: ClassVar[int | None] = None
     """Of a source whose partitions are sketched on their own."""
 
+    former: Mapping[str, object] | None = None
+    """The request by which earlier versions stored the answer of another mechanism to the same
+    call."""
+
     # -- what was asked for -------------------------------------------------------------------
 
     @property
     def remainder(self) -> bool:
         return self.asked.remainder
+
+    @property
+    def items(self) -> int | None:
+        """How many different values of a user take part, where no tree is counted."""
+        return None
 
     @property
     def counters(self) -> int | None:

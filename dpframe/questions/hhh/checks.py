@@ -27,6 +27,10 @@ class Asked:
     confidence: float = 0.95
     acknowledge: bool = False
     counters: int | None = None
+    at_most: int | None = None
+    usual: bool = False
+    """Whether the mechanism was left to dpframe."""
+    totals: bool = False
 
     def at_least(self, smallest: int) -> float:
         """The threshold, by default the smallest private one, which is ``smallest`` records or
@@ -40,10 +44,13 @@ class Asked:
             if unit.measured:
                 of = f" of {unit.weight!r} with max_weight={as_written(unit.worth)}"
                 ways = "threshold, epsilon or delta, or lower max_weight"
+            tests = f"height={self.hierarchy.height}"
+            if len(self.hierarchy.dimensions) > 1:
+                tests = f"{self.hierarchy.height} kinds of cells"
             raise ThresholdError(
                 f"threshold ({as_written(self.threshold)}) is below the smallest private threshold "
                 f"{as_written(least)}{of} for epsilon={epsilon:g}, delta={delta:g}, "
-                f"height={self.hierarchy.height}: raise {ways}."
+                f"{tests}: raise {ways}."
             )
         return self.threshold
 
@@ -59,6 +66,8 @@ class Asked:
             "remainder": self.remainder,
             "confidence": self.confidence,
             **({} if self.counters is None else {"counters": self.counters}),
+            **({} if self.at_most is None else {"at_most": self.at_most}),
+            **({"totals": True} if self.totals else {}),
             "threshold": self.threshold,
             "release_share": self.release_share,
         }
@@ -126,7 +135,7 @@ def asked_for(given: Given, mechanism: str) -> Asked:
     streaming = mechanism == "streaming"
     unit, counters = measured_unit(given), given.whole("counters", 2, LARGEST)
     return Asked(
-        hierarchy=given.hierarchy,
+        hierarchy=given.hierarchies,
         unit=unit,
         budget=given.budget,
         mechanism=mechanism,
@@ -136,6 +145,7 @@ def asked_for(given: Given, mechanism: str) -> Asked:
         confidence=given.confidence,
         acknowledge=given.flag("acknowledge"),
         counters=DEFAULT_COUNTERS if streaming and counters is None else counters,
+        totals=given.flag("totals"),
     )
 
 

@@ -1,16 +1,20 @@
-"""The private step of heavy hitters: exact counts, or sketches of every level."""
+"""The private step of heavy hitters: exact counts, sketches of every level, or pairs of a user and
+a value."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dpframe.asking.plan import Counted
+from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.counting import cell_counts, exact_counts
 from dpframe.sources.sketching import sketch_states
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
+from dpframe.sources.user_items import user_items
 
 
 def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
@@ -21,8 +25,13 @@ def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
 
 
 def rolled_up(plan: Any) -> HhhPlan[Any, Any] | None:
-    """A plan that starts from exact counts; sketches are made of rows."""
-    return plan if plan.counters is None else None
+    """A plan that starts from the counts of a tree; sketches and pairs are made of rows."""
+    return plan if plan.counters is None and plan.items is None else None
+
+
+def columns(plan: Any) -> Sequence[str] | None:
+    """What is read of a source whose rows are handed over, for pairs of a user and a value."""
+    return None if plan.items is None else [*plan.hierarchy.source_columns, plan.unit.user]
 
 
 SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
@@ -31,6 +40,12 @@ SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
 
 def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
     """What the mechanism of a plan starts from."""
+    if plan.items is not None:
+        pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
+        return Counted(pairs, pairs.types)
+    if isinstance(plan.hierarchy, Cells):
+        cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+        return Counted(cells, cells.types)
     if plan.counters is None:
         tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
         return Counted(tree, tree.types)

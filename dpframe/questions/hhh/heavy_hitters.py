@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
-from dpframe.asking.given import Given
+from dpframe.asking.given import Given, GoesWith
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.count import SKETCHES, count, fitted, rolled_up
-from dpframe.questions.hhh.plan import MECHANISMS, hhh_plan
+from dpframe.questions.hhh.checks import asked_for
+from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
+from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, hhh_plan
+from dpframe.questions.hhh.rounds import in_rounds, rounds_plan
 
 if TYPE_CHECKING:
     from datetime import date
@@ -25,8 +29,14 @@ if TYPE_CHECKING:
     from dpframe.periods import Period
 
 
-FLAT_MECHANISMS = tuple(name for name in MECHANISMS if name != "paper")
+FLAT_MECHANISMS = ("rounds", *(name for name in MECHANISMS if name != "paper"))
 """The algorithm as printed is there to be compared, and has arguments that are not here."""
+
+OF_ROUNDS: GoesWith = {
+    "at_most": (("rounds",), "bounds the released values of a user that count fully"),
+    "counters": GOES_WITH["counters"],
+}
+"""Arguments of rounds alone, and one that these do not take."""
 
 
 @known_arguments
@@ -41,7 +51,7 @@ def heavy_hitters(
     user: str | None = None,
     contribution: str | None = None,
     max_contributions: int | None = None,
-    mechanism: str = "offline",
+    mechanism: str | None = None,
     counters: int | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
@@ -50,10 +60,13 @@ def heavy_hitters(
     release: str | None = None,
     data: str | None = None,
     progress: bool = True,
+    at_most: int | None = None,
 ) -> pd.DataFrame:
     """The frequent values of one column, with noisy counts, differentially private.
 
-    :func:`hhh` for a hierarchy of one level: values whose count reaches a threshold.
+    :func:`hhh` for a hierarchy of one level: values whose count reaches a threshold. With ``user``
+    those that many different users have, and how many: a user is counted at every value, so that
+    counts do not add up.
 
     Parameters
     ----------
@@ -64,13 +77,26 @@ def heavy_hitters(
     k
         At most so many values, those with the largest noisy counts; by default all that are
         released. Choosing among released values costs nothing.
-    epsilon, delta, threshold, user, contribution, max_contributions, counters, release_share, \
-confidence, period, ledger, release, data, progress
+    epsilon, delta, threshold, user, counters, confidence, period, ledger, release, data, progress
         As for :func:`hhh`.
     mechanism
-        "offline" (default: exact counts before noise), "offline-gaussian" (for many releases that
-        are reserved together), "streaming" (one Misra-Gries sketch of ``counters`` counters, in one
-        pass), or the baselines "laplace" and "gaussian".
+        "rounds" (default with ``user``: users give weights to their values, in rounds, and what
+        they find is counted), "offline" (default else: exact counts before noise),
+        "offline-gaussian" (for many releases that are reserved together), "streaming" (one
+        Misra-Gries sketch of ``counters`` counters, in one pass), or the baselines "laplace" and
+        "gaussian".
+    contribution
+        With ``user`` "items" (default: different users are counted), "share" (a user weighs 1 in
+        total, divided evenly over their records, so that counts add up) or "records".
+    max_contributions
+        Different values of a user that take part when values are searched, by default 500; or the
+        records, or items of a stream, of a user that count.
+    release_share
+        Part of the budget for the counts, by default 0.2 in rounds; else as for :func:`hhh`.
+    at_most
+        How many of the released values of one user count fully, in rounds: one who has n more than
+        that counts the root of at_most / n at each. It makes counts too low, which intervals do
+        not cover, and keeps noise small; by default it is found privately.
 
     Returns
     -------
@@ -89,8 +115,11 @@ confidence, period, ledger, release, data, progress
 
     References
     ----------
-    As :func:`hhh`; "streaming" is Lebeda, Tetek, "Better Differentially Private Approximate
-    Histograms and Heavy Hitters using the Misra-Gries Sketch" (PODS 2023), Algorithms 1 and 2.
+    As :func:`hhh`; "rounds" adds up the evidence of rounds of weights (Gopi and others,
+    "Differentially Private Set Union", 2020; "DP-SIPS", 2023; MAD2R, 2025): see
+    docs/decisions/0029-users-who-hold-many-items.md. "streaming" is Lebeda, Tetek, "Better
+    Differentially Private Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch"
+    (PODS 2023), Algorithms 1 and 2.
 
     Examples
     --------
@@ -110,11 +139,26 @@ confidence, period, ledger, release, data, progress
 
 def _plan(given: Given) -> HhhPlan[Any, Any]:
     """That of heavy hitters of one level, without the rest."""
-    hierarchy = given.column
     given.whole("k", 1, 2**53)
-    given.chosen("mechanism", FLAT_MECHANISMS)
-    given.whole("k", 1, 2**53)
-    return hhh_plan(given.but(hierarchy=hierarchy, remainder=False, acknowledge=False))
+    usual = given["mechanism"] is None
+    if usual:
+        given = given.but(mechanism="rounds" if in_rounds(given) else "offline")
+    mechanism = given.chosen("mechanism", FLAT_MECHANISMS)
+    given.goes(OF_ROUNDS, mechanism)
+    flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
+    if mechanism != "rounds":
+        return hhh_plan(flat)
+    plan = rounds_plan(flat)
+    if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
+        return plan
+    shares = flat.but(mechanism="offline", contribution="share")
+    return replace(plan, former=asked_for(shares, "offline").request)
+
+
+def _former(plan: Any) -> Mapping[str, object] | None:
+    """What the same call asked for before rounds were the answer to it."""
+    former: Mapping[str, object] | None = plan.former
+    return former
 
 
 HEAVY_HITTERS = Question(
@@ -122,8 +166,10 @@ HEAVY_HITTERS = Question(
     planned=_plan,
     fitted=fitted,
     count=count,
+    former=_former,
     rolled_up=rolled_up,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
+    columns=columns,
     instead=SKETCHES,
 )
 

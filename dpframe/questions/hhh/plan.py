@@ -12,8 +12,9 @@ from typing import Any
 from dpframe.asking.given import Given, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.cells import cells_plan
 from dpframe.questions.hhh.checks import Asked, asked_for
 from dpframe.questions.hhh.histograms import histogram_plan
 from dpframe.questions.hhh.normal import normal_plan
@@ -88,6 +89,13 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
         raise ParameterError(
             f"mechanism={asked.mechanism!r} counts records and adds up no weight "
             f"({asked.unit.weight!r}): use mechanism='offline', or leave weight and max_weight out."
+        )
+    if isinstance(asked.hierarchy, Cells):
+        return cells_plan(asked)
+    if asked.totals:
+        raise ParameterError(
+            "totals (True) is of several hierarchies at once: with one, count is the whole count "
+            "of a node already. Leave it out."
         )
     return MECHANISMS[asked.mechanism](asked)
 

@@ -94,6 +94,7 @@ def test_users_a_ledger_and_a_name(tmp_path: Path) -> None:
     """Charged once under a name; ``hhh`` with the same request replays the same release."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-4)
     named: dict[str, Any] = {**BUDGET, "user": "who", "ledger": ledger, "release": "words"}
+    named["contribution"] = "share"
     first = dp.heavy_hitters(WORDS, "word", k=2, **named)
     again = dp.heavy_hitters(WORDS, "word", **named)
     pd.testing.assert_frame_equal(first, again.head(2))

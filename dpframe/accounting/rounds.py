@@ -1,0 +1,266 @@
+"""Rounds of weighted counts of a user's items, and counts of users at last: Gaussian noise.
+
+In every round a user gives whole weights to at most ``items`` values of their own, of Euclidean
+norm at most ``unit``; which, and how much, depends on this user and on what earlier rounds
+released. *Scores* are sums of the rounds, each ``part`` times over; a value whose score reaches
+``threshold`` is found. Then values that were found are counted: a user is in one bin of a histogram
+of how many of them users have, and gives them whole weights of norm at most ``norm``.
+
+*Released* is, in thought, the noisy weight of every value there could be, round by round. Fix
+neighbours D, with a user u more, and D', and the values U that take part in D. A mechanism M
+that draws noise for all of U, in D' too, releases Gaussian noise on vectors that differ by at most
+``unit`` a round, chosen after earlier answers: D and D' are told apart as by one count that moves
+by mu = root of the sum of (unit / sigma_t)^2 + (1 / sigma')^2 + (norm / sigma)^2 in units of its
+noise, with certainty (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential
+Privacy", 2022). Which values are found, from what round on, and all counts are functions of what M
+releases; as long as none of the values that only u has is found, what is shown is one and the same
+function of it in D and in D', where these values do not exist. So with delta(epsilon) of M, and b
+the chance that a value of u alone is ever found,
+
+    P(D in S)  <= b + P(M(D) in S, none)  <= b  + e^epsilon P(D' in S) + delta
+    P(D' in S) <= b' + P(M(D') in S, none) <= b' + e^epsilon P(D in S) + delta,
+
+b' the chance that noise alone finds one of them in M(D'), which is at most the bound on b below.
+
+*That bound.* A user takes part with at most ``items`` values, and no other value exists here than
+those with which somebody takes part: noise finds none of the rest. Of each the score after rounds
+1..t is at most ``unit`` (a_1 + .. + a_t) above that of the noise alone, whatever weights it got and
+however these followed the noise of earlier rounds: no weight is above the norm. So b is at most
+``items`` times the sum over t of P(a_1 Z_1 + .. + a_t Z_t >= threshold - unit (a_1 + .. + a_t)):
+for all new values of a user at once, and all rounds.
+
+*Whole numbers.* Z is a Gaussian rounded to the nearest whole number, so that the claims for M are
+those of continuous noise (:mod:`dpframe.accounting.normal`), and Z is at most 1/2 above it: the
+sum is at most (a_1 + .. + a_t)/2 above a Gaussian. No normal table is read without that half.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from dpframe.accounting.normal import ETA, Told, edge, largest_mu, off_by
+from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable
+from dpframe.rounded_noise import rounded_normal
+
+PARTS = (3, 4, 5, 8)
+"""Of mu^2 that the rounds spend, each a twentieth: most when it is known where it is wanted."""
+
+LARGEST_UNIT, LEAST_UNIT = 4096, 16
+"""Whole weights that the norm of a user is at most."""
+
+LONGEST = 2**20
+"""Entries of a table, about; smaller units for wider noise."""
+
+ENDS = 9.5
+"""Sigmas from which on no weight of a 64-bit table is left."""
+
+CURVE_PART = 0.75
+"""Part of delta that decides the spread; the rest is for values of one user, which thresholds
+follow."""
+
+SIZES_PART = 0.1
+"""Of what the counts get: tells how many of the values that were found users have."""
+
+NORM = 128
+"""Whole weights that the norm of a user in the counts is at most."""
+
+TIGHT = 0.02
+"""Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
+
+WIDER = (1.0001, 1.001, 1.01)
+"""Of what the curve alone asks for, so that rounding finds room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """Noise of scale ``sigma`` on whole weights, of which a user adds ``norm`` at most to at most
+    so many ``values``. A round's noisy weights count ``part`` times in scores."""
+
+    noise: NoiseTable
+    sigma: float
+    norm: int
+    values: int
+    part: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundLaws:
+    """The laws of all rounds, of the histogram of sizes if there is one, and of the counts.
+
+    Of a user ``items`` values take part; ``delta`` is an upper bound at the epsilon that was asked
+    for.
+    """
+
+    items: int
+    rounds: tuple[Law, ...]
+    threshold: int
+    sizes: Law | None
+    count: Law
+    delta: float
+
+    @property
+    def unit(self) -> int:
+        """The norm of a user in a round."""
+        return self.rounds[0].norm
+
+    @property
+    def weights(self) -> int:
+        """What a user adds to a score at most, over all rounds."""
+        return self.unit * sum(one.part for one in self.rounds)
+
+    @property
+    def score_sd(self) -> float:
+        """Of the noise in a score, in users that weigh all they can."""
+        return _spread(self.rounds) / self.weights
+
+    @property
+    def users(self) -> int:
+        """How many users a value that is found has at least, but for noise."""
+        return -(-self.threshold // self.weights)
+
+    @cached_property
+    def told(self) -> Told:
+        """What all rounds and the counts tell of a user, but for values that are found."""
+        return _told(self)
+
+    def cost(self, epsilon: float) -> float:
+        """Delta at ``epsilon``, an upper bound, from the tables that are drawn from."""
+        return min(1.0, self.told.delta(epsilon) + alone(self))
+
+
+def alone(laws: RoundLaws) -> float:
+    """The chance that a value of one user alone is ever found, at most."""
+    one = sum(
+        _at_least(laws.rounds[: t + 1], laws.threshold, laws.unit) for t in range(len(laws.rounds))
+    )
+    return min(1.0, laws.items * one * (1 + 1e-9))
+
+
+def _at_least(rounds: tuple[Law, ...], threshold: int, unit: int) -> float:
+    """P(the score of a value of one user is at least ``threshold`` after these rounds), at most."""
+    parts = sum(one.part for one in rounds)
+    inside = math.prod(_inside(one) for one in rounds)
+    return above(threshold - unit * parts - parts / 2, _spread(rounds)) / inside
+
+
+def above(x: float, sigma: float) -> float:
+    """P(continuous Gaussian noise >= x), an upper bound."""
+    return 0.5 * math.erfc(x / sigma * (1 - 1e-12) / math.sqrt(2)) * (1 + 1e-12)
+
+
+def _spread(rounds: tuple[Law, ...]) -> float:
+    """Sigma of the noise in scores."""
+    return math.sqrt(sum((one.part * one.sigma) ** 2 for one in rounds))
+
+
+def _inside(one: Law) -> float:
+    """Mass of the law within the ends of its table, a lower bound."""
+    return 1 - _beyond(one.noise, one.sigma)
+
+
+def _beyond(noise: NoiseTable, sigma: float) -> float:
+    return math.erfc((noise.highest + 0.5) / sigma / math.sqrt(2)) * (1 + 1e-9) + 1e-300
+
+
+def _told(laws: RoundLaws) -> Told:
+    """Sums over all draws that one user can move.
+
+    Of answers that one neighbour alone can give a value that moves by s has at most the mass of the
+    s last entries of a table, which is at most s times that of ``edge`` for one; moves of norm
+    ``norm`` on so many values add up to at most the root of their number times the norm.
+    """
+    squares = ends = rounding = factor = shift = 0.0
+    for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):
+        squares += (one.norm / one.sigma) ** 2
+        ends += edge(one.noise, one.norm) * math.sqrt(one.values)
+        rounding += one.values * off_by(one.noise, one.sigma)
+        beyond = _beyond(one.noise, one.sigma)
+        factor += one.values * (beyond / (1 - beyond) + ETA)
+        shift += 2 * one.values * ETA
+    return Told(squares=squares, ends=ends, rounding=rounding, factor=factor, shift=shift)
+
+
+@lru_cache(maxsize=64)
+def round_laws(
+    *, epsilon: float, delta: float, release_share: float, items: int, sizes: bool
+) -> RoundLaws:
+    """The least noise, and the least threshold, within the budget.
+
+    Parameters
+    ----------
+    release_share
+        Part of mu^2 that the counts of what was found get.
+    items
+        Values of a user that take part.
+    sizes
+        Whether a histogram tells how many of the values that were found users have.
+
+    Raises
+    ------
+    BudgetError
+        64 bits are too coarse for this delta.
+    """
+    mu = largest_mu(epsilon, CURVE_PART * delta * (1 - 1e-6))
+    unit = LARGEST_UNIT
+    while unit >= LEAST_UNIT:
+        for wider in WIDER:
+            laws = _laws(mu / wider, unit, release_share, items, sizes)
+            if laws is None:
+                break
+            long = _for_length(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
+            if long and unit > LEAST_UNIT:
+                break
+            left = delta - laws.told.delta(epsilon)
+            if left <= 0:
+                continue
+            laws = replace(laws, threshold=_least_threshold(laws, left))
+            spent = laws.cost(epsilon)
+            if spent <= delta:
+                return replace(laws, delta=spent)
+        unit //= 2
+    raise BudgetError(
+        f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g} for users with up "
+        f"to {items} values: raise delta, move epsilon towards 1, or pass contribution='share'."
+    )
+
+
+def _laws(mu: float, unit: int, share: float, items: int, sizes: bool) -> RoundLaws | None:
+    """Laws that spend mu, without a threshold; None where tables are too long."""
+    finding = unit / (mu * math.sqrt(1 - share))
+    spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
+    if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
+        return None
+    told = share * SIZES_PART if sizes else 0.0
+    return RoundLaws(
+        items=items,
+        rounds=tuple(
+            _law(sigma, unit, items, part) for sigma, part in zip(spread, PARTS, strict=True)
+        ),
+        threshold=0,
+        sizes=_law(1 / (mu * math.sqrt(told)), 1, 1) if sizes else None,
+        count=_law(NORM / (mu * math.sqrt(share - told)), NORM, NORM**2),
+        delta=1.0,
+    )
+
+
+def _for_length(laws: RoundLaws) -> float:
+    """How far the tables of rounds are from their laws because they are long."""
+    return sum(one.values * (off_by(one.noise, one.sigma) - 5e-16) for one in laws.rounds)
+
+
+def _law(sigma: float, norm: int, values: int, part: int = 1) -> Law:
+    noise = rounded_normal(sigma, math.ceil(ENDS * sigma))
+    return Law(noise=noise, sigma=sigma, norm=norm, values=values, part=part)
+
+
+def _least_threshold(laws: RoundLaws, left: float) -> int:
+    """The least at which a value of one user is found with a chance of at most ``left``."""
+    low, high = laws.weights, laws.weights + math.ceil(40 * _spread(laws.rounds))
+    while high - low > 1:
+        middle = (low + high) // 2
+        held = alone(replace(laws, threshold=middle)) <= left * (1 - 1e-9)
+        low, high = (low, middle) if held else (middle, high)
+    return high

@@ -1,0 +1,113 @@
+"""True counts of the cells of several hierarchies, on the private side of a release; and what a
+mechanism releases of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.errors import SourceError
+
+Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Axis:
+    """Nodes of one dimension that reach the band, the root first, every one behind its parent.
+
+    ``level`` and ``parent`` have shape (n,); ``keys`` are columns of texts of length n.
+    """
+
+    level: Ints
+    parent: Ints
+    keys: tuple[pa.ChunkedArray, ...]
+
+    def __repr__(self) -> str:
+        return "Axis(<private>)"
+
+    @cached_property
+    def above(self) -> Ints:
+        """Shape (n, levels + 1): the node above each at every level, itself at its own, -1 at
+        those that it has not."""
+        table = np.full((len(self.level), int(self.level.max(initial=0)) + 1), -1, dtype=np.int64)
+        table[0, 0] = 0
+        for depth in range(1, table.shape[1]):
+            here = np.flatnonzero(self.level == depth)
+            table[here] = table[self.parent[here]]
+            table[here, depth] = here
+        return table
+
+    def at(self, level: int) -> Places:
+        """The node of a level above every node, -1 where there is none."""
+        if level >= self.above.shape[1]:
+            return np.full(len(self.level), -1, dtype=np.int32)
+        return self.above[:, level].astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CellCounts:
+    """Disjoint groups of records: how many, and the finest node of each dimension above them.
+
+    Parameters
+    ----------
+    axes
+        The nodes of every dimension.
+    places
+        Of every dimension int32, shape (groups,): positions in its axis.
+    count
+        int64, shape (groups,); units of the plan's grid.
+    types
+        DuckDB's types of the columns that are read. Public.
+    """
+
+    axes: tuple[Axis, ...]
+    places: tuple[Places, ...]
+    count: Ints
+    types: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "CellCounts(<private>)"
+
+    @classmethod
+    def checked(
+        cls,
+        axes: tuple[Axis, ...],
+        of_nodes: tuple[Ints, ...],
+        places: tuple[Places, ...],
+        count: Ints,
+        types: tuple[str, ...] = (),
+    ) -> CellCounts:
+        """The same, after a check that the groups add up to what every node counts: a record in two
+        groups would pay twice. Raises SourceError if they do not."""
+        for axis, counted, place in zip(axes, of_nodes, places, strict=True):
+            of_groups = np.zeros(len(axis.level), dtype=np.int64)
+            np.add.at(of_groups, place, count)
+            for depth in range(int(axis.level.max(initial=0)), 0, -1):
+                here = np.flatnonzero(axis.level == depth)
+                np.add.at(of_groups, axis.parent[here], of_groups[here])
+            if (of_groups[1:] != counted[1:]).any():
+                raise SourceError(
+                    "the cells do not add up: the source changed while it was read, or the "
+                    "database compares values in a way that dpframe does not know."
+                )
+        return cls(axes=axes, places=places, count=count, types=types)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyCells:
+    """What a mechanism released, one entry a reported cell, the total last if it is. Public.
+
+    ``kind`` is the position of its kind in the order in which they are asked, the number of kinds
+    for the total. ``keys`` are the texts of its node in every dimension. ``residual``, and
+    ``count`` where whole counts are released, are in units of the grid.
+    """
+
+    kind: Ints
+    residual: Ints
+    keys: tuple[tuple[pa.ChunkedArray, ...], ...]
+    count: Ints | None = None

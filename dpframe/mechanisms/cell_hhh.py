@@ -1,0 +1,170 @@
+"""Heavy hitters among the cells of several hierarchies, with bounded integer noise.
+
+Source: the offline mechanism (:mod:`dpframe.mechanisms.offline_hhh`), of which a path is one case.
+Neighbours: one record, or the shares of one user. Kinds of cells are asked one after the other, in
+an order that is public and in which no kind comes before one that refines it. *The first selected
+cell takes all of its records that nobody has taken.* So the residual of every cell above a record
+moves by at most 1 until the record is taken, that of no other cell moves, and a record has at most
+one cell of a kind: the recursion over a path holds with the number of kinds in the place of its
+height (docs/guarantees.md).
+
+Records below the band stay: no cell of theirs is selected at that level, and they count for the
+cells above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.cells import CellCounts, Ints, NoisyCells
+from dpframe.hierarchy import Kind
+from dpframe.noise import NoiseTable
+
+Groups = NDArray[np.int64]
+"""Positions of groups of records."""
+
+DENSE = 4
+"""Cells are counted in a table of all that there could be, if those are at most so many times the
+groups, or a million."""
+
+
+def run(
+    cells: CellCounts,
+    *,
+    kinds: Sequence[Kind],
+    test: NoiseTable,
+    release: NoiseTable,
+    threshold: int,
+    remainder: bool,
+    band: int = 1,
+    totals: NoiseTable | None = None,
+) -> NoisyCells:
+    """Select and release, finest first; all quantities in units of the grid. No noise lifts a cell
+    below the ``band`` over the threshold.
+
+    With ``totals`` the whole counts of what was selected are released, too, each with noise of its
+    own. What was selected is public by then, and a record is in one cell of a kind, and the total:
+    one more than kinds of counts that move by 1.
+    """
+    kind, nodes, residual = select(
+        cells, kinds=kinds, test=test, threshold=threshold, remainder=remainder, band=band
+    )
+    count = None
+    if totals is not None:
+        count = whole_counts(cells, kinds, kind, nodes) + totals.draw(len(kind))
+    return NoisyCells(
+        kind=kind,
+        residual=residual + release.draw(len(residual)),
+        keys=tuple(
+            tuple(column.take(nodes[:, number]) for column in axis.keys)
+            for number, axis in enumerate(cells.axes)
+        ),
+        count=count,
+    )
+
+
+def whole_counts(cells: CellCounts, kinds: Sequence[Kind], kind: Ints, nodes: Ints) -> Ints:
+    """Records in every one of some cells, whatever others have taken. Private."""
+    count = np.full(len(kind), cells.count.sum(), dtype=np.int64)
+    for place in np.unique(kind[kind < len(kinds)]).tolist():
+        here = np.flatnonzero(kind == place)
+        inside = np.ones(len(cells.count), dtype=np.bool_)
+        pairs = list(zip(cells.axes, cells.places, kinds[place], strict=True))
+        for number, (axis, places, level) in enumerate(pairs):
+            named = np.zeros(len(axis.level), dtype=np.bool_)
+            named[nodes[here, number]] = True
+            line = axis.at(level)
+            inside &= ((line >= 0) & named[line])[places]
+        found, _, whole = _residuals(cells, kinds[place], np.flatnonzero(inside))
+        by_nodes = dict(zip(map(tuple, found.tolist()), whole.tolist(), strict=True))
+        count[here] = [by_nodes[tuple(cell)] for cell in nodes[here].tolist()]
+    return count
+
+
+def select(
+    cells: CellCounts,
+    *,
+    kinds: Sequence[Kind],
+    test: NoiseTable,
+    threshold: int,
+    remainder: bool,
+    band: int = 1,
+) -> tuple[Ints, Ints, Ints]:
+    """The kinds of the selected cells, their nodes, one column a dimension, and their true
+    residuals, which are private."""
+    able = [np.flatnonzero(one) for one in _able(cells, kinds, band)]
+    free, found = np.ones(len(cells.count), dtype=np.bool_), list[tuple[Ints, Ints, Ints]]()
+    for number, kind in enumerate(kinds):
+        groups = able[number][free[able[number]]]
+        nodes, cell, residual = _residuals(cells, kind, groups)
+        top = (residual >= band) & (residual + test.draw(len(residual)) >= threshold)
+        found.append((np.full(int(top.sum()), number), nodes[top], residual[top]))
+        free[groups[top[cell]]] = False  # taken by the first that is selected
+    if remainder:
+        rest = np.array([cells.count[free].sum()], dtype=np.int64)
+        found.append((np.array([len(kinds)]), np.zeros((1, len(cells.axes)), dtype=np.int64), rest))
+    numbers, nodes_of, residuals = zip(*found, strict=True)
+    return (
+        np.concatenate(numbers).astype(np.int64),
+        np.concatenate(nodes_of),
+        np.concatenate(residuals),
+    )
+
+
+def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
+    """Of every kind the groups whose cell reaches the band: only those of which every coarser cell
+    does need to be counted."""
+    able: list[NDArray[np.bool_]] = []
+    for place in range(len(kinds) - 1, -1, -1):
+        kind = kinds[place]
+        inside = np.ones(len(cells.count), dtype=np.bool_)
+        for axis, level, places in zip(cells.axes, kind, cells.places, strict=True):
+            if level:
+                inside &= (axis.at(level) >= 0)[places]
+        for other, known in zip(kinds[:place:-1], able, strict=True):
+            if all(a <= b for a, b in zip(other, kind, strict=True)):
+                inside &= known
+        if band > 1 and sum(map(bool, kind)) > 1:  # a node alone reaches it
+            groups = np.flatnonzero(inside)
+            _, cell, whole = _residuals(cells, kind, groups)
+            inside[groups] = (whole >= band)[cell]
+        able.append(inside)
+    return able[::-1]
+
+
+def _residuals(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints, Ints]:
+    """The cells of a kind that some groups lie in: their nodes, one column a dimension; the cell of
+    every group; and how many records of these groups each has."""
+    code, size = np.zeros(len(groups), dtype=np.int64), 1
+    lines = [axis.at(level) for axis, level in zip(cells.axes, kind, strict=True)]
+    for nodes, places, level in zip(lines, cells.places, kind, strict=True):
+        if not level:
+            continue
+        different = np.unique(nodes[nodes >= 0])
+        if size * len(different) >= 2**62:
+            code, size = _ranked(code, size)
+        rank = np.searchsorted(different, nodes)
+        code *= len(different)
+        code += rank[places[groups]]
+        size *= len(different)
+    cell, number = _ranked(code, size)
+    residual = np.zeros(number, dtype=np.int64)
+    np.add.at(residual, cell, cells.count[groups])
+    one = np.empty(number, dtype=np.int64)
+    one[cell] = groups  # any of its groups
+    pairs = zip(lines, cells.places, strict=True)
+    return np.stack([nodes[places[one]] for nodes, places in pairs], axis=1), cell, residual
+
+
+def _ranked(code: Ints, size: int) -> tuple[Ints, int]:
+    """The ranks of numbers below ``size``, and how many different ones there are."""
+    if size > max(DENSE * len(code), 2**20):
+        different, rank = np.unique(code, return_inverse=True)
+        return rank, len(different)
+    there = np.zeros(size, dtype=np.bool_)
+    there[code] = True
+    place = np.cumsum(there) - 1
+    return place[code], int(there.sum())

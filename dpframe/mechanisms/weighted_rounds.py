@@ -1,0 +1,159 @@
+"""Values that many users have, found in rounds of weights, and how many users have each.
+
+Sources: weights of a user with Euclidean norm 1 and Gaussian noise, Gopi, Gulhane, Kulkarni, Shen,
+Shokouhi, Yekhanin, "Differentially Private Set Union" (2020); several rounds, of which later ones
+leave out what was found, Swanberg, Desfontaines, Haney, "DP-SIPS" (2023); weights that follow the
+noisy weights of earlier rounds, Chen, Cohen-Addad, Epasto, Zadimoghaddam, "Scalable Private
+Partition Selection via Adaptive Weighting" (2025), MAD2R.
+
+Neighbours: one user with all their values. Privacy: :mod:`dpframe.accounting.rounds`.
+
+Deviations: noisy weights of all rounds are added up, so that no round is lost on what it did not
+find; the importance of a value is what it still needs over what it got so far, 0 where that is
+more than is to be had; all numbers are whole, with noise from tables. Importance is a function of
+scores, which are released in thought, and of public numbers.
+
+Counts: a user with up to ``at_most`` of the found values counts 1 at each, one with n more than
+that the root of at_most / n. ``at_most`` is chosen by a noisy histogram of how many of them users
+have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.accounting.rounds import Law, RoundLaws
+
+Whole = NDArray[np.int64]
+
+PLAIN = 512
+"""Importance of a value of which nothing is known."""
+
+HOPELESS = 2.0
+"""Times of what a value got so far that it is not given."""
+
+SPARE = 0.5
+"""Deviations of the noise to come that a value is given above the threshold."""
+
+TRUSTED = 2.0
+"""Deviations of noise from which on a bin of the histogram of sizes holds users."""
+
+UNEVEN = 2.0
+"""Squared errors of values over the square of their mean, about: some lose more than others."""
+
+
+class Weighing(Protocol):
+    """What the mechanism starts from. Private."""
+
+    @property
+    def values(self) -> int: ...
+
+    @property
+    def searched(self) -> NDArray[np.bool_]: ...
+
+    def weighed(self, importance: Whole, norm: int) -> Whole: ...
+
+    def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole: ...
+
+    def counted(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundValues:
+    """Values that were found, by their numbers, and counts in units of ``1 / grid``. Public.
+
+    ``at_most`` values of a user count fully.
+    """
+
+    found: Whole
+    count: Whole
+    grid: int
+    at_most: int
+
+
+def cost(laws: RoundLaws, *, epsilon: float) -> float:
+    """Delta of all rounds and counts at ``epsilon``."""
+    return laws.cost(epsilon)
+
+
+def run(items: Weighing, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
+    """Find, then count."""
+    found = find(items, laws)
+    if not found.any():
+        at_most = at_most or 1  # nothing is counted
+    if at_most is None:
+        at_most = _searched(items, found, laws)
+    exact = items.counted(found, laws.count.norm, at_most)
+    return FoundValues(
+        found=np.flatnonzero(found),
+        count=exact + laws.count.noise.draw(len(exact)),
+        grid=grid_of(laws, at_most),
+        at_most=at_most,
+    )
+
+
+def grid_of(laws: RoundLaws, at_most: int) -> int:
+    """What a user who counts fully weighs."""
+    return math.isqrt(laws.count.norm**2 // at_most)
+
+
+def find(items: Weighing, laws: RoundLaws) -> NDArray[np.bool_]:
+    """Which values reach the threshold, after any round; of those that take part alone, since the
+    threshold is for so many new values of a user."""
+    importance = np.full(items.values, PLAIN, dtype=np.int64)
+    score = np.zeros(items.values, dtype=np.int64)
+    found = np.zeros(items.values, dtype=np.bool_)
+    for t, one in enumerate(laws.rounds):
+        weights = items.weighed(importance, one.norm)
+        score += one.part * (weights + one.noise.draw(items.values))
+        found |= score >= laws.threshold  # released, in thought, as is the score
+        importance = _importance(score, found, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
+    return found & items.searched
+
+
+def _importance(
+    score: Whole,
+    found: NDArray[np.bool_],
+    done: Sequence[Law],
+    left: Sequence[Law],
+    laws: RoundLaws,
+) -> Whole:
+    """What values still need, over what they got so far; public."""
+    if not left:
+        return np.zeros(len(score), dtype=np.int64)
+    spent, rest = (sum(one.part for one in some) for some in (done, left))
+    spare = SPARE * math.sqrt(sum((one.part * one.sigma) ** 2 for one in left))
+    got = np.maximum(score, 1) / spent
+    need = (laws.threshold + spare - score) / rest
+    times = np.where(found | (score <= 0), 0.0, need / got)
+    return np.where(times > HOPELESS, 0, np.rint(PLAIN * times)).astype(np.int64)
+
+
+def _searched(items: Weighing, found: NDArray[np.bool_], laws: RoundLaws) -> int:
+    """How many values of a user shall count fully, by a noisy histogram."""
+    assert laws.sizes is not None
+    many = int(found.sum())
+    bins = many.bit_length()
+    noisy = items.sizes(found, bins) + laws.sizes.noise.draw(bins)
+    return best_at_most(noisy, many, laws)
+
+
+def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
+    """That of the least predicted error of ``many`` counts, from a released histogram of sizes."""
+    assert laws.sizes is not None
+    users = np.where(noisy >= TRUSTED * laws.sizes.sigma, noisy, 0)
+    size = np.minimum(2.0 ** (np.arange(len(noisy)) + 0.5), many)
+    tried = [a for j in range(len(noisy)) for a in (2**j, 3 * 2**j // 2) if a <= many]
+
+    def error(a: int) -> float:
+        lost = float(users @ (size * (1 - np.sqrt(np.minimum(1.0, a / size))))) / many
+        return UNEVEN * lost**2 + (laws.count.sigma / grid_of(laws, a)) ** 2
+
+    best: int = min((a for a in tried if grid_of(laws, a) > 0), key=error)
+    return best

@@ -1,0 +1,170 @@
+"""Cells of several hierarchies as a page: a matrix of two of them, and a table of all."""
+
+from __future__ import annotations
+
+import html
+import ipaddress
+import json
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.receipt import Receipt
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
+from dpframe.pages.parts import (
+    asset,
+    budget_words,
+    document,
+    figure,
+    hash_of,
+    plain_words,
+    shown_part,
+    spent,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ORDERED = ("date", "number")
+"""Dimensions whose nodes stand in their own order, and not by size."""
+
+LARGEST = 3
+"""Cells that the first sentence names."""
+
+
+def cells_page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> str:
+    """The page as text; as :func:`dpframe.pages.report.page`.
+
+    Rows are of disjoint records, so that any of them may be added up: an entry of the matrix is
+    the sum of all reported cells that lie in it.
+    """
+    frame, extract = shown_part(frame, receipt, "report")
+    cells = as_hierarchies(receipt["hierarchy"])
+    assert isinstance(cells, Cells)
+    wanted = ["level", "prefix", "residual", "lower", "upper"]
+    for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
+        if name not in frame.columns:
+            raise ParameterError(
+                f"the frame has no column {name!r}: pass it as dpframe returned it."
+            )
+    script = asset("cells.js")
+    said = "".join(f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
+    lead = f'<p class="lead">{_answer(frame, receipt)}</p>{said}'
+    if extract:
+        lead += f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>'
+    return document(
+        Template(asset("cells.html")).substitute(flat="" if len(cells.of) == 2 else " hidden"),
+        title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
+        lead=lead,
+        figures=_figures(frame, receipt),
+        promise=_promise(receipt),
+        heading="What the numbers mean and what is promised",
+        receipt=receipt,
+        style=asset("page.css") + asset("cells.css"),
+        policy=f"; script-src 'sha256-{hash_of(script)}'",
+        before='<a class="skip" href="#cells">Skip to the table</a>',
+        after=(
+            f'<script type="application/json" id="data">{_embedded(_facts(frame, receipt, cells))}'
+            f'</script>\n<script type="module">{script}</script>'
+        ),
+    )
+
+
+def check_plain(**given: object) -> None:
+    """Cells have one drawing and one number: ParameterError for a choice among others."""
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(
+                f"{name} ({value!r}) does not fit cells of several hierarchies, which have one "
+                f"number and a matrix: leave {name} out."
+            )
+
+
+def _facts(frame: pd.DataFrame, receipt: Receipt, cells: Cells) -> dict[str, object]:
+    """Released numbers, a list a column, and the lines of nodes above every cell."""
+    lines = []
+    for one, name in zip(cells.of, cells.names, strict=True):
+        pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
+        lines.append([line_of(one, label, level) for label, level in pairs])
+    numbers = {name: frame[name].tolist() for name in ("residual", "lower", "upper")}
+    return {
+        "names": list(cells.names),
+        "ordered": [one.kind in ORDERED for one in cells.of],
+        "lines": lines,
+        "kind": [receipt["levels"][n - 1] if n else "the rest" for n in frame["level"].astype(int)],
+        "level": frame["level"].astype(int).tolist(),
+        "digits": receipt.digits,
+        **numbers,
+    }
+
+
+def line_of(one: Hierarchy, label: str, level: int) -> list[str]:
+    """The labels of the nodes above one and of itself, coarse to fine."""
+    if level == 0:
+        return []
+    shown: tuple[str, ...] = (label,)
+    if one.label_columns:
+        shown = tuple(label.split(" / "))
+        if len(shown) != level:  # a value holds the sign that joins them
+            return [label]
+    above = one.lineage(level, shown)[:-1]
+    return [*(_label(one, depth, node) for depth, node in enumerate(above, 1)), label]
+
+
+def _label(one: Hierarchy, level: int, node: Any) -> str:
+    """What people read of a node above, from what stands for it in a lineage."""
+    if isinstance(node, str):
+        return node
+    if one.kind == "number":
+        return one.label(level, (str(node),))
+    if one.kind == "ip":
+        version, length, bits = node
+        four = version == 4
+        kind = ipaddress.IPv4Address if four else ipaddress.IPv6Address
+        return f"{kind(bits << ((32 if four else 128) - length))}/{length}"
+    return " / ".join(map(str, node))
+
+
+def _answer(frame: pd.DataFrame, receipt: Receipt) -> str:
+    found = frame[frame["level"] > 0].sort_values("residual", ascending=False, kind="stable")
+    if not len(found):
+        return "No cell reached the threshold."
+    largest = found.head(LARGEST)
+    pairs = zip(largest["prefix"].astype(str), largest["residual"].tolist(), strict=True)
+    said = [f"<strong>{html.escape(p)}</strong> ({figure(n, receipt.digits)})" for p, n in pairs]
+    return f"The largest of {len(found):,} cells: {', '.join(said)}."
+
+
+def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]]:
+    what, digits = receipt["counts"].split(",")[0], receipt.digits
+    cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]
+    rows = [("Cells", f"{len(cells):,}", f"of {receipt['height']} kinds")]
+    rows.append(("In cells", figure(sum(cells["residual"].tolist()), digits), what))
+    if len(rest) == 1:
+        row = rest.iloc[0]
+        between = f"{figure(row['lower'].item(), digits)} to {figure(row['upper'].item(), digits)}"
+        rows.append(("In none", figure(row["residual"].item(), digits), between))
+    rows.append(("Threshold", figure(receipt["threshold"], digits), f"residual {what}"))
+    return [*rows, spent(receipt)]
+
+
+def _promise(receipt: Receipt) -> list[str]:
+    intervals, order = receipt["intervals"], receipt["order"]
+    few = ", ".join(order if len(order) <= 4 else (*order[:3], "...", order[-1]))
+    return [
+        f"The counts are of {receipt['counts']}. They carry noise on purpose, and can be negative.",
+        "Each record counts in the first of its cells that is reported, in this order of kinds: "
+        f"{few}. So rows are of disjoint records and add up; a cell can have more than its row.",
+        f"{intervals[:1].upper()}{intervals[1:]} ({100 * receipt['confidence']:.6g} %).",
+        f"The numbers on this page were released with {receipt['guarantee']}.",
+        plain_words(receipt, "this page"),
+        budget_words(receipt),
+    ]
+
+
+def _embedded(facts: dict[str, object]) -> str:
+    """JSON that no label can end: ASCII only, and nothing that HTML reads as markup."""
+    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

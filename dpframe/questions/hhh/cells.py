@@ -1,0 +1,180 @@
+"""Heavy hitters of several hierarchies at once: the offline mechanism, kind by kind of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dpframe._forking import no_fork
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.levels import LevelLaws, level_laws
+from dpframe.asking.notices import wider_than_numbers
+from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.asking.receipt import Receipt, law_facts
+from dpframe.budget import Budget
+from dpframe.cells import CellCounts, NoisyCells
+from dpframe.errors import ParameterError, ThresholdError
+from dpframe.hierarchy import Cells
+from dpframe.mechanisms import cell_hhh
+from dpframe.postprocess.intervals import half_width
+from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.offline import OfflinePlan, offline_laws, offline_profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ASSIGNED = (
+    "each record counts in the first of these that is reported, so that residuals are of disjoint "
+    "records and add up"
+)
+
+
+FOR_TOTALS = 0.5
+"""Part of epsilon and delta that whole counts get."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsPlan(OfflinePlan):
+    """As for one hierarchy, the number of kinds in the place of its height; with ``totals`` a
+    second part of the budget is for the whole counts of what was reported."""
+
+    totals: LevelLaws | None = None
+
+    held = "lower and upper hold the true residual with the stated confidence, given the selection"
+
+    @property
+    def cells(self) -> Cells:
+        assert isinstance(self.hierarchy, Cells)
+        return self.hierarchy
+
+    @property
+    def record_delta(self) -> float:
+        """Of both parts together: epsilons and deltas add up."""
+        return self.laws.delta + (0.0 if self.totals is None else self.totals.delta)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Of both parts one point."""
+        if self.totals is not None:
+            return ((self.budget.epsilon, self.budget.delta),)
+        return offline_profile(
+            self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
+        )
+
+    @property
+    def total_half_width(self) -> int:
+        """Of the interval for a whole count."""
+        assert self.totals is not None
+        return half_width(self.totals.noise, 1, self.confidence)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns of the result and DuckDB's types of them."""
+        number = "DOUBLE" if self.unit.measured else "BIGINT"
+        found = {"level": "BIGINT", "prefix": "VARCHAR"}
+        for name in self.cells.names:
+            found |= {name: "VARCHAR", f"{name}_level": "BIGINT"}
+        found |= dict.fromkeys(("residual", "lower", "upper"), number)
+        return found if self.totals is None else found | dict.fromkeys(WHOLE, number)
+
+    def run(self, counted: CellCounts, /) -> NoisyCells:  # type: ignore[override]
+        return cell_hhh.run(
+            counted,
+            kinds=self.cells.kinds,
+            test=self.test_noise,
+            release=self.count_noise,
+            threshold=self.threshold_units,
+            remainder=self.remainder,
+            band=self.band,
+            totals=None if self.totals is None else self.totals.noise,
+        )
+
+    def frame(self, noisy: NoisyCells, types: tuple[str, ...] = (), /) -> pd.DataFrame:  # type: ignore[override]
+        with no_fork():
+            from dpframe.asking.cell_frame import cell_frame  # loads pandas
+
+        return cell_frame(noisy, self)
+
+    def answered(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame, facts)
+        cells = frame[frame["level"] > 0]  # of the rest little is left, and that is as it should be
+        wide = wider_than_numbers(cells, ("residual", "lower", "upper"))
+        return facts.with_notices([*nothing, *wide])
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """With the order in which kinds are asked."""
+        order = [self.cells.kind_name(kind) for kind in self.cells.kinds]
+        facts: dict[str, object] = {"order": order}
+        facts["dimensions"] = [one.spec for one in self.cells.of]
+        if self.totals is not None:
+            facts["whole_counts"] = {
+                "noise": law_facts(self.totals.noise, self.grid, self.unit.worth),
+                "epsilon": self.budget.epsilon * FOR_TOTALS,
+                "delta": self.budget.delta * FOR_TOTALS,
+            }
+        return super().receipt(name).and_also(facts)
+
+    def lines(self) -> list[Quantity]:
+        names = list(reversed(self.cells.level_names))
+        head, rest = super().lines()[:3], super().lines()[3:]
+        kinds = f"{len(names)} kinds of cells, besides the total"
+        head[2] = Quantity("hierarchies", self.cells.spec, kinds)
+        return [*head, Quantity("order", "; ".join(names), ASSIGNED), *self._of_totals(), *rest]
+
+    def _of_totals(self) -> list[Quantity]:
+        if self.totals is None:
+            return []
+        epsilon, delta = (FOR_TOTALS * part for part in (self.budget.epsilon, self.budget.delta))
+        cost = (
+            f"for ({epsilon:g}, {delta:g}) of the budget: a record is in at most {self.height} "
+            f"reported cells and the total; within +-{self.total_half_width} with confidence "
+            f"{self.confidence:g}"
+        )
+        return [Quantity("whole counts", noise_text(self.totals.noise, self.grid), cost)]
+
+    def advice(self) -> list[Quantity]:
+        return []
+
+
+def cells_plan(asked: Asked) -> CellsPlan:
+    """Choose the noise; what cannot count cells is refused with its reason."""
+    if asked.mechanism != "offline":
+        raise ParameterError(
+            f"mechanism={asked.mechanism!r} does not take several hierarchies at once "
+            f"({asked.hierarchy.spec!r}): {WHY.get(asked.mechanism, OF_CHAINS)}. Use "
+            "mechanism='offline', or pass one hierarchy."
+        )
+    if not asked.totals:
+        laws, threshold = offline_laws(asked)
+        return CellsPlan(asked=asked, threshold=threshold, laws=laws)
+    if asked.unit.grid > 1 or asked.unit.moves > 1:
+        raise ParameterError(
+            "totals (True) counts records, of a user one at most: leave user and weight out, or "
+            "pass contribution='records' and max_contributions=1."
+        )
+    whole = asked.budget
+    counts = level_laws(
+        "gaussian",
+        levels=asked.hierarchy.height + 1,
+        epsilon=whole.epsilon * FOR_TOTALS,
+        delta=whole.delta * FOR_TOTALS,
+    )
+    rest = Budget(epsilon=whole.epsilon * (1 - FOR_TOTALS), delta=whole.delta * (1 - FOR_TOTALS))
+    try:
+        laws, threshold = offline_laws(replace(asked, budget=rest))
+    except ThresholdError as error:
+        said = f"{str(error).removesuffix('.')}, or leave totals out, which takes half of both"
+        raise ThresholdError(f"{said}.") from None
+    return CellsPlan(asked=asked, threshold=threshold, laws=laws, totals=counts)
+
+
+WHOLE = ("count", "count_lower", "count_upper")
+"""Columns of whole counts."""
+
+OF_CHAINS = "it counts the nodes of one tree"
+WHY: dict[str, Any] = {
+    "streaming": "a sketch knows no record that a finer cell has taken, and of cells that overlap "
+    "their counts cannot be subtracted from each other",
+}
+"""Why a mechanism counts no cells."""

@@ -1,0 +1,45 @@
+"""A user as the unit of privacy, of whom different values are counted, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpframe.budget import PrivacyUnit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsUnit(PrivacyUnit):
+    """A user with all their records, of which the different values are counted."""
+
+    at_most: int | None = None
+    given: int | None = None
+    """``max_contributions``, if it was given."""
+
+    @property
+    def request(self) -> dict[str, object]:
+        return {
+            "user": self.user,
+            "contribution": self.contribution,
+            "max_contributions": self.given,
+        }
+
+    @property
+    def moves(self) -> int:
+        """A user is the unit of the accountant."""
+        return 1
+
+    @property
+    def sentence(self) -> str:
+        return f"adding or removing one user ({self.user!r}) with all their records"
+
+    @property
+    def counts(self) -> str:
+        few = "a number that is found privately" if self.at_most is None else str(self.at_most)
+        return (
+            "different users; one who has more of the released values than at_most "
+            f"({few}) counts less than 1 at each"
+        )
+
+    @property
+    def what_counts(self) -> str:
+        return "what the numbers count: a user once at every value, so that they do not add up"

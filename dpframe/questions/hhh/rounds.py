@@ -1,0 +1,317 @@
+"""The mechanism ``rounds``: values that many users have, found by weights, and counts of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe._forking import no_fork
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.rounds import NORM, RoundLaws, round_laws
+from dpframe.asking.given import Given, column_name
+from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
+from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.asking.receipt import Receipt, law_facts
+from dpframe.errors import ParameterError, advising
+from dpframe.mechanisms import weighted_rounds
+from dpframe.mechanisms.weighted_rounds import FoundValues
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.items import ItemsUnit
+from dpframe.questions.hhh.lines import ending, heading
+from dpframe.questions.hhh.receipt import hhh_receipt
+from dpframe.tree import NoisyNodes
+from dpframe.user_items import UserItems
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ITEMS = 500
+"""Values of a user that take part when values are searched: more cost more than they find."""
+
+MOST_ITEMS = 100_000
+"""Values of a user that can be asked for."""
+
+RELEASE_SHARE = 0.2
+"""Part of what is told that counts get: a tenth fewer values are found than without counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyValues:
+    """What was released: counts in units of ``1 / grid`` of users. Public."""
+
+    count: np.ndarray
+    key: pa.ChunkedArray
+    grid: int
+    at_most: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
+    """Rounds of weights, whose norm is bounded, find values; then users are counted at each."""
+
+    paper = (
+        "weights in rounds: Gopi et al. (2020), DP-SIPS (2023) and MAD2R (2025), with the evidence "
+        "of all rounds"
+    )
+    held = (
+        "lower and upper hold the number of users as they are counted, with the stated "
+        "confidence: they do not cover what at_most takes away, which makes counts too low"
+    )
+
+    @property
+    def items(self) -> int:
+        return self.laws.items
+
+    @property
+    def grid(self) -> int:
+        """Units that a user is counted in; known here where ``at_most`` was asked for."""
+        return weighted_rounds.grid_of(self.laws, self.asked.at_most or 1)
+
+    @property
+    def test_noise(self) -> NoiseTable:
+        return self.laws.rounds[-1].noise
+
+    @property
+    def count_noise(self) -> NoiseTable:
+        return self.laws.count.noise
+
+    @property
+    def band(self) -> int:
+        """Every value takes part, whatever its weight."""
+        return 1
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @property
+    def delta_spent(self) -> float:
+        """Of a user: what they move is in the accounting."""
+        return self.laws.delta
+
+    @property
+    def chance_at_threshold(self) -> float:
+        """The noise in a score is symmetric."""
+        return 0.5
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The curve of Gaussian noise, and the chance of a value of one user."""
+        return whole_profile(self.budget, 1, self._curve)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
+
+    @property
+    def intervals(self) -> str:
+        if self.asked.threshold is None:
+            return self.held
+        return (
+            f"{self.held}; values whose noisy count is below the threshold are left out, so that "
+            "counts just above it are too large more often"
+        )
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Of a bound that is searched nothing is known before."""
+        if self.asked.at_most is None:
+            return {}
+        return {"count": self.half_width(1) / self.grid}
+
+    def run(self, counted: UserItems, /) -> Any:
+        released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
+        return _shown(released, counted.keys, self.asked.threshold)
+
+    def frame(self, noisy: Any, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        with no_fork():
+            from dpframe.asking.frame import tidy
+
+        size = len(noisy.count)
+        nodes = NoisyNodes(
+            level=np.ones(size, dtype=np.int64),
+            ancestor=np.full(size, -1),
+            residual=noisy.count,
+            count=noisy.count,
+            terms=np.ones(size, dtype=np.int64),
+            keys=(noisy.key,),
+        )
+        return tidy(nodes, self._counting(noisy.at_most), types)
+
+    def _counting(self, at_most: int) -> RoundsPlan:
+        """The plan as if so many values of a user had been asked for."""
+        unit: Any = self.unit
+        unit = replace(unit, at_most=at_most)
+        return replace(self, asked=replace(self.asked, at_most=at_most, unit=unit))
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        rounds = [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds]
+        sizes = self.laws.sizes
+        return hhh_receipt(self, name).and_also(
+            {
+                "max_contributions": self.unit.max_contributions,
+                "at_most": self.asked.at_most,
+                "noise": {
+                    "rounds": rounds,
+                    "sizes": None if sizes is None else law_facts(sizes.noise, 1),
+                    "release": law_facts(self.count_noise, self.grid),
+                },
+            }
+        )
+
+    def answered(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
+        known = self._counting(noisy.at_most)
+        noise = {**facts["noise"], "release": law_facts(self.count_noise, known.grid)}
+        said = facts.and_told(
+            {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": noise},
+            [
+                Quantity("counts", known.unit.counts, known.unit.what_counts),
+                *known.count_lines(),
+            ],
+        )
+        invalid = mostly_invalid(frame, self.hierarchy)
+        nothing = nothing_shown(
+            frame,
+            threshold=self.threshold,
+            smallest=self.laws.users,
+            what="users",
+        )
+        return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
+
+    def advice(self) -> list[Quantity]:
+        with no_fork():
+            from dpframe.questions.hhh.advice import advice_of_users  # makes other plans
+
+        return advice_of_users(self)
+
+    def lines(self) -> list[Quantity]:
+        laws = self.laws
+        return [
+            *heading(self),
+            Quantity(
+                "threshold",
+                self.threshold,
+                "users, so many at least, but for noise: whose weights find a value, or who are "
+                "counted at it where more was asked for",
+            ),
+            Quantity(
+                "rounds",
+                len(laws.rounds),
+                f"of weights of up to {laws.items} values of a user, whose squares add up to 1; "
+                "what a value still needs decides what it gets next",
+            ),
+            Quantity(
+                "test noise", f"sd {laws.score_sd:.3g}", "of the weights of all rounds, in users"
+            ),
+            *(self.count_lines() if self.asked.at_most else self._unknown_lines()),
+            *ending(self)[1:],
+        ]
+
+    def count_lines(self) -> list[Quantity]:
+        """How far counts are from those that at_most leaves."""
+        sd = self.laws.count.sigma / self.grid
+        return [
+            Quantity(
+                "at_most",
+                self.asked.at_most,
+                "released values of a user that count fully; one with n more than that counts "
+                "the root of at_most / n at each, which makes counts too low",
+            ),
+            Quantity(
+                "release noise", noise_text(self.count_noise, self.grid), "added to every count"
+            ),
+            Quantity("standard error", round(sd, 3), "of a count, in users"),
+            Quantity(
+                "typical error",
+                f"+-{-(-self.half_width(1) // self.grid)} with confidence {self.confidence:g}",
+                "of a count for its noise, in users",
+            ),
+        ]
+
+    def _unknown_lines(self) -> list[Quantity]:
+        """The same before at_most is known."""
+        one = self.laws.count.sigma / self.laws.count.norm
+        return [
+            Quantity(
+                "at_most",
+                "found privately",
+                "released values of a user that count fully, by a noisy histogram of how many of "
+                "them users have",
+            ),
+            Quantity(
+                "standard error", f"{one:.3g} x root of at_most", "of a count for its noise, users"
+            ),
+        ]
+
+
+def _shown(released: FoundValues, keys: pa.ChunkedArray, threshold: float | None) -> NoisyValues:
+    """Values whose noisy count reaches what was asked for (post-processing)."""
+    least = -np.inf if threshold is None else threshold * released.grid
+    kept = released.count >= least
+    return NoisyValues(
+        count=released.count[kept],
+        key=keys.take(released.found[kept]),
+        grid=released.grid,
+        at_most=released.at_most,
+    )
+
+
+def rounds_plan(given: Given) -> RoundsPlan:
+    """The least noise and threshold, from unchecked arguments."""
+    if given["user"] is None:
+        raise ParameterError(
+            "mechanism='rounds' needs user=: it finds values that many different users have, and "
+            "counts these. Name the column that identifies a person, or leave mechanism out to "
+            "count records."
+        )
+    if given["contribution"] not in (None, "items"):
+        raise ParameterError(
+            f"contribution={given['contribution']!r} does not go with mechanism='rounds', which "
+            "counts different users: leave contribution out, or pass mechanism='offline'."
+        )
+    items = given.whole("max_contributions", 1, MOST_ITEMS)
+    user = column_name("user", given["user"])
+    unit = ItemsUnit(
+        user=user,
+        contribution="items",
+        max_contributions=items or ITEMS,
+        at_most=given.whole("at_most", 1, NORM**2),
+        given=items,
+    )
+    asked = Asked(
+        hierarchy=given.hierarchy,
+        unit=unit,
+        budget=given.budget,
+        mechanism="rounds",
+        threshold=given.whole("threshold", 1, 2**53),
+        remainder=False,
+        release_share=given.number("release_share", 0.01, 0.99),
+        confidence=given.confidence,
+        at_most=unit.at_most,
+    )
+    return plan_of(asked)
+
+
+def plan_of(asked: Asked) -> RoundsPlan:
+    """The same for checked ones."""
+    with advising("move release_share towards the middle", given=asked.release_share is not None):
+        laws = round_laws(
+            epsilon=asked.budget.epsilon,
+            delta=asked.budget.delta,
+            release_share=asked.release_share or RELEASE_SHARE,
+            items=asked.unit.max_contributions,
+            sizes=asked.at_most is None,
+        )
+    return RoundsPlan(asked=asked, threshold=asked.at_least(laws.users), laws=laws)
+
+
+def in_rounds(given: Given) -> bool:
+    """Whether rounds answer what leaves the mechanism to dpframe: of users whatever does not ask
+    for shares or records."""
+    return given["user"] is not None and given["contribution"] in (None, "items")

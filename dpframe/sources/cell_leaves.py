@@ -1,0 +1,190 @@
+"""The finest cells of rows, each at the finest nodes of its dimensions that can matter, in SQL.
+
+A cell has no more records than each of its nodes: where a node of one dimension is below the band,
+no cell at it or below it can be reported. So the records below it are counted at the node above it
+that reaches the band, and the cells that are left are few. Nothing is lost: they count for every
+coarser cell. CTEs, for the dimension d:
+
+keyed_d    its stored values with their finest keys and how often each occurs (of records alone)
+values_d   its finest keys, with the nodes above them and how many levels they have
+node_d_l   its nodes of level l that reach the band, with their places
+places_d   the place of every finest key at each level, NULL where that is below the band
+cells      counts of the finest cells, by the places of their nodes
+
+Where records are counted, a value is read once in each dimension, and rows meet their places. Where
+users or weights are, rounding is by the finest keys of all dimensions: CTEs over ``leaves``.
+
+A place is a number of a node among those of its level, times ``PLACES``, and the level; 0 is all of
+a dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpframe._sql import ascending
+from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.sources.record_leaves import finest, first, keyed, source_columns
+from dpframe.sources.user_shares import same
+
+PLACES = 256
+"""More than a dimension has levels."""
+
+
+def places_in(cells: Cells) -> int:
+    """Columns of places in the result: of a cell one a dimension, of a node its own and that of the
+    node above it."""
+    return max(2, len(cells.of))
+
+
+def columns_of(cells: Cells) -> tuple[str, ...]:
+    """The columns of the result behind ``level`` and ``n``: the number of the dimension of a node,
+    0 for a cell; places; the key of a node as texts."""
+    width = max(one.key_width for one in cells.of)
+    return tuple(f"t{i}" for i in first(1 + places_in(cells) + width))
+
+
+def placed_leaves(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
+    """The CTEs over ``leaves``; ``types`` are those of the columns as ``source`` has them."""
+    parts, joins, start = ["leaf AS MATERIALIZED (SELECT * FROM leaves)"], [], 0
+    for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+        keys = tuple(f"k{i}" for i in range(start + 1, start + one.key_width + 1))
+        pairs = list(zip(keys, finest(one), strict=True))
+        chosen = ", ".join(f"{key} AS {name}" for key, name in pairs)
+        values = f"(SELECT {chosen}, sum(n) AS n FROM leaf GROUP BY {', '.join(keys)})"
+        parts += _dimension(one, own, number, values, band)
+        joins.append(_joined("leaf", f"places_{number}", f"p{number}", pairs))
+        start += one.key_width
+    return [*parts, _cells(cells, "sum(leaf.n)::BIGINT", f"leaf {' '.join(joins)}")]
+
+
+def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
+    """The CTEs over ``source``, of which every row counts once.
+
+    Columns whose values are keys, as in a cube, are grouped together first: that leaves few rows.
+    Pairs of addresses or paths are nearly as many as rows, and meet their places first.
+    """
+    parts, joins, start = list[str](), list[str](), 0
+    every = ", ".join(source_columns(cells))
+    rows, counted = "texts", "sum(texts.n)::BIGINT"
+    found = f"SELECT {every}, count(*) AS n FROM source GROUP BY {every}"
+    if any(one.kind != "columns" for one in cells.of):
+        counted, found = "count(*)", f"SELECT {every} FROM source"
+    # once: a source can be a query that has other rows each time that it is read
+    parts.append(f"texts AS MATERIALIZED ({found})")
+    for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+        columns = [f"c{i}" for i in range(start, start + len(own))]
+        pairs = list(zip(columns, source_columns(one), strict=True))
+        chosen = ", ".join(f"{column} AS {name}" for column, name in pairs)
+        texts = f"(SELECT {chosen}, {counted} AS n FROM {rows} GROUP BY {', '.join(columns)})"
+        kept = ", ".join([*source_columns(one), "n"])
+        parts.append(f"keyed_{number} AS MATERIALIZED ({keyed(one, own, texts, kept)})")
+        keys = ", ".join(finest(one))
+        values = f"(SELECT {keys}, sum(n) AS n FROM keyed_{number} GROUP BY {keys})"
+        parts += _dimension(one, own, number, values, band)
+        named = ", ".join(f"k.{name} AS {name}" for name in source_columns(one))
+        on = same(finest(one), "k", "p")
+        parts.append(
+            f"map_{number} AS MATERIALIZED (SELECT {named}, {_place(one, 'p')} AS place "
+            f"FROM keyed_{number} AS k JOIN places_{number} AS p ON {on})"
+        )
+        joins.append(_joined(rows, f"map_{number}", f"p{number}", pairs))
+        start += len(own)
+    return [*parts, _cells(cells, counted, f"{rows} {' '.join(joins)}", mapped=True)]
+
+
+def _joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
+    on = " AND ".join(f"{rows}.{key} IS NOT DISTINCT FROM {name}.{value}" for key, value in pairs)
+    return f"JOIN {places} AS {name} ON {on}"
+
+
+def _cells(cells: Cells, counted: str, rows: str, *, mapped: bool = False) -> str:
+    """Counts by the places of all dimensions."""
+    numbers = first(len(cells.of))
+    found = [f"p{i}.place" if mapped else _place(cells.of[i - 1], f"p{i}") for i in numbers]
+    places = ", ".join(f"{place} AS place_{i}" for i, place in zip(numbers, found, strict=True))
+    groups = ", ".join(map(str, numbers))
+    return f"cells AS (SELECT {places}, {counted} AS n FROM {rows} GROUP BY {groups})"
+
+
+def cell_rows(cells: Cells) -> str:
+    """The rows of the result: nodes of every dimension, and cells."""
+    names, wide = columns_of(cells), places_in(cells)
+    selects = []
+    for number, one in enumerate(cells.of, 1):
+        for level in first(one.height):
+            above = f"place_{level - 1}" if level > 1 else "0"
+            texts = [f"s{i}" for i in first(one.key_width)]
+            rows = (
+                f"node_{number}_{level} AS node JOIN (SELECT place_{level} AS place, min({above}) "
+                f"AS above FROM places_{number} WHERE place_{level} IS NOT NULL GROUP BY 1) AS "
+                "line USING (place)"
+            )
+            filled = _filled(names, wide, number, ["place", "above"], texts)
+            selects.append(f"SELECT {level} AS level, n, {filled} FROM {rows}")
+    places = [f"place_{i}" for i in first(len(cells.of))]
+    selects.append(f"SELECT 0 AS level, n, {_filled(names, wide, 0, places, [])} FROM cells")
+    nothing = _filled(names, wide, 0, ["0"] * len(cells.of), [])
+    selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}")  # an empty source has a row, too
+    shown = ", ".join(f'{name} AS "{name}"' for name in names)
+    return (
+        f'SELECT level AS "level", n AS "n", {shown} FROM ({" UNION ALL ".join(selects)}) AS found'
+    )
+
+
+def _filled(
+    names: Sequence[str], wide: int, number: int, places: Sequence[str], texts: Sequence[str]
+) -> str:
+    """All columns of the result, NULL where a row has none."""
+    values = [f"{number}", *places, *["NULL"] * (wide - len(places))]
+    kinds = ["BIGINT"] * len(values)
+    values += [*texts, *["NULL"] * (len(names) - len(values) - len(texts))]
+    kinds += ["VARCHAR"] * (len(values) - len(kinds))
+    columns = zip(values, kinds, names, strict=True)
+    return ", ".join(f"CAST({value} AS {kind}) AS {name}" for value, kind, name in columns)
+
+
+def _place(one: Hierarchy, rows: str) -> str:
+    """The place of the finest node that reaches the band."""
+    levels = range(one.height, 0, -1)
+    return f"coalesce({', '.join(f'{rows}.place_{level}' for level in levels)}, 0)"
+
+
+def _dimension(
+    one: Hierarchy, types: tuple[str, ...], number: int, values: str, band: int
+) -> list[str]:
+    """Nodes and places of one dimension, from its finest keys and their counts."""
+    names, columns = finest(one), {one.height: finest(one)}
+    depth = one.depth(names)
+    query = f"(SELECT *, {depth or one.height} AS d FROM {values})"
+    for level in range(one.height - 1, 0, -1):
+        coarser = one.coarser(level, columns[level + 1])
+        columns[level] = tuple(f"l{level}_{i}" for i in first(len(coarser)))
+        pairs = zip(coarser, columns[level], strict=True)
+        query = f"(SELECT *, {', '.join(f'{sql} AS {name}' for sql, name in pairs)} FROM {query})"
+    parts = [f"values_{number} AS MATERIALIZED (FROM {query})"]
+    joins, places = [], []
+    for level in first(one.height):
+        own = columns[level]
+        reached = f"WHERE d >= {level} " if depth is not None else ""
+        found = (
+            f"SELECT {', '.join(own)}, sum(n) AS n FROM values_{number} {reached}"
+            f"GROUP BY {', '.join(own)} HAVING sum(n) >= {band}"
+        )
+        shown = one.texts(level, own, types)
+        texts = ", ".join(f"{sql} AS s{i}" for i, sql in enumerate(shown, 1))
+        place = f"row_number() OVER (ORDER BY {ascending(*own)}) * {PLACES} + {level} AS place"
+        parts.append(
+            f"node_{number}_{level} AS MATERIALIZED (SELECT {', '.join(own)}, n, {texts}, {place} "
+            f"FROM ({found}))"
+        )
+        node = f"n{level}"
+        on = same(own, "v", node) + (f" AND v.d >= {level}" if depth is not None else "")
+        joins.append(f"LEFT JOIN node_{number}_{level} AS {node} ON {on}")
+        places.append(f"{node}.place AS place_{level}")
+    kept = ", ".join(f"v.{name} AS {name}" for name in names)
+    parts.append(
+        f"places_{number} AS MATERIALIZED (SELECT {kept}, {', '.join(places)} "
+        f"FROM values_{number} AS v {' '.join(joins)})"
+    )
+    return parts

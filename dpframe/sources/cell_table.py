@@ -1,0 +1,71 @@
+"""The rows of a statement that counted cells, as counts: nodes of dimensions, and groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _compute as pc
+from dpframe.cells import Axis, CellCounts, Ints
+from dpframe.hierarchy import Cells
+from dpframe.sources.cell_leaves import columns_of, places_in
+
+
+def cells_of(table: pa.Table, cells: Cells, types: tuple[str, ...] = ()) -> CellCounts:
+    """The counts in the rows of ``sources.cell_leaves``, in any order of them. Private.
+
+    Raises SourceError where the groups do not add up to the nodes.
+    """
+    names = columns_of(cells)
+    number, level, n = (_numbers(table[name]) for name in (names[0], "level", "n"))
+    found = [_axis(table, cells, d, number, level, n) for d in range(1, len(cells.of) + 1)]
+    groups = np.flatnonzero(number == 0)
+    rows = table.take(groups)
+    placed = [
+        _positions(_numbers(rows[names[d]]), known).astype(np.int32)
+        for d, (_, _, known) in enumerate(found, 1)
+    ]
+    return CellCounts.checked(
+        axes=tuple(axis for axis, _, _ in found),
+        of_nodes=tuple(counted for _, counted, _ in found),
+        places=tuple(placed),
+        count=n[groups],
+        types=types,
+    )
+
+
+def _axis(
+    table: pa.Table, cells: Cells, dimension: int, number: Ints, level: Ints, n: Ints
+) -> tuple[Axis, Ints, Ints]:
+    """A dimension, the counts of its nodes, and their places in ascending order."""
+    names, wide = columns_of(cells), places_in(cells)
+    here = np.flatnonzero(number == dimension)
+    place = _numbers(table[names[1]])
+    here = here[np.lexsort([place[here], level[here]])]  # whatever the order of the rows
+    rows = table.take(here)
+    own, above = place[here], _numbers(rows[names[2]])
+    own = np.concatenate([[0], own])
+    texts = names[1 + wide : 1 + wide + cells.of[dimension - 1].key_width]
+    axis = Axis(
+        level=np.concatenate([[0], level[here]]),
+        parent=np.concatenate([[-1], _positions(above, own)]),
+        keys=tuple(_below_root(rows[name]) for name in texts),
+    )
+    return axis, np.concatenate([[0], n[here]]), own
+
+
+def _positions(wanted: Ints, known: Ints) -> Ints:
+    """Where each of some places stands among others."""
+    order = np.argsort(known)
+    found: Ints = order[np.searchsorted(known, wanted, sorter=order)]
+    return found
+
+
+def _below_root(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(1, pa.string()), *pc.cast(texts, pa.string()).chunks])
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+    return numbers

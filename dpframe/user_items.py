@@ -1,0 +1,117 @@
+"""The different values that users have, on the private side of a release, and what they weigh.
+
+All arithmetic is that of whole numbers, so that the norm of what a user adds is surely within its
+bound. What a user adds depends on this user, on public numbers of the values and on nothing else.
+
+Long tables are added up by compiled loops, shorter ones by numpy, which need not be compiled; both
+give the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe._forking import no_fork
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserItems:
+    """Pairs of a user and a value, each once. Private.
+
+    ``user`` and ``value`` are numbers from 0 on; ``keys`` has the text of every value. The first
+    ``taking_part`` pairs are those that count when values are searched.
+    """
+
+    user: NDArray[np.int32]
+    value: NDArray[np.int32]
+    taking_part: int
+    keys: pa.ChunkedArray
+    types: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "UserItems(<private>)"
+
+    @property
+    def values(self) -> int:
+        """How many different values there are."""
+        return len(self.keys)
+
+    @property
+    def searched(self) -> NDArray[np.bool_]:
+        """Which values somebody takes part with; of one user, so many as take part. Others could be
+        found by noise alone."""
+        part = self.value[: self.taking_part]
+        return np.asarray(np.bincount(part, minlength=self.values) > 0)
+
+    def weighed(self, importance: Whole, norm: int) -> Whole:
+        """What users give to every value, in proportion to its ``importance``; of each a vector of
+        whole numbers whose Euclidean norm is at most ``norm``."""
+        user, value = self.user[: self.taking_part], self.value[: self.taking_part]
+        if len(user) >= LONG:
+            squares = _loops().squares_of(user, value, importance, int(user.max()) + 1)
+            length = np.maximum(ceil_root(squares), 1)
+            return np.asarray(_loops().weights_of(user, value, importance, length, norm))
+        kept = importance[value] > 0
+        user, value = user[kept], value[kept]
+        share = importance[value]
+        length = ceil_root(_sums(user, share * share))
+        return _sums(value, norm * share // length[user], self.values)
+
+    def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole:
+        """How many users have 1, 2 to 3, 4 to 7, ... of the ``found`` values."""
+        many = self._held(found)
+        bits = np.frexp(many[many > 0].astype(np.float64))[1]
+        return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
+
+    def counted(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole:
+        """Weights of users at the ``found`` values alone: of one who has up to ``at_most`` of them
+        the root of norm^2 / at_most at each, of one with n more than that the root of norm^2 / n;
+        rounded down, so that their Euclidean norm is at most ``norm``."""
+        weight = floor_root(norm * norm // np.maximum(self._held(found), at_most))
+        if len(self.user) >= LONG:
+            return np.asarray(_loops().sums_at(self.user, self.value, found, weight))[found]
+        kept = found[self.value]
+        user, value = self.user[kept], self.value[kept]
+        return _sums(value, weight[user], self.values)[found]
+
+    def _held(self, found: NDArray[np.bool_]) -> Whole:
+        """How many of the ``found`` values every user has."""
+        if len(self.user) >= LONG:
+            return np.asarray(_loops().held_by(self.user, self.value, found))
+        return np.bincount(self.user[found[self.value]]).astype(np.int64)
+
+
+LONG = 2**20
+"""Pairs from which on loops are compiled."""
+
+
+def _loops() -> Any:
+    with no_fork():
+        from dpframe.sketches import _weights  # loads numba
+
+    return _weights
+
+
+def _sums(at: NDArray[np.int32], number: Whole, size: int = 0) -> Whole:
+    """Sums of whole numbers, which floats hold exactly below 2**53."""
+    return np.bincount(at, weights=number, minlength=size).astype(np.int64)
+
+
+def floor_root(square: Whole) -> Whole:
+    """The largest whole number whose square is at most ``square``, below 2**52."""
+    root = np.sqrt(square.astype(np.float64)).astype(np.int64)
+    root -= root * root > square
+    return root + ((root + 1) * (root + 1) <= square)
+
+
+def ceil_root(square: Whole) -> Whole:
+    """The least whole number whose square is at least ``square``, below 2**52."""
+    root = floor_root(square)
+    return root + (root * root < square)

@@ -1,0 +1,269 @@
+"""Cells of several hierarchies: what noise costs, what is found, and how long it takes.
+
+Run with ``python -m tests.benchmarks.cubes [--speed] [--rows 1e7] [--only git]``.
+
+*Found*: real pairs in ``../shared/data``, at epsilon 1 and delta 1e-6, beside Gaussian histograms
+of the same kinds of cells, composed exactly (``accounting.levels``). What is right is what the same
+kinds report without noise. The histograms are given more than they could have: which records of a
+reported cell lie in another one, which no histogram tells; and a count less than ``LEAST`` is
+never released. Errors are of residuals, over all cells that are right or reported, 0 where one is
+missing: the mean of how far they are off, and the median. All are means over ``DRAWS`` releases.
+
+*Speed*: addresses of IPv4, five levels each with the total, beside DuckDB's exact GROUPING SETS of
+the same kinds over the distinct pairs, which is the fastest exact statement that we found; and a
+cube of three columns. Each is a process of its own; processor time depends less on who else uses
+the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+import dpframe as dp
+from dpframe.accounting.levels import level_laws
+from dpframe.budget import PrivacyUnit
+from dpframe.cells import CellCounts
+from dpframe.mechanisms import cell_hhh
+from dpframe.questions.hhh.cells import CellsPlan
+from dpframe.sources.counting import cell_counts
+from tests.benchmarks.speed import ROOT
+from tests.cell_counts import Silent
+
+DATA = ROOT.parent / "shared" / "data"
+EPSILON, DELTA = 1.0, 1e-6
+THRESHOLDS = (50, 200, 1000)
+DAYS = "levels=year,quarter,month,day"
+PAIRS = {
+    "git_paths_rails": f"path:path?depth=4 * date:date?{DAYS}",
+    "flights_nyc13": "columns:origin,dest * carrier",
+    "dns_zeek_wrccdc": "ip:orig_ip?version=4 * domain:query?depth=4",
+    "tor_relays_daily": f"ip:ip?version=4 * date:date?{DAYS}",
+}
+WHERE = {"tor_relays_daily": "date >= '2024-01-01'"}
+"""Of long tables a part."""
+
+LEAST = 40
+"""Whole counts below this are not looked at for the histograms, which is in their favour."""
+
+DRAWS = 10
+"""Releases of each side, of which means are taken."""
+
+Reported = dict[tuple[int, ...], int]
+
+
+def named(kind: Any, nodes: Any, residual: Any) -> Reported:
+    """Cells with their residuals, without the total."""
+    rows = zip(kind.tolist(), nodes.tolist(), residual.tolist(), strict=True)
+    return {(k, *cell): n for k, cell, n in rows if any(cell)}
+
+
+def right(counts: CellCounts, plan: CellsPlan, threshold: int) -> Reported:
+    """What is reported without noise."""
+    return named(*selected(counts, plan, Silent(), threshold, band=threshold))
+
+
+def ours(counts: CellCounts, plan: CellsPlan, threshold: int) -> Reported:
+    kind, nodes, residual = selected(counts, plan, plan.test_noise, threshold, band=plan.band)
+    return named(kind, nodes, residual + plan.count_noise.draw(len(residual)))
+
+
+def selected(counts: CellCounts, plan: CellsPlan, test: Any, threshold: int, *, band: int) -> Any:
+    return cell_hhh.select(
+        counts,
+        kinds=plan.cells.kinds,
+        test=test,
+        threshold=threshold,
+        remainder=True,
+        band=band,
+    )
+
+
+def histograms(
+    counts: CellCounts, plan: CellsPlan, threshold: int, *, sd: float, least: int, seed: int
+) -> Reported:
+    """Noisy counts of all cells of all kinds that reach ``least``, and of those what reaches the
+    threshold, finest first: what is left of a cell is its count less those of the reported cells in
+    it, the topmost ones, each with noise of its own."""
+    rng, found = np.random.default_rng(seed), Reported()
+    free = np.ones(len(counts.count), dtype=np.bool_)
+    owner, owners = np.full(len(counts.count), -1), 0
+    kinds = plan.cells.kinds
+    ables = cell_hhh._able(counts, kinds, LEAST)
+    for place, (kind, able) in enumerate(zip(kinds, ables, strict=True)):
+        groups = np.flatnonzero(able)
+        nodes, cell, whole = cell_hhh._residuals(counts, kind, groups)
+        left, inside = np.zeros_like(whole), np.zeros_like(whole)
+        np.add.at(left, cell[free[groups]], counts.count[groups[free[groups]]])
+        owned = owner[groups] >= 0
+        pairs = np.unique(cell[owned] * (owners + 1) + owner[groups[owned]])
+        np.add.at(inside, pairs // (owners + 1), 1)
+        noise = rng.normal(0, sd, len(whole))
+        after = left + np.rint(noise + rng.normal(0, 1, len(whole)) * sd * np.sqrt(inside))
+        top = (whole + noise >= least) & (after >= threshold)
+        found |= named(np.full(int(top.sum()), place), nodes[top], after[top].astype(np.int64))
+        free[groups[top[cell]]] = False
+        owner[groups[top[cell]]] = owners + cell[top[cell]]
+        owners += len(whole)
+    return found
+
+
+def compared(truth: Reported, found: Reported) -> dict[str, float]:
+    both = truth.keys() & found.keys()
+    apart = [truth.get(cell, 0) - found.get(cell, 0) for cell in truth.keys() | found.keys()]
+    return {
+        "reported": len(found),
+        "precision": len(both) / max(1, len(found)),
+        "recall": len(both) / max(1, len(truth)),
+        "error": float(np.mean(np.abs(apart))) if apart else 0.0,
+        "median": float(np.median(np.abs(apart))) if apart else 0.0,
+    }
+
+
+def plan_of(asked: str, threshold: int | None) -> CellsPlan:
+    plan = dp.explain(asked, epsilon=EPSILON, delta=DELTA, threshold=threshold).plan
+    assert isinstance(plan, CellsPlan)
+    return plan
+
+
+def accuracy(name: str) -> None:
+    asked = PAIRS[name]
+    plans = {threshold: plan_of(asked, threshold) for threshold in THRESHOLDS}
+    cells = plans[THRESHOLDS[0]].cells
+    laws = level_laws("gaussian", levels=cells.height, epsilon=EPSILON, delta=DELTA)
+    band = min(LEAST, *(plan.band for plan in plans.values()))
+    rows = duckdb.connect().sql(f"FROM '{DATA / name}.parquet' WHERE {WHERE.get(name, 'true')}")
+    counts = cell_counts(rows, cells, PrivacyUnit(), band)
+    print(f"\n{name}: {asked}, {cells.height} kinds; histograms sd {laws.noise.sd:.1f}, from "
+          f"{laws.threshold} on")  # fmt: skip
+    for threshold, plan in plans.items():
+        truth = right(counts, plan, threshold)
+        given: dict[str, Any] = {"sd": laws.noise.sd, "least": max(threshold, laws.threshold)}
+        one = [compared(truth, ours(counts, plan, threshold)) for _ in range(DRAWS)]
+        other = [
+            compared(truth, histograms(counts, plan, threshold, seed=seed, **given))
+            for seed in range(DRAWS)
+        ]
+        print(f"  threshold {threshold}: {len(truth)} right")
+        for who, rows in (("ours", one), ("histograms", other)):
+            means = {key: np.mean([row[key] for row in rows]) for key in rows[0]}
+            shown = ", ".join(f"{key} {value:.4g}" for key, value in means.items())
+            print(f"    {who:10} {shown}")
+
+
+# -- speed -----------------------------------------------------------------------------------------
+
+PART = "(random() * random() * {})::INT"
+
+
+def workload(rows: int, path: str) -> None:
+    src = ", ".join(["10", *(PART.format(n) for n in (200, 200, 100))])
+    dst = ", ".join(["192", *(PART.format(n) for n in (100, 50, 60))])
+    con = duckdb.connect()
+    con.execute("SELECT setseed(0.5)")
+    con.execute(
+        f"COPY (SELECT concat_ws('.', {src}) AS src, concat_ws('.', {dst}) AS dst, "
+        f"'c' || {PART.format(90)} AS country, 'p' || {PART.format(900)} AS product, "
+        f"'h' || {PART.format(9)} AS channel FROM range({rows})) TO '{path}'"
+    )
+
+
+def exact_pairs(path: str) -> Callable[[], int]:
+    def levels(column: str, name: str) -> list[str]:
+        parts = [f"split_part({column}, '.', {i})" for i in (1, 2, 3)]
+        return [
+            *(f"concat_ws('.', {', '.join(parts[:n])}) AS {name}{n}" for n in (1, 2, 3)),
+            f"{column} AS {name}4",
+        ]
+
+    sets = [
+        f"({', '.join([*(f's{k}' for k in range(1, i + 1)), *(f'd{k}' for k in range(1, j + 1))])})"
+        for i in range(5)
+        for j in range(5)
+        if i + j
+    ]
+    columns = ", ".join([*levels("src", "s"), *levels("dst", "d")])
+    names = ", ".join(f"{name}{i}" for name in "sd" for i in (1, 2, 3, 4))
+    query = (
+        f"WITH pairs AS MATERIALIZED (SELECT src, dst, count(*) AS n FROM '{path}' GROUP BY ALL), "
+        f"keyed AS (SELECT {columns}, n FROM pairs) SELECT count(*) FROM (SELECT {names}, "
+        f"sum(n) AS n FROM keyed GROUP BY GROUPING SETS ({', '.join(sets)}) HAVING sum(n) >= 100)"
+    )
+    return lambda: int(duckdb.connect().execute(query).fetchall()[0][0])
+
+
+def exact_cube(path: str) -> Callable[[], int]:
+    columns = "country, product, channel"
+    query = (
+        f"SELECT count(*) FROM (SELECT {columns}, count(*) AS n FROM '{path}' "
+        f"GROUP BY CUBE ({columns}) HAVING count(*) >= 100)"
+    )
+    return lambda: int(duckdb.connect().execute(query).fetchall()[0][0])
+
+
+def asked(path: str, hierarchy: Any, threshold: int | None) -> Callable[[], int]:
+    given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "threshold": threshold}
+    return lambda: len(dp.hhh(path, hierarchy, progress=False, **given))
+
+
+SIDES: dict[str, Callable[[str], Callable[[], int]]] = {
+    "pairs, exact": exact_pairs,
+    "pairs, threshold 200": lambda path: asked(path, "ip:src?version=4 * ip:dst?version=4", 200),
+    "pairs, smallest": lambda path: asked(path, "ip:src?version=4 * ip:dst?version=4", None),
+    "cube, exact": exact_cube,
+    "cube, threshold 200": lambda path: asked(path, "country * product * channel", 200),
+}
+
+
+def measured(side: str, path: str) -> None:
+    run = SIDES[side](path)
+    before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    rows = run()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    took = time.perf_counter() - began
+    print(json.dumps({"rows": rows, "s": took, "cpu_s": busy, "gb": after.ru_maxrss / 2**20}))
+
+
+def speed(rows: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "pairs.parquet")
+        workload(rows, path)
+        for side in SIDES:
+            command = [sys.executable, "-m", "tests.benchmarks.cubes", "--side", side, path]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            print(f"{side:22} {done.stdout.strip()}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--rows", type=float, default=1e7)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--side", nargs=2)
+    options = parser.parse_args()
+    if options.side:
+        measured(*options.side)
+    elif options.speed:
+        speed(int(options.rows))
+    else:
+        plan = plan_of("ip:src?version=4 * ip:dst?version=4", None)
+        print(f"5 x 5 levels: threshold {plan.threshold}, residuals sd {plan.count_noise.sd:.2f}")
+        for name in PAIRS:
+            if options.only in name:
+                accuracy(name)
+
+
+if __name__ == "__main__":
+    main()

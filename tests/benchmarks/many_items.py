@@ -1,0 +1,298 @@
+"""Values that many users have: what is found, how well it is counted, and how long it takes.
+
+Run with ``python -m tests.benchmarks.many_items [--releases 10] [--only words]``.
+Others are implemented here for the comparison only, with continuous noise, by the analytic Gaussian
+mechanism (theirs or better) for three quarters of delta and thresholds for the rest; all have the
+same bound of 500 values a user, and spend the whole budget on finding, where ours keeps a fifth for
+counts:
+
+* shares: ``contribution="share"``, as it stands;
+* one round: weights 1/sqrt(n), threshold max over k of 1/sqrt(k) + sigma q(k) (Gopi and others);
+* DP-SIPS: three rounds whose parts of mu are as 1 : 3 : 9, each with a threshold of its own, found
+  values leave;
+* MAD2R: two rounds, a tenth of the budget first, in each of which weight above the threshold is
+  given to other values of users with up to 50 (maximum adaptive degree); values that were found,
+  or whose weight is 2 deviations below the threshold of the second round, leave; as we read it.
+
+"Truly" is the part of what ours reports that as many users have as the threshold says. Errors of
+counts are root mean squares over what ours finds, beside a sample of at most A values of a user,
+whose best A of all powers of two is told for free, at the same budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from functools import cache
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+import dpframe as dp
+from dpframe.accounting.normal import largest_mu
+from dpframe.accounting.rounds import above, round_laws
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import columns
+from dpframe.mechanisms import weighted_rounds
+from dpframe.sources.user_items import user_items
+from dpframe.user_items import UserItems
+from tests.benchmarks.speed import SHARED
+
+SETS = {
+    "words": ("git_words_rails", "word"),
+    "paths": ("git_paths_rails", "path"),
+    "products": ("retail_completejourney", "product_id"),
+    "product types": ("retail_completejourney", "product_type"),
+    "flights": ("flights_nyc13", "flight"),
+    "destinations": ("flights_nyc13", "dest"),
+    "pages": ("weblog_apache_elastic", "path"),
+    "queries": ("dns_zeek_wrccdc", "query"),
+}
+ITEMS, DELTA, SHARE = 500, 1e-6, 0.2
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+Real = NDArray[np.float64]
+Pairs = tuple[NDArray[Any], NDArray[Any], int, int]
+
+
+@cache
+def held(name: str) -> UserItems:
+    file, column = SETS[name]
+    source = str(SHARED / f"{file}.parquet")
+    return user_items(source, columns(column), PrivacyUnit(user="user_id"), ITEMS)
+
+
+def taking_part(items: UserItems) -> Pairs:
+    part = slice(0, items.taking_part)
+    return items.user[part], items.value[part], int(items.user.max()) + 1, items.values
+
+
+# -- others ----------------------------------------------------------------------------------------
+
+
+def threshold(sigma: float, delta: float) -> float:
+    """The least at which no new value of a user is found but for delta, whatever their number."""
+    number = np.unique(np.geomspace(1, ITEMS, 40).astype(int))
+    low, high = 0.0, 1 + 40 * sigma
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        chance = max(n * above(middle - n**-0.5, sigma) for n in number.tolist())
+        low, high = (low, middle) if chance <= delta else (middle, high)
+    return high
+
+
+def even(pairs: Pairs) -> Real:
+    """Weights 1/sqrt(n) of the values that are left."""
+    user, _, users, _ = pairs
+    return np.asarray(1 / np.sqrt(np.bincount(user, minlength=users))[user])
+
+
+def adaptive(pairs: Pairs, least: float, sigma: float) -> Real:
+    """Weights of MAD: what users with up to 50 values give a value beyond need goes to others."""
+    user, value, users, values = pairs
+    number = np.bincount(user, minlength=users)[user]
+    few = number <= MOST_DEGREE
+    first = np.where(few, 1 / number, 0.0)
+    total = np.bincount(value, weights=first, minlength=values)
+    enough = least + MARGIN * sigma
+    spare = np.where(total > enough, 1 - enough / np.maximum(total, 1e-9), 0.0)[value]
+    kept = first * (1 - spare)
+    given = np.bincount(user, weights=np.where(few, spare, 0.0), minlength=users) / MOST_DEGREE
+    again = np.where(few, given[user] / number, 0.0)
+    rest = np.where(few, 1 / np.sqrt(number) - 1 / number, 1 / np.sqrt(number))
+    return np.asarray(kept + again + rest)
+
+
+MOST_DEGREE, MARGIN = 50, 2.0
+
+
+def in_turns(
+    pairs: Pairs, parts: tuple[float, ...], epsilon: float, rng: np.random.Generator, mad: bool
+) -> NDArray[np.bool_]:
+    """What rounds find, each with its part of mu and of delta, and a threshold of its own."""
+    user, value, users, values = pairs
+    mu = largest_mu(epsilon, 0.75 * DELTA) / np.linalg.norm(parts)
+    found = np.zeros(values, dtype=bool)
+    left = np.ones(values, dtype=bool)
+    later = threshold(1 / (mu * parts[-1]), 0.25 * DELTA / len(parts))
+    for turn, part in enumerate(parts):
+        kept = left[value]
+        now = (user[kept], value[kept], users, values)
+        sigma = 1 / (mu * part)
+        least = threshold(sigma, 0.25 * DELTA / len(parts))
+        weights = adaptive(now, least, sigma) if mad else even(now)
+        noisy = np.bincount(now[1], weights=weights, minlength=values)
+        noisy += rng.normal(0, sigma, values)
+        found |= left & (noisy >= least)
+        left &= ~found
+        if mad and turn == 0:
+            left &= noisy + MARGIN * sigma >= later
+    held_by = np.bincount(value, minlength=values) > 0
+    return found & held_by
+
+
+OTHERS: dict[str, tuple[tuple[float, ...], bool]] = {
+    "one round": ((1.0,), False),
+    "DP-SIPS": ((1.0, 3.0, 9.0), False),
+    "MAD2R": ((0.1, 0.9), True),
+}
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def words(releases: int) -> None:
+    """Numbers of values found, means."""
+    print("| set | epsilon | shares | one round | DP-SIPS | MAD2R | ours | truly |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    rng = np.random.default_rng(1)
+    for name in SETS:
+        items = held(name)
+        users = np.bincount(items.value, minlength=items.values)
+        for epsilon in EPSILONS:
+            others = [
+                np.mean([in_turns(taking_part(items), p, epsilon, rng, m).sum() for _ in runs])
+                for runs in [range(releases)]
+                for p, m in OTHERS.values()
+            ]
+            laws = round_laws(
+                epsilon=epsilon, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True
+            )
+            found = [weighted_rounds.find(items, laws) for _ in range(releases)]
+            true = np.concatenate([users[f] >= laws.users for f in found])
+            mean = np.mean([f.sum() for f in found])
+            row = [shares(name, epsilon), *others, mean]
+            said = f"{100 * true.mean():.0f} %" if len(true) else ""
+            print(f"| {name} | {epsilon:g} | {' | '.join(f'{n:.0f}' for n in row)} | {said} |")
+
+
+def shares(name: str, epsilon: float) -> float:
+    """One release of what shares find."""
+    file, column = SETS[name]
+    return len(
+        dp.heavy_hitters(
+            str(SHARED / f"{file}.parquet"),
+            column,
+            user="user_id",
+            contribution="share",
+            epsilon=epsilon,
+            delta=DELTA,
+            progress=False,
+        )
+    )
+
+
+def counts(releases: int) -> None:
+    """Errors of counts of users, of what is found."""
+    print("| set | found | users, median | at_most | ours | sample, best A | same A |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    rng = np.random.default_rng(2)
+    laws = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True)
+    unsearched = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=False)
+    for name in SETS:
+        items = held(name)
+        users = np.bincount(items.value, minlength=items.values)
+        rows = []
+        for _ in range(releases):
+            released = weighted_rounds.run(items, laws=laws, at_most=None)
+            if not len(released.found):
+                continue
+            truth = users[released.found]
+            error = np.sqrt(np.mean((released.count / released.grid - truth) ** 2))
+            one = unsearched.count.sigma / unsearched.count.norm
+            sampled = {
+                a: np.sqrt(np.mean(lost(items, released.found, a, rng) ** 2) + a * one**2)
+                for a in (1, 2, 4, 8, 16, 32, 64, 128, 256)
+            }
+            best = min(sampled, key=sampled.__getitem__)
+            same = np.sqrt(
+                np.mean(lost(items, released.found, released.at_most, rng) ** 2)
+                + released.at_most * one**2
+            )
+            at = released.at_most
+            rows.append((len(truth), np.median(truth), at, error, sampled[best], best, same))
+        if rows:
+            n, half, at, error, best, a, same = np.mean(rows, axis=0)
+            print(
+                f"| {name} | {n:.0f} | {half:.0f} | {at:.0f} | {error:.0f} | "
+                f"{best:.0f} (A = {a:.0f}) | {same:.0f} |"
+            )
+
+
+def lost(
+    items: UserItems, found: NDArray[np.int64], at_most: int, rng: np.random.Generator
+) -> Real:
+    """What a sample of at most so many found values of every user leaves out of the counts."""
+    chosen = np.isin(items.value, found)
+    user, value = items.user[chosen], items.value[chosen]
+    order = np.lexsort((rng.random(len(user)), user))
+    user, value = user[order], value[order]
+    place = np.arange(len(user)) - np.searchsorted(user, user)
+    out = np.bincount(value[place >= at_most], minlength=items.values)[found]
+    return np.asarray(out, dtype=np.float64)
+
+
+def leaves(releases: int) -> None:
+    """The finest nodes that shares find in a hierarchy, and flat, and what rounds find."""
+    budget: dict[str, Any] = {"epsilon": 1.0, "delta": DELTA, "progress": False}
+    print("| set | hierarchy, shares: nodes | of them finest | flat, shares | rounds, all spent |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, hierarchy, column in (
+        ("git_paths_rails", "path:path", "path"),
+        ("retail_completejourney", "columns:department,product_category,product_type", None),
+    ):
+        source = str(SHARED / f"{name}.parquet")
+        tree = dp.hhh(source, hierarchy, user="user_id", **budget)
+        finest = column or hierarchy.rpartition(",")[2]
+        exact = set(
+            duckdb.sql(f"SELECT DISTINCT {finest} FROM '{source}'").to_arrow_table()[0].to_pylist()
+        )
+        last = (
+            tree["prefix"].str.split(" / ").str[-1]
+            if column is None
+            else tree["prefix"].str.lstrip("/")
+        )
+        reached = last.isin({str(v).lstrip("/") for v in exact}) & (tree["level"] > 0)
+        flat = dp.heavy_hitters(source, finest, user="user_id", contribution="share", **budget)
+        laws = round_laws(epsilon=1.0, delta=DELTA, release_share=0.01, items=ITEMS, sizes=False)
+        items = user_items(source, columns(finest), PrivacyUnit(user="user_id"), ITEMS)
+        found = np.mean([weighted_rounds.find(items, laws).sum() for _ in range(releases)])
+        print(f"| {name} | {len(tree)} | {reached.sum()} | {len(flat)} | {found:.0f} |")
+
+
+def speed(releases: int) -> None:
+    """1e7 pairs of 1e6 users, of a table in DuckDB, beside its exact numbers of users."""
+    con = duckdb.connect()
+    con.execute(
+        "CREATE TABLE pairs AS SELECT range % 1000000 AS who, "
+        "'item' || CAST(floor(300000 * pow(random(), 4)) AS INT) AS item FROM range(10000000)"
+    )
+    for _ in range(min(3, releases)):
+        begun = time.perf_counter()
+        con.sql("SELECT item, count(DISTINCT who) FROM pairs GROUP BY item").to_arrow_table()
+        exact = time.perf_counter() - begun
+        begun = time.perf_counter()
+        dp.heavy_hitters(
+            con.table("pairs"), "item", user="who", epsilon=1.0, delta=DELTA, progress=False
+        )
+        ours = time.perf_counter() - begun
+        print(f"exact {exact:.2f} s, ours {ours:.2f} s, {ours / exact:.1f} times")
+
+
+TABLES = {"words": words, "counts": counts, "leaves": leaves, "speed": speed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--releases", type=int, default=10)
+    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
+    given = parser.parse_args()
+    for name in given.only:
+        print(f"\n{name}\n")
+        TABLES[name](given.releases)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""Cells of several hierarchies at every door, typed as a user types them."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.errors import DpframeError, ParameterError
+from dpframe.testing import seeded_noise
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+ASKED = "ip:src?version=4 * ip:dst?prefixes=8,16&version=4"
+
+
+def talks() -> pd.DataFrame:
+    """Who talks to whom: one busy pair, one busy source, and many others."""
+    rng = np.random.default_rng(3)
+    pairs = [("10.0.0.1", "192.168.0.1")] * 900
+    pairs += [("10.0.0.2", f"{20 + i % 180}.1.0.1") for i in range(700)]
+    pairs += [(f"10.{a}.{b}.3", "8.8.8.8") for a, b in rng.integers(0, 200, (800, 2))]
+    rows = pd.DataFrame(pairs, columns=["src", "dst"])
+    return rows.assign(
+        who=[f"u{i % 500}" for i in range(len(rows))], bytes=10 + np.arange(2400) % 7
+    )
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return talks()
+
+
+def test_a_frame_has_a_label_and_a_level_a_dimension_and_adds_up(frame: pd.DataFrame) -> None:
+    """Law: disjoint segments and the rest, so that residuals add up to all records."""
+    result = frame.dp.hhh(ASKED, **BUDGET, threshold=300)
+    assert list(result.columns) == [
+        *("level", "prefix", "src", "src_level", "dst", "dst_level"),
+        *("residual", "lower", "upper"),
+    ]
+    top = result[result["prefix"] == "10.0.0.1/32 * 192.168.0.0/16"].iloc[0]
+    assert (top["src_level"], top["dst_level"], top["level"]) == (4, 2, 14)
+    source = result[result["prefix"] == "10.0.0.2/32"].iloc[0]
+    assert (source["dst"], source["dst_level"]) == ("*", 0)
+    assert abs(result["residual"].sum() - len(frame)) <= 47 * len(result)
+    assert (result["lower"] <= result["residual"]).all()
+    assert result["level"].is_monotonic_increasing
+
+
+def test_the_receipt_prints_the_order_of_kinds(frame: pd.DataFrame) -> None:
+    receipt = frame.dp.hhh(ASKED, **BUDGET, threshold=300).dp.receipt
+    assert receipt["order"][0] == "src /32 * dst /16"
+    assert receipt["order"] == list(reversed(receipt["levels"]))
+    assert receipt["height"] == len(receipt["order"]) == 14
+    assert receipt["hierarchy"] == ASKED
+    assert "src /32 * dst /16; src /32 * dst /8; src /24 * dst /16" in str(receipt)
+
+
+def test_every_door_gives_the_same(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: accessor, function, SQL and command line ask one question: one seed, one answer."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE talks AS FROM frame")
+    dp.register(con)
+    given = {**BUDGET, "threshold": 300}
+    statement = f"FROM dp_hhh('talks', '{ASKED}', epsilon := 1.0, delta := 1e-6, threshold := 300)"
+    with seeded_noise(1):
+        one = frame.dp.hhh(ASKED, **given)
+    with seeded_noise(1):
+        two = dp.hhh(
+            frame,
+            dp.product("ip:src?version=4", dp.ip("dst", prefixes=(8, 16), version=4)),
+            **given,
+        )
+    with seeded_noise(1):
+        three = con.execute(statement).df()
+    pd.testing.assert_frame_equal(one, two)
+    pd.testing.assert_frame_equal(one.astype(object), three.astype(object))
+    frame.to_parquet(tmp_path / "talks.parquet")
+    command = [
+        "hhh",
+        str(tmp_path / "talks.parquet"),
+        ASKED,
+        "--threshold",
+        "300",
+        "--format",
+        "csv",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "dpframe", *command, "--epsilon", "1", "--delta", "1e-6"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    typed = pd.read_csv(io.StringIO(done.stdout))
+    assert list(typed.columns) == list(one.columns)
+    assert "order" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"user": "who", "threshold": 40},
+        {"weight": "bytes", "max_weight": 16, "threshold": 3000},
+        {"user": "who", "contribution": "records", "max_contributions": 3, "threshold": 300},
+        {"period": ("when", "2026")},
+        {"remainder": False, "threshold": 100, "release_share": 0.5},
+    ],
+    ids=str,
+)
+def test_everything_that_goes_with_one_hierarchy_goes_with_several(
+    frame: pd.DataFrame, arguments: dict[str, Any]
+) -> None:
+    asked = frame.assign(when=pd.Timestamp("2026-01-05")) if "period" in arguments else frame
+    given = {**BUDGET, **arguments}
+    if "period" in arguments:
+        given["data"] = "a year that is not over"
+    result = asked.dp.hhh(["src", "dst"], **given)
+    several = asked.dp.hhh("src * dst", **given)
+    assert len(several) > 1
+    assert len(result) > 1
+    assert (0 in set(several["level"])) == arguments.get("remainder", True)
+
+
+def test_a_named_release_is_replayed_at_every_door(frame: pd.DataFrame, tmp_path: Path) -> None:
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE talks AS FROM frame")
+    dp.register(con, ledger=ledger)
+    statement = "FROM dp_hhh('talks', 'src * dst', epsilon := 1.0, delta := 1e-6, release := 'a')"
+    first, again = con.execute(statement).df(), con.execute(statement).df()
+    pd.testing.assert_frame_equal(first, again)
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+    published = tmp_path / "results.duckdb"
+    dp.publish(ledger, published)
+    with duckdb.connect(str(published), read_only=True) as results:
+        rows = results.sql("FROM a").df()
+    assert rows["prefix"].tolist() == first["prefix"].tolist()
+
+
+def test_explain_says_what_it_costs_and_in_which_order() -> None:
+    plan = dp.explain(ASKED, **BUDGET)
+    assert plan["order"].startswith("src /32 * dst /16; ")
+    assert plan["threshold"] <= 34
+    assert plan["standard error"] == pytest.approx(4.2, abs=0.05)
+    wide = dp.explain("ip:src?version=4 * ip:dst?version=4", **BUDGET)
+    assert wide.plan.height == 24
+    assert wide["threshold"] <= 34
+    assert wide["standard error"] == pytest.approx(4.2, abs=0.05)
+
+
+def test_an_empty_table_and_one_record_look_alike() -> None:
+    """Law: a total, and nothing else; in SQL too, whatever connection sees the table."""
+    con = duckdb.connect()
+    con.execute("CREATE TEMP TABLE none (a VARCHAR, b INTEGER)")
+    dp.register(con)
+    found = con.execute("FROM dp_hhh('temp.none', 'a * b', epsilon := 1.0, delta := 1e-6)").df()
+    assert found["prefix"].tolist() == ["*"]
+    for rows in ({"a": [], "b": []}, {"a": ["x"], "b": [1]}):
+        assert pd.DataFrame(rows).dp.hhh("a * b", **BUDGET)["prefix"].tolist() == ["*"]
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"mechanism": "streaming"}, "a sketch knows no record that a finer cell has taken"),
+    ({"mechanism": "laplace"}, "it counts the nodes of one tree"),
+    ({"mechanism": "gaussian"}, "it counts the nodes of one tree"),
+    ({"mechanism": "offline-gaussian"}, "it counts the nodes of one tree"),
+    ({"mechanism": "paper", "acknowledge": True}, "it counts the nodes of one tree"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED, ids=[str(a) for a, _ in REFUSED])
+def test_mechanisms_that_count_no_cells_say_why(
+    frame: pd.DataFrame, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ParameterError, match=said):
+        frame.dp.hhh("src * dst", **BUDGET, **arguments)
+
+
+def test_what_takes_one_hierarchy_refuses_several(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: an error of ours that names the argument, before anything is read or charged."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
+    calls = (
+        lambda: frame.dp.tree_counts("src * dst", **BUDGET, ledger=ledger),
+        lambda: frame.dp.rollup("src * dst", "count", **BUDGET, ledger=ledger),
+        lambda: dp.StreamingHHH("src * dst"),
+        lambda: dp.rollup_sql("src * dst", table="talks", dialect="duckdb", **BUDGET),
+    )
+    for call in calls:
+        with pytest.raises(DpframeError, match="several hierarchies at once"):
+            call()
+    assert ledger.spent.epsilon == 0
+
+
+def test_whole_counts_are_a_measure_of_their_own(frame: pd.DataFrame) -> None:
+    """Law: count is of all records of a cell, residual of what no cell asked before has taken."""
+    given = {**BUDGET, "epsilon": 8.0, "threshold": 300}
+    result = frame.dp.hhh("src * dst", **given, totals=True)
+    assert list(result.columns[-3:]) == ["count", "count_lower", "count_upper"]
+    rows = result.set_index("prefix")
+    far = dp.explain("src * dst", **given, totals=True).plan.totals.noise.highest
+    for prefix, whole in {"*": 2400, "10.0.0.1 * 192.168.0.1": 900, "10.0.0.2": 700}.items():
+        assert abs(rows.loc[prefix, "count"] - whole) <= far
+    assert rows.loc["*", "residual"] < 900
+    con = duckdb.connect()
+    con.execute("CREATE TABLE talks AS FROM frame")
+    dp.register(con)
+    asked = "epsilon := 8.0, delta := 1e-6, threshold := 300, totals := true"
+    found = con.execute(f"FROM dp_hhh('talks', 'src * dst', {asked})").df()
+    assert list(found.columns) == list(result.columns)
+    assert found["count"].dtype == result["count"].dtype
+
+
+def test_what_whole_counts_cost_is_stated_and_within_the_budget() -> None:
+    """Law: both parts together spend at most what was asked for; the card says what goes where."""
+    plan = dp.explain(ASKED, **BUDGET, totals=True).plan
+    assert plan.delta_spent <= BUDGET["delta"]
+    receipt = plan.receipt()
+    assert (receipt["epsilon"], receipt["delta"]) == (1.0, 1e-6)
+    assert receipt["whole_counts"]["epsilon"] == 0.5
+    assert "(0.5, 5e-07) of the budget" in str(receipt)
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments", "said"),
+    [
+        (["src"], {}, "with one, count is the whole count of a node already"),
+        ("src * dst", {"user": "who"}, "counts records, of a user one at most"),
+        ("src * dst", {"weight": "bytes", "max_weight": 9}, "counts records"),
+        ("src * dst", {"threshold": 20}, "3 kinds of cells: raise .*, or leave totals out"),
+    ],
+)
+def test_whole_counts_that_cannot_be_had(
+    frame: pd.DataFrame, asked: Any, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(DpframeError, match=said):
+        frame.dp.hhh(asked, **BUDGET, totals=True, **arguments)
+
+
+def test_what_asks_about_a_tree_of_nodes_says_what_to_do_with_cells(frame: pd.DataFrame) -> None:
+    """Law: after the release, too, errors are ours and name what works."""
+    result = frame.dp.hhh("src * dst", **BUDGET, threshold=300)
+    calls = (
+        result.dp.share,
+        result.dp.plot,
+        result.dp.intervals,
+        lambda: result.dp.top(2),
+        lambda: result.dp.below("10.0.0.1"),
+        lambda: result.dp.change(result),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError, match="cells of several hierarchies"):
+            call()
+    report = {"name": "pairs", "question": "hhh", "hierarchy": "src * dst", **BUDGET}
+    when = {"column": "when", "unit": "week", "first": "2026-W01"}
+    with pytest.raises(ParameterError, match="page of a series has lines of nodes"):
+        dp.Series([report], source=frame, period=when, ledger="none.db")
+
+
+def test_a_series_of_releases_is_planned_by_the_offline_mechanism() -> None:
+    with pytest.raises(ParameterError, match="Use mechanism='offline'"):
+        dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5))
+    plan = dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5), mechanism="offline")
+    assert "offline" in str(plan)
+
+
+@pytest.mark.parametrize("table", ["kept", "temp.passing", "seen"])
+def test_sql_reads_every_type_as_python_does(table: str) -> None:
+    """Law: whatever connection sees a table, its cells are those that Python counts."""
+    con = duckdb.connect()
+    rows = (
+        "SELECT DATE '2026-01-01' + (range % 40)::INT AS day, range % 3 AS shop, "
+        "(range % 2)::DOUBLE AS rate, ['x', NULL, ''][1 + range % 3] AS note FROM range(3000)"
+    )
+    con.execute(f"CREATE TABLE kept AS {rows}")
+    con.execute(f"CREATE TEMP TABLE passing AS {rows}")
+    seen = con.sql("FROM kept").df()
+    con.register("seen", seen)
+    dp.register(con)
+    asked = "date:day?levels=year,month * shop * columns:rate,note"
+    given = "epsilon := 2.0, delta := 1e-6, threshold := 100"
+    with seeded_noise(4):
+        found = con.execute(f"FROM dp_hhh('{table}', '{asked}', {given})").df()
+    with seeded_noise(4):
+        python = dp.hhh(con.table("kept"), asked, epsilon=2.0, delta=1e-6, threshold=100)
+    pd.testing.assert_frame_equal(found.astype(object), python.astype(object))
+    assert {"<invalid>", "2026-02"} <= set(" ".join(found["prefix"]).split())
+
+
+def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
+    """Law: which noise a cell gets, and where it stands, is decided by the cells alone."""
+    given: dict[str, Any] = {**BUDGET, "threshold": 60}
+    with seeded_noise(2):
+        one = frame.dp.hhh(ASKED, **given)
+    with seeded_noise(2):
+        other = frame.sample(frac=1, random_state=1).dp.hhh(ASKED, **given)
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_spark_is_refused_with_a_way_out_and_nothing_is_charged(
+    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: the reason and what to pass instead, before anything is charged."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
+    monkeypatch.setattr("dpframe.sources.counting.is_spark", lambda _: True)
+    with pytest.raises(ParameterError, match=r"path of Parquet files, or frame.toArrow\(\)"):
+        frame.dp.hhh("src * dst", **BUDGET, ledger=ledger)
+    assert ledger.spent.epsilon == 0

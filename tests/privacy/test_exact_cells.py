@@ -1,0 +1,355 @@
+"""Cells of several hierarchies, enumerated: for all neighbours, divergence <= the claimed delta.
+
+Every selection that ``cell_hhh.run`` can make on a tiny lattice is produced with its exact
+probability; the hockey-stick divergence of neighbouring tables is a finite sum, compared in both
+directions with what the recursion over a *path* claims for as many nodes as there are kinds of
+cells. Then mistakes are planted, and the same checks must reject each of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from dpframe.accounting.geometric import geometric
+from dpframe.accounting.linear import linear_delta
+from dpframe.accounting.path import path_delta
+from dpframe.accounting.path_laws import Laws
+from dpframe.budget import PrivacyUnit
+from dpframe.cells import CellCounts, NoisyCells
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy import Cells, Kind
+from dpframe.mechanisms import cell_hhh
+from dpframe.noise import halves, laplace
+from dpframe.sources import counting
+from tests.cell_counts import Silent, nodes
+from tests.members import in_turn
+from tests.naive_cells import segments
+
+from .cell_outputs import (
+    Record,
+    Run,
+    Table,
+    counts_of,
+    divided,
+    every_selection,
+    kinds_of,
+    more,
+    plus,
+)
+from .enumerate_outputs import divergence, worst_selection
+
+LAWS = {
+    "skewed": halves(left=("geometric", 2.0, 3), right=("geometric", 1.0, 2), recentre=False),
+    "symmetric": laplace(1.5, 2),
+    "three values": laplace(3.0, 1),
+}
+RELEASE = laplace(1.5, 2)
+THRESHOLD = 4
+EPSILONS = (0.3, 0.7, 1.0, 1.5)
+
+LATTICES: dict[str, tuple[tuple[int, ...], Record, tuple[Record, ...]]] = {
+    "2 x 2": ((1, 1), ("a", "x"), (("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"))),
+    "2 x 3": ((1, 2), ("a", "xp"), (("a", "xp"), ("a", "xq"), ("b", "xp"), ("a", "y"))),
+    "2 x 2 x 2": ((1, 1, 1), ("a", "x", "p"), (("a", "x", "p"), ("a", "y", "p"), ("b", "x", "p"))),
+}
+"""Heights of the dimensions, the record that comes or goes, and where others are."""
+
+SIZES = {"2 x 2": (0, 3, 4), "2 x 3": (0, 3), "2 x 2 x 2": (0, 3)}
+
+
+def tables(lattice: str) -> list[dict[Record, int]]:
+    """Any number of records beside the one that comes or goes; and few places, full enough."""
+    _, record, places = LATTICES[lattice]
+    counts = itertools.product(SIZES[lattice], repeat=len(places))
+    beside = [dict(zip(places, some, strict=True)) for some in counts if sum(map(bool, some)) < 4]
+    return [*({record: n} for n in range(7)), *beside]
+
+
+@cache
+def law_of(items: tuple[tuple[Record, int], ...], lattice: str, law: str, remainder: bool) -> Any:
+    return every_selection(
+        dict(items),
+        kinds=kinds_of(*LATTICES[lattice][0]),
+        test=LAWS[law],
+        threshold=THRESHOLD,
+        remainder=remainder,
+    )
+
+
+def key(table: Table) -> tuple[tuple[Record, int], ...]:
+    return tuple(sorted(table.items()))
+
+
+def claimed(lattice: str, law: str, remainder: bool, epsilon: float) -> float:
+    return path_delta(
+        LAWS[law],
+        RELEASE,
+        height=len(kinds_of(*LATTICES[lattice][0])),
+        epsilon=epsilon,
+        remainder=remainder,
+        threshold=THRESHOLD,
+    )
+
+
+def furthest(lattice: str, law: str, remainder: bool, epsilon: float) -> float:
+    """The largest exact divergence of neighbouring tables."""
+    record, t, found = LATTICES[lattice][1], math.exp(epsilon), 0.0
+    for table in tables(lattice):
+        p = law_of(key(table), lattice, law, remainder)
+        q = law_of(key(more(table, record)), lattice, law, remainder)
+        found = max(found, worst_selection(p, q, RELEASE, t))
+    return found
+
+
+@in_turn(("lattice", list(LATTICES)), ("law", list(LAWS)), ("remainder", [True, False]))
+def test_no_neighbour_is_further_than_the_recursion_says(
+    lattice: str, law: str, remainder: bool
+) -> None:
+    """Law: D(M(D) || M(D')) <= T_t(epsilon) in both directions, t the number of kinds."""
+    for epsilon in EPSILONS:
+        assert furthest(lattice, law, remainder, epsilon) <= claimed(
+            lattice, law, remainder, epsilon
+        )
+
+
+@pytest.mark.parametrize("lattice", list(LATTICES))
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_recursion_is_attained(lattice: str, epsilon: float) -> None:
+    """Law: some table loses what is claimed, so that no smaller claim would be true."""
+    record = LATTICES[lattice][1]
+    p, q = (law_of(((record, n),), lattice, "three values", True) for n in (2, 3))
+    found = worst_selection(p, q, RELEASE, math.exp(epsilon))
+    assert found == pytest.approx(claimed(lattice, "three values", True, epsilon), rel=1e-6)
+
+
+# -- shares of users and weights -------------------------------------------------------------------
+
+EPSILON, DELTA, GRID = 2.0, 1e-3, 2
+PAIR = LATTICES["2 x 2"][2]
+
+
+@cache
+def shares_of(height: int) -> Laws:
+    """The shipped calibration for users of two units, of so many kinds."""
+    return geometric(
+        height=height,
+        epsilon=EPSILON,
+        delta=DELTA,
+        remainder=True,
+        release_share=1 / 3,
+        grid=GRID,
+    )
+
+
+def of_shares(
+    laws: Laws, users: list[dict[Record, int]], run: Run = cell_hhh.run
+) -> tuple[float, float]:
+    """Largest exact divergence over tables whose cells are near where the noise decides."""
+    threshold, t = laws.smallest_threshold(0.5) * laws.grid, math.exp(EPSILON)
+    fewer = more_ = 0.0
+    near = (0, threshold - 2, threshold + GRID, threshold - laws.test.lowest // 2)
+    for first, second in itertools.combinations_with_replacement(near, 2):
+        base = {PAIR[0]: first, PAIR[3]: second}
+        p, q = (
+            [
+                every_selection(
+                    table,
+                    kinds=kinds_of(1, 1),
+                    test=laws.test,
+                    threshold=threshold,
+                    remainder=True,
+                    run=run,
+                )
+                for table in tables_
+            ]
+            for tables_ in ([base], [plus(base, user) for user in users])
+        )
+        fewer = max(fewer, *(divergence(p[0], other, laws.release, t) for other in q))
+        more_ = max(more_, *(divergence(other, p[0], laws.release, t) for other in q))
+    return fewer, more_
+
+
+def test_no_division_of_a_users_units_over_cells_costs_more_than_claimed() -> None:
+    """Law: delta of a user's shares <= linear_delta for as many nodes as kinds, whatever cells the
+    units lie in."""
+    laws = shares_of(3)
+    fewer, more_ = linear_delta(
+        laws.test,
+        laws.release,
+        right=laws.right,
+        left=laws.left,
+        release_scale=laws.release_scale,
+        height=3,
+        grid=GRID,
+    )
+    assert max(fewer, more_) <= DELTA
+    exact = of_shares(laws, divided(GRID, PAIR))
+    assert exact[0] <= fewer
+    assert exact[1] <= more_
+    assert max(exact) > 0  # the cut ends are seen: the comparison is not vacuous
+
+
+@pytest.mark.parametrize("user", [False, True])
+def test_a_row_or_user_of_any_weights_moves_the_cells_by_one_record_at_most(user: bool) -> None:
+    """Law: for every secret seed the groups of records, which are all that the mechanism sees, move
+    up by at most the units of one record together."""
+    rows = [(f"u{i}", "ab"[i % 2], "xy"[i // 2 % 2], 1.5 * i) for i in range(9)]
+    unit = PrivacyUnit(weight="w", max_weight=7.0, user="u" if user else None, measured=True)
+    for new in ([("new", "a", "x", 99.0)], [("new", "b", "y", 2.3), ("new", "a", "y", 3.9)]):
+        for seed in (1, 2, 3):
+            before, after = (units(some, unit, seed) for some in (rows, rows + new[: 1 + user]))
+            moved = {k: after.get(k, 0) - before.get(k, 0) for k in {*before, *after}}
+            assert min(moved.values()) >= 0
+            assert 0 < sum(moved.values()) <= unit.grid
+
+
+def units(rows: list[tuple[Any, ...]], unit: PrivacyUnit, seed: int) -> dict[Any, int]:
+    """Units of every finest cell, by the statement of every release with this seed."""
+    frame, cells = pd.DataFrame(rows, columns=["u", "a", "b", "w"]), dp.product("a", "b")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "random_seed", lambda: seed)
+        counts = counting.cell_counts(frame, cells, unit, 1)
+    places = nodes(counts, cells)
+    named = ((places[0][a], places[1][b]) for a, b in zip(*counts.places, strict=True))
+    return dict(zip(named, counts.count.tolist(), strict=True))
+
+
+# -- planted bugs ----------------------------------------------------------------------------------
+
+
+def rejected(run: Run, lattice: str = "2 x 2", law: str = "three values") -> bool:
+    """Whether some neighbours are further apart than the recursion says, for another ``run``."""
+    heights, record, _ = LATTICES[lattice]
+    for table in tables(lattice):
+        p, q = (
+            every_selection(
+                some,
+                kinds=kinds_of(*heights),
+                test=LAWS[law],
+                threshold=THRESHOLD,
+                remainder=True,
+                run=run,
+            )
+            for some in (table, more(table, record))
+        )
+        found = worst_selection(p, q, RELEASE, math.exp(1.0))
+        if found > claimed(lattice, law, True, 1.0):
+            return True
+    return False
+
+
+def taken_twice(cells: CellCounts, *, kinds: tuple[Kind, ...], **noise: Any) -> NoisyCells:
+    """Bug: records stay where they were when a cell takes them, and others take them too."""
+    found = [cell_hhh.run(cells, kinds=(kind,), **{**noise, "remainder": False}) for kind in kinds]
+    return joined(found, range(len(kinds)))
+
+
+def coarse_before_fine(cells: CellCounts, *, kinds: tuple[Kind, ...], **noise: Any) -> NoisyCells:
+    """Bug: coarse cells are asked first, and finer ones report their records again."""
+    found = [
+        cell_hhh.run(cells, kinds=(kind,), **{**noise, "remainder": False})
+        for kind in reversed(kinds)
+    ]
+    return joined(found, reversed(range(len(kinds))))
+
+
+def joined(found: list[NoisyCells], places: Any) -> NoisyCells:
+    return NoisyCells(
+        kind=np.concatenate([n.kind + place for n, place in zip(found, places, strict=True)]),
+        residual=np.concatenate([n.residual for n in found]),
+        keys=tuple(
+            (pa.chunked_array([c for n in found for c in n.keys[i][0].chunks], pa.string()),)
+            for i in range(len(found[0].keys))
+        ),
+    )
+
+
+def below_the_band_dropped(cells: CellCounts, **rest: Any) -> NoisyCells:
+    """Bug: records in finest cells that cannot be selected are left out of the coarser ones."""
+    kept = cells.count > 2
+    return cell_hhh.run(
+        CellCounts(
+            axes=cells.axes,
+            places=tuple(place[kept] for place in cells.places),
+            count=cells.count[kept],
+        ),
+        **rest,
+    )
+
+
+@pytest.mark.parametrize("bug", [taken_twice, coarse_before_fine, below_the_band_dropped])
+def test_a_run_with_a_bug_is_rejected(bug: Run) -> None:
+    """Planted bugs, each of which loses more than is claimed: the same law as above fails."""
+    assert rejected(bug)
+
+
+def test_the_shipped_run_passes_the_check_that_rejects_them() -> None:
+    assert not rejected(cell_hhh.run)
+
+
+def test_a_height_that_counts_no_mixed_cells_is_rejected() -> None:
+    """Planted bug: noise for the levels of both dimensions (2), not for all kinds of cells (3)."""
+    height = 2
+    claim = path_delta(
+        LAWS["three values"],
+        RELEASE,
+        height=height,
+        epsilon=1.0,
+        remainder=True,
+        threshold=THRESHOLD,
+    )
+    assert furthest("2 x 2", "three values", True, 1.0) > 1.2 * claim
+
+
+def test_coarse_before_fine_is_no_heavy_hitters() -> None:
+    """Planted bug: in the reversed order each record pays once, and what is reported is wrong: a
+    coarse cell takes all, and no finer one is ever seen."""
+    table = {("a", "x"): 9, ("a", "y"): 1, ("b", "x"): 1}
+    right, wrong = (
+        by_hand(table, order) for order in (kinds_of(1, 1), tuple(reversed(kinds_of(1, 1))))
+    )
+    shipped = cell_hhh.select(
+        counts_of(table), kinds=kinds_of(1, 1), test=Silent(), threshold=4, remainder=True
+    )
+    assert shipped[2].tolist() == list(right.values()) == [9, 2]
+    assert list(wrong.values()) != shipped[2].tolist()
+    with pytest.raises(HierarchyError, match="finest first"):
+        Cells(dp.product("a", "b").of, tuple(reversed(kinds_of(1, 1))))
+
+
+def by_hand(table: Table, kinds: tuple[Kind, ...]) -> dict[Any, int]:
+    records = Counter({tuple(tuple(part) for part in record): n for record, n in table.items()})
+    return segments(kinds, records, lambda _, __, n: n >= 4)
+
+
+@pytest.mark.parametrize("lattice", list(LATTICES))
+def test_whole_counts_of_what_is_selected_move_once_a_kind(lattice: str) -> None:
+    """Law: whatever was selected, one record moves at most one whole count of a kind, by 1: what
+    ``level_laws`` composes for one more than kinds."""
+    heights, record, _ = LATTICES[lattice]
+    kinds = kinds_of(*heights)
+    for table in tables(lattice)[:20]:
+        cells, next_to = counts_of(more(table, record, 2)), counts_of(more(table, record, 3))
+        everything = [
+            cell_hhh.select(one, kinds=(kind,), test=Silent(), threshold=1, remainder=False)
+            for one in (cells, next_to)
+            for kind in kinds
+        ]
+        for place, kind in enumerate(kinds):
+            fewer, also = everything[place], everything[place + len(kinds)]
+            assert (fewer[1] == also[1]).all()
+            here = [np.full(len(fewer[1]), place), fewer[1]]
+            before, after = (cell_hhh.whole_counts(one, kinds, *here) for one in (cells, next_to))
+            assert sorted(set((after - before).tolist())) in ([0, 1], [1])
+            assert (after - before).sum() == 1
+            assert len(kind) == len(heights)

@@ -1,0 +1,395 @@
+"""Values found in rounds of weights: exact laws of tiny cases through the shipped code, and bugs.
+
+All outcomes of the noise are enumerated at once: every combination is a copy of the data with users
+and values of its own, which the shipped code weighs, adds up and compares as if it were one table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dpframe import user_items
+from dpframe.accounting import rounds as accounting
+from dpframe.accounting.rounds import Law, RoundLaws, alone, round_laws
+from dpframe.mechanisms import weighted_rounds
+from dpframe.noise import NoiseTable
+from dpframe.rounded_noise import rounded_normal
+from dpframe.user_items import UserItems, ceil_root, floor_root
+
+Data = Sequence[Sequence[int]]
+"""The values of every user."""
+
+EPSILONS = (0.0, 0.3, 1.0, 2.0)
+
+
+def pairs(data: Data, values: int, copies: int = 1) -> UserItems:
+    """So many copies of the data, each with users and values of its own."""
+    own = [(u, v) for u, held in enumerate(data) for v in held]
+    user, value = np.array(own, dtype=np.int32).reshape(-1, 2).T
+    at = np.arange(copies, dtype=np.int32)[:, None]
+    return UserItems(
+        user=(user + len(data) * at).ravel(),
+        value=(value + values * at).ravel(),
+        taking_part=len(user) * copies,
+        keys=pa.chunked_array([pa.nulls(values * copies, pa.string())]),
+    )
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """In the place of a table: draws that were written down."""
+
+    drawn: NDArray[np.int64]
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        assert n == len(self.drawn)
+        return self.drawn
+
+
+Find = Callable[[UserItems, RoundLaws], NDArray[np.bool_]]
+
+
+def found_laws(
+    data: Data, values: int, laws: RoundLaws, find: Find = weighted_rounds.find
+) -> dict[tuple[int, ...], float]:
+    """P(exactly these values are found); values that nobody has are never found."""
+    tables = [one.noise for one in laws.rounds for _ in range(values)]
+    grids = np.meshgrid(*(np.arange(len(t.weights)) for t in tables), indexing="ij")
+    places = np.stack([g.ravel() for g in grids])  # (rounds * values, copies)
+    chance = np.prod([t.pmf[p] for t, p in zip(tables, places, strict=True)], axis=0)
+    copies = places.shape[1]
+    drawn = [
+        Law(
+            noise=Enumerated((places[r * values : (r + 1) * values].T + one.noise.lowest).ravel()),  # type: ignore[arg-type]
+            sigma=one.sigma,
+            norm=one.norm,
+            values=one.values,
+            part=one.part,
+        )
+        for r, one in enumerate(laws.rounds)
+    ]
+    found = find(pairs(data, values, copies), replace(laws, rounds=tuple(drawn)))
+    held = np.zeros(values, dtype=np.bool_)
+    held[[v for user in data for v in user]] = True
+    shown = found.reshape(copies, values) & held  # what nobody has is not there
+    codes = shown @ (1 << np.arange(values))
+    total = np.bincount(codes, weights=chance, minlength=1 << values)
+    return {
+        tuple(v for v in range(values) if code >> v & 1): float(p)
+        for code, p in enumerate(total)
+        if p > 0
+    }
+
+
+def delta_between(
+    here: dict[tuple[int, ...], float], there: dict[tuple[int, ...], float], epsilon: float
+) -> float:
+    """The hockey-stick divergence, exactly but for floats."""
+    return sum(max(0.0, p - math.exp(epsilon) * there.get(s, 0.0)) for s, p in here.items())
+
+
+def tiny(
+    *,
+    parts: Sequence[int],
+    norm: int = 2,
+    sigma: float = 2.4,
+    bound: int = 9,
+    items: int = 2,
+    threshold: int,
+) -> RoundLaws:
+    """Laws whose outcomes can be written down."""
+    table = rounded_normal(sigma, bound)
+    return RoundLaws(
+        items=items,
+        rounds=tuple(Law(noise=table, sigma=sigma, norm=norm, values=items, part=p) for p in parts),
+        threshold=threshold,
+        sizes=None,
+        count=Law(noise=rounded_normal(1e6, 10), sigma=1e6, norm=1, values=1),
+        delta=1.0,
+    )
+
+
+def finding_cost(laws: RoundLaws, epsilon: float) -> float:
+    """What rounds alone cost: counts are left out of what is enumerated."""
+    quiet = replace(
+        laws, count=replace(laws.count, noise=rounded_normal(1e3, 9500), sigma=1e3, values=0)
+    )
+    told = accounting._told(quiet)
+    return min(1.0, told.delta(epsilon) + alone(laws))
+
+
+TWO_ROUNDS = tiny(parts=(1, 1), threshold=14, bound=8)
+OTHERS = [[0, 1]] * 3 + [[0]] * 2
+CASES: list[tuple[str, RoundLaws, Data, Sequence[int], int]] = [
+    ("all values are new", TWO_ROUNDS, [], [0, 1], 2),
+    ("one value is new", TWO_ROUNDS, [[0]] * 4, [0, 1], 2),
+    ("nothing is new", TWO_ROUNDS, OTHERS, [0, 1], 2),
+    ("one value of two", TWO_ROUNDS, OTHERS, [0], 2),
+    ("the other value", TWO_ROUNDS, OTHERS, [1], 2),
+    ("parts of different weight", tiny(parts=(1, 2), threshold=19, bound=8), OTHERS, [1], 2),
+    ("one round, four new", tiny(parts=(1,), items=4, threshold=9), [], [0, 1, 2, 3], 4),
+    (
+        "one round, one of three new",
+        tiny(parts=(1,), items=3, threshold=9),
+        [[0, 1]] * 4,
+        [0, 2],
+        3,
+    ),
+    ("three rounds", tiny(parts=(1, 1, 1), threshold=15, bound=9), [[0]] * 3, [0], 1),
+]
+
+
+@pytest.mark.parametrize(("laws", "others", "user", "values"), [c[1:] for c in CASES])
+def test_no_neighbours_are_told_apart_better_than_is_claimed(
+    laws: RoundLaws, others: Data, user: Sequence[int], values: int
+) -> None:
+    """Law: exact divergences in both directions are at most the computed delta, at any epsilon."""
+    fewer = found_laws(others, values, laws)
+    more = found_laws([*others, user], values, laws)
+    assert sum(more.values()) == pytest.approx(1)
+    for epsilon in EPSILONS:
+        claimed = finding_cost(laws, epsilon)
+        assert delta_between(more, fewer, epsilon) <= claimed
+        assert delta_between(fewer, more, epsilon) <= claimed
+
+
+# -- the same check with bugs ----------------------------------------------------------------------
+
+
+def worst(
+    laws: RoundLaws,
+    others: Data,
+    user: Sequence[int],
+    values: int,
+    epsilon: float,
+    find: Find = weighted_rounds.find,
+) -> float:
+    fewer = found_laws(others, values, laws, find)
+    more = found_laws([*others, user], values, laws, find)
+    return max(delta_between(more, fewer, epsilon), delta_between(fewer, more, epsilon))
+
+
+def test_a_round_that_is_not_paid_for_is_found_out() -> None:
+    """Bug: of two rounds one is left out of what they tell; the value that decides is near the
+    threshold."""
+    laws = tiny(parts=(1, 1), threshold=14, bound=9)
+    unpaid = replace(laws, rounds=laws.rounds[:1])
+    actual = max(worst(laws, [[0]] * n, [0], 1, 0.3) for n in (2, 3, 4))
+    assert finding_cost(unpaid, 0.3) - alone(unpaid) + alone(laws) < actual
+    assert actual <= finding_cost(laws, 0.3)
+
+
+def by_true_weights(items: UserItems, laws: RoundLaws) -> NDArray[np.bool_]:
+    """Bug: users follow weights of which no noise was added."""
+    importance = np.full(items.values, weighted_rounds.PLAIN, dtype=np.int64)
+    score = np.zeros(items.values, dtype=np.int64)
+    true = np.zeros(items.values, dtype=np.int64)
+    for t, one in enumerate(laws.rounds):
+        weights = items.weighed(importance, one.norm)
+        true += one.part * weights
+        score += one.part * (weights + one.noise.draw(items.values))
+        importance = weighted_rounds._importance(
+            true, true >= laws.threshold, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws
+        )
+    return np.asarray(score >= laws.threshold)
+
+
+def test_users_that_follow_what_was_not_released_are_found_out() -> None:
+    """Bug: whether a value is found already decides, without noise, what 6 users give another."""
+    laws = tiny(parts=(1, 1), threshold=14, bound=8)
+    others = [[0, 1]] * 6 + [[0]] * 3
+    assert worst(laws, others, [0], 2, 0.3, by_true_weights) > finding_cost(laws, 0.3)
+    assert worst(laws, others, [0], 2, 0.3) <= finding_cost(laws, 0.3)
+
+
+def test_a_threshold_for_one_new_value_is_found_out() -> None:
+    """Bug: of four new values of one user only one is thought of."""
+    laws = tiny(parts=(1,), sigma=3.2, bound=12, items=4, threshold=11)
+    shown = found_laws([[0, 1, 2, 3]], 4, laws)
+    actual = 1 - shown[()]
+    assert actual <= alone(laws)
+    assert actual > alone(replace(laws, items=1))
+
+
+def test_values_that_take_no_part_are_never_found() -> None:
+    """Bug: of a user with many values only one takes part, and noise finds one of the others."""
+    laws = tiny(parts=(1,), sigma=3.2, bound=12, items=1, threshold=9)
+    data, copies = [[0, 1, 2, 3]], 25**4
+    items = pairs(data, 4, copies)
+    taking = items.value % 4 == 0
+    order = np.argsort(~taking, kind="stable")
+    items = replace(
+        items, user=items.user[order], value=items.value[order], taking_part=int(taking.sum())
+    )
+    noise = laws.rounds[0].noise
+    places = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(25)] * 4, indexing="ij")])
+    chance = np.prod(noise.pmf[places], axis=0)
+    drawn = Enumerated((places.T + noise.lowest).ravel())
+    one = replace(laws.rounds[0], noise=drawn)  # type: ignore[arg-type]
+    found = weighted_rounds.find(items, replace(laws, rounds=(one,))).reshape(copies, 4)
+    assert not found[:, 1:].any()
+    assert chance[found.any(axis=1)].sum() <= alone(laws)
+    scores = items.weighed(np.full(items.values, 512), 2) + drawn.drawn
+    careless = (scores >= laws.threshold).reshape(copies, 4)
+    assert chance[careless.any(axis=1)].sum() > alone(laws)
+
+
+def test_a_normal_table_for_noise_on_whole_numbers_is_found_out() -> None:
+    """Bug: the chance that noise reaches the threshold is read off the continuous normal law."""
+    laws = tiny(parts=(1,), items=1, threshold=10, bound=16)
+    actual = 1 - found_laws([[0]], 1, laws)[()]
+    assert actual <= alone(laws) <= actual * 1.01  # one value, one round: exact
+    x = laws.threshold - laws.unit
+    assert actual > accounting.above(x, laws.rounds[0].sigma) * 1.1
+
+
+# -- counts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_most", [1, 2, 3])
+def test_counts_of_found_values_are_within_their_claim(at_most: int) -> None:
+    """Law: of one user the counts of all found values together, as they are drawn."""
+    law = Law(noise=rounded_normal(6.0, 30), sigma=6.0, norm=4, values=16)
+    laws = RoundLaws(
+        items=3,
+        rounds=(Law(noise=rounded_normal(1e3, 9500), sigma=1e3, norm=1, values=0),),
+        threshold=10**6,
+        sizes=None,
+        count=law,
+        delta=1.0,
+    )
+    found, others = np.array([True, True]), [[0, 1]] * 2
+    exact = [
+        pairs(data, 2).counted(found, law.norm, at_most) for data in (others, [*others, [0, 1]])
+    ]
+    here, there = (_shifted(law.noise, each) for each in exact)
+    for epsilon in EPSILONS:
+        for one, other in ((here, there), (there, here)):
+            actual = np.maximum(one - math.exp(epsilon) * other, 0).sum()
+            assert actual <= accounting._told(laws).delta(epsilon)
+    if at_most > 1:  # two values of norm 4 each would be too much for one count that moves by 4
+        twice = np.maximum(
+            _shifted(law.noise, exact[0] + law.norm) - _shifted(law.noise, exact[0]), 0
+        )
+        assert twice.sum() > accounting._told(laws).delta(0.0)
+
+
+def _shifted(noise: NoiseTable, exact: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The joint law of two noisy counts."""
+    out = []
+    for n in exact:
+        row = np.zeros(200)
+        row[100 + noise.lowest + int(n) : 100 + noise.highest + int(n) + 1] = noise.pmf
+        out.append(row)
+    return np.outer(out[0], out[1])
+
+
+def test_a_user_is_in_one_bin_of_the_histogram() -> None:
+    """Law: 1, 2 to 3, 4 to 7 values, and so on; who has none of the found ones is in none."""
+    held = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [4]]
+    sizes = pairs(held, 5).sizes(np.array([True, True, True, True, False]), 3)
+    assert sizes.tolist() == [1, 2, 1]
+
+
+# -- what one user adds ----------------------------------------------------------------------------
+
+HELD = st.lists(st.sets(st.integers(0, 9), min_size=1).map(sorted), min_size=1, max_size=5)
+IMPORTANCE = st.lists(st.integers(0, 2000), min_size=10, max_size=10)
+
+
+@given(HELD, IMPORTANCE, st.sampled_from([1, 2, 16, 4096]))
+def test_what_a_user_adds_is_within_the_norm_and_their_own(
+    held: Data, importance: list[int], norm: int
+) -> None:
+    """Law: the difference that a user makes has at most the norm, and does not depend on others."""
+    weighed = np.array(importance, dtype=np.int64)
+    added = pairs(held, 10).weighed(weighed, norm) - pairs(held[1:] or [[]], 10).weighed(
+        weighed, norm
+    )
+    assert (added >= 0).all()
+    assert sum(int(a) ** 2 for a in added) <= norm**2
+    assert (added == pairs(held[:1], 10).weighed(weighed, norm)).all()
+
+
+@given(HELD, st.integers(1, 12), st.sampled_from([1, 4, 128]))
+def test_what_a_user_counts_is_within_the_norm(held: Data, at_most: int, norm: int) -> None:
+    """Law: as above, at the found values."""
+    found = np.arange(10) % 3 != 0
+    added = pairs(held[:1], 10).counted(found, norm, at_most)
+    assert sum(int(a) ** 2 for a in added) <= norm**2
+    many = len([v for v in held[0] if found[v]])
+    if 0 < many <= at_most:
+        assert set(added[added > 0].tolist()) <= {math.isqrt(norm**2 // at_most)}
+
+
+@given(HELD, IMPORTANCE, st.integers(1, 6))
+def test_compiled_loops_give_the_same_numbers(
+    held: Data, importance: list[int], at_most: int
+) -> None:
+    """Law: tables of any length are weighed alike."""
+    items, weighed = pairs(held, 10), np.array(importance, dtype=np.int64)
+    found = np.arange(10) % 3 != 0
+
+    def numbers() -> list[list[int]]:
+        return [
+            items.weighed(weighed, 4096).tolist(),
+            items.counted(found, 128, at_most).tolist(),
+            items.sizes(found, 4).tolist(),
+        ]
+
+    with pytest.MonkeyPatch.context() as patched:
+        short = numbers()
+        patched.setattr(user_items, "LONG", 0)
+        assert numbers() == short
+
+
+@given(st.integers(0, 2**50))
+def test_roots_are_exact(n: int) -> None:
+    squares = np.array([n])
+    assert floor_root(squares)[0] == math.isqrt(n)
+    assert ceil_root(squares)[0] == math.isqrt(n) + (math.isqrt(n) ** 2 < n)
+
+
+# -- calibration -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (1.0, 1e-8), (3.0, 1e-5), (10.0, 1e-6)]
+)
+def test_laws_keep_the_budget(epsilon: float, delta: float) -> None:
+    """Law: strictly, computed again from the tables; a threshold less breaks it, and so does a
+    round more."""
+    for sizes, items in itertools.product((True, False), (1, 500)):
+        laws = round_laws(epsilon=epsilon, delta=delta, release_share=0.2, items=items, sizes=sizes)
+        assert laws.cost(epsilon) == laws.delta <= delta
+        assert replace(laws, threshold=laws.threshold - laws.unit // 8).cost(epsilon) > delta
+        longer = replace(laws, rounds=(*laws.rounds, laws.rounds[0]))
+        assert longer.cost(epsilon) > delta
+        assert all(
+            b <= a for a, b in itertools.pairwise(map(laws.cost, (0.0, epsilon / 2, epsilon)))
+        )
+
+
+def test_the_chance_of_a_new_value_is_that_of_sums_of_tables() -> None:
+    """Law: the bound for several rounds is above the exact tail of the sums that are drawn, by
+    convolution, and not by much."""
+    laws = tiny(parts=(1, 2), sigma=5.0, bound=40, items=1, threshold=60)
+    one, two = (law.noise.pmf for law in laws.rounds)
+    spread = np.zeros(2 * len(two) - 1)
+    spread[::2] = two
+    total = np.convolve(one, spread)
+    lowest = laws.rounds[0].noise.lowest + 2 * laws.rounds[1].noise.lowest
+    least = laws.threshold - laws.unit * 3
+    exact = total[least - lowest :].sum()
+    bound = accounting._at_least(laws.rounds, laws.threshold, laws.unit)
+    assert exact <= bound <= 2 * exact

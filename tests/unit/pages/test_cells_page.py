@@ -1,0 +1,91 @@
+"""Cells as a page: what is written into it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import as_hierarchy
+from dpframe.pages.cells import line_of
+from dpframe.pages.report import page
+
+HOSTILE = "</script><script>window.hit = 1</script>"
+
+
+def result() -> pd.DataFrame:
+    rows = [("10.0.0.1", f"{HOSTILE}/b")] * 900 + [("10.9.0.1", "c")] * 700
+    frame = pd.DataFrame(rows, columns=["src", "p"])
+    return frame.dp.hhh("ip:src?version=4 * path:p?depth=2", epsilon=1.0, delta=1e-6, threshold=60)
+
+
+def data_in(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    facts: dict[str, Any] = json.loads(found[1])
+    return facts
+
+
+def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
+    """Law: the numbers of the release, and lines that nest: what is below a node begins like it."""
+    released = result()
+    facts = data_in(page(released, released.dp.receipt))
+    assert facts["residual"] == released["residual"].tolist()
+    assert facts["names"] == ["src", "p"]
+    line = ["10.0.0.0/8", "10.0.0.0/16", "10.0.0.0/24", "10.0.0.1/32"]
+    assert line in facts["lines"][0]
+    assert [HOSTILE.split("/")[0], "/".join(HOSTILE.split("/")[:2])] in facts["lines"][1]
+
+
+def test_no_label_is_markup() -> None:
+    """Law: labels stand in JSON and in escaped text, and end neither."""
+    released = result()
+    text = page(released, released.dp.receipt)
+    assert HOSTILE not in text
+    assert text.count("<script") == 2
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "label", "level", "line"),
+    [
+        ("ip:a", "2001:db8::/32", 2, ["2001::/16", "2001:db8::/32"]),
+        ("ip:a", "<invalid>", 1, ["<invalid>"]),
+        ("path:a", "x/y/z", 3, ["x", "x/y", "x/y/z"]),
+        ("domain:a", "a.b.com", 3, ["com", "b.com", "a.b.com"]),
+        ("date:a", "2026-01", 2, ["2026", "2026-01"]),
+        ("columns:a,b", "FR / Paris", 2, ["FR", "FR / Paris"]),
+        ("columns:a,b", "FR / P / Q", 2, ["FR / P / Q"]),
+        ("number:a?lower=0&upper=8&depth=3", "[4, 6)", 2, ["[4, 8]", "[4, 6)"]),
+        ("code:a?lengths=1,3", "123", 2, ["1", "123"]),
+        ("ip:a", "*", 0, []),
+    ],
+)
+def test_lines_go_from_coarse_to_fine(hierarchy: str, label: str, level: int, line: Any) -> None:
+    assert line_of(as_hierarchy(hierarchy), label, level) == line
+
+
+def test_choices_of_drawings_and_changed_numbers_are_refused() -> None:
+    released = result()
+    with pytest.raises(ParameterError, match=r"kind .'bar'. does not fit cells"):
+        page(released, released.dp.receipt, kind="bar")
+    with pytest.raises(ParameterError, match="not the release"):
+        page(released.assign(residual=1), released.dp.receipt)
+
+
+def test_three_dimensions_have_the_table_alone() -> None:
+    frame = pd.DataFrame({"a": ["x"] * 90, "b": ["y"] * 90, "c": ["z"] * 90})
+    released = frame.dp.hhh(dp.cube(["a", "b", "c"]), epsilon=1.0, delta=1e-6)
+    text = page(released, released.dp.receipt)
+    assert 'aria-labelledby="matrix-title" hidden>' in text
+    assert "In none" in text
+
+
+def test_a_release_without_cells_says_so() -> None:
+    frame = pd.DataFrame({"a": ["x"], "b": ["y"]})
+    released = frame.dp.hhh("a * b", epsilon=1.0, delta=1e-6)
+    assert "No cell reached the threshold" in page(released, released.dp.receipt)

@@ -1,0 +1,223 @@
+"""Values that many users have, and how many: what ``heavy_hitters`` with ``user`` answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import columns
+from dpframe.sources.user_items import user_items
+from dpframe.testing import seeded_noise
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+USERS = {"fix": 900, "add": 500, "é": 300, "seldom": 5}
+
+WORDS = pd.DataFrame(
+    [
+        {"word": word, "who": f"u{user % 1000}"}
+        for word, users in USERS.items()
+        for user in range(users)
+        for _ in range(1 + user % 3)
+    ]
+    + [{"word": None, "who": f"u{user}"} for user in range(400)]
+)
+
+
+def test_users_are_counted_once_a_value() -> None:
+    """Law: values that many users have come with numbers of different users near the truth, the
+    largest first, whatever the number of their rows; what few have does not come."""
+    with seeded_noise(1):
+        found = WORDS.dp.heavy_hitters("word", user="who", **BUDGET)
+    assert found["word"].tolist() == ["fix", "add", "<invalid>", "é"]
+    truth = np.array([900, 500, 400, 300])
+    assert (np.abs(found["count"] - truth) < 150).all()
+    assert (found["lower"] <= found["count"]).all()
+    assert (found["count"] <= found["upper"]).all()
+    receipt = found.dp.receipt
+    assert receipt["mechanism"] == "rounds"
+    assert receipt["neighbours"] == "adding or removing one user ('who') with all their records"
+    assert receipt["at_most"] in (1, 2, 3, 4)
+    assert receipt["computed_delta"] <= 1e-6
+    assert "different users" in str(receipt)
+
+
+def test_many_items_of_a_user_find_more_than_shares_do() -> None:
+    """Law: where users hold many values each, weights find them and shares do not."""
+    rng = np.random.default_rng(5)
+    many = [rng.choice(200, size=60, replace=False) for _ in range(600)]
+    frame = pd.DataFrame({"who": np.repeat(np.arange(600), 60), "item": np.concatenate(many)})
+    with seeded_noise(2):
+        shares = frame.dp.heavy_hitters("item", user="who", contribution="share", **BUDGET)
+        weights = frame.dp.heavy_hitters("item", user="who", **BUDGET)
+    assert len(shares) == 0
+    assert len(weights) > 20
+    assert frame["item"].isin(weights["item"]).any()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 30])
+@pytest.mark.parametrize("at_most", [None, 5])
+def test_nothing_is_found_where_few_users_are(rows: int, at_most: int | None) -> None:
+    """Law: no rows, and a notice that says so."""
+    some = WORDS.head(rows)
+    found = some.dp.heavy_hitters("word", user="who", at_most=at_most, **BUDGET)
+    assert len(found) == 0
+    assert list(found.columns) == ["word", "count", "lower", "upper"]
+    assert "no node reached the threshold of 31 users" in str(found.dp.receipt)
+
+
+def test_the_order_of_the_rows_and_their_number_change_nothing() -> None:
+    """Law: under the same draws any order gives the same frame, and so do rows that come twice."""
+    answers = []
+    for rows in (WORDS, WORDS.sample(frac=1, random_state=1), pd.concat([WORDS, WORDS])):
+        with seeded_noise(6):
+            answers.append(rows.dp.heavy_hitters("word", user="who", **BUDGET))
+    pd.testing.assert_frame_equal(answers[0], answers[1])
+    pd.testing.assert_frame_equal(answers[0], answers[2])
+
+
+def test_users_as_values_and_users_without_a_name() -> None:
+    """Law: a column can be user and value at once; all rows without a user are one user's."""
+    same = WORDS.dp.heavy_hitters("who", user="who", **BUDGET)
+    assert len(same) == 0
+    nobody = pd.DataFrame({"word": ["fix"] * 5000, "who": [None] * 5000})
+    assert len(nobody.dp.heavy_hitters("word", user="who", **BUDGET)) == 0
+
+
+def test_a_threshold_hides_what_fewer_users_have() -> None:
+    """Law: with ``threshold`` no shown count is below it; one that is too small is refused."""
+    with seeded_noise(1):
+        found = WORDS.dp.heavy_hitters("word", user="who", threshold=450, **BUDGET)
+    assert set(found["word"]) >= {"fix"}
+    assert (found["count"] >= 450).all()
+    assert "are left out" in found.dp.receipt["intervals"]
+    with pytest.raises(dp.ThresholdError, match="smallest private threshold"):
+        WORDS.dp.heavy_hitters("word", user="who", threshold=5, **BUDGET)
+
+
+def test_at_most_is_what_was_asked_for_and_intervals_follow() -> None:
+    """Law: a bound of the caller is not searched; the error grows with its root."""
+    few, more = (
+        dp.explain_heavy_hitters("word", user="who", at_most=n, **BUDGET).plan for n in (4, 64)
+    )
+    assert more.errors["count"] == pytest.approx(4 * few.errors["count"], rel=0.01)
+    with seeded_noise(1):
+        found = WORDS.dp.heavy_hitters("word", user="who", at_most=4, **BUDGET)
+    assert found.dp.receipt["at_most"] == 4
+    wider = found.dp.intervals(0.999)
+    assert (wider["upper"] - wider["lower"] > found["upper"] - found["lower"]).all()
+
+
+def test_explain_says_what_each_way_needs() -> None:
+    """Law: how many users a value needs, by shares and by rounds, and the noise of each; the same
+    from both ways, and of hierarchies nothing."""
+    told = dp.explain_heavy_hitters("word", user="who", **BUDGET)
+    lines = {line.name: line.value for line in told.lines}
+    assert lines["by shares"] == "27, 270, 2700 users find a value, if each has 1, 10, 100 values"
+    assert lines["by rounds"] == "31, 96, 303 users find a value, if each has 1, 10, 100 values"
+    other = dp.explain_heavy_hitters("word", user="who", contribution="share", **BUDGET)
+    assert {line.name: line.value for line in other.lines}["by rounds"] == lines["by rounds"]
+    deep = dp.explain(["word", "who"], user="who", **BUDGET)
+    assert "by rounds" not in {line.name for line in deep.lines}
+
+
+def test_old_names_replay_what_shares_answered(tmp_path: Path) -> None:
+    """Law: what earlier versions stored for the same call is shown again; nothing is charged."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-4)
+    named: dict[str, Any] = {**BUDGET, "user": "who", "ledger": ledger, "release": "words"}
+    stored = dp.heavy_hitters(WORDS, "word", mechanism="offline", **named)
+    again = dp.heavy_hitters(WORDS, "word", **named)
+    assert again.dp.receipt["replayed"]
+    assert again["count"].tolist() == stored["count"].tolist()
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+    new = dp.heavy_hitters(WORDS, "word", **{**named, "release": "other"})
+    assert new.dp.receipt["mechanism"] == "rounds"
+    same = dp.heavy_hitters(WORDS, "word", **{**named, "release": "other"})
+    assert same["count"].tolist() == new["count"].tolist()
+    with pytest.raises(dp.ReleaseNameError):
+        dp.heavy_hitters(WORDS, "word", **{**named, "release": "other", "at_most": 3})
+
+
+@pytest.mark.parametrize("where", ["table", "temporary", "query"])
+def test_sql_gives_the_same_rows(where: str) -> None:
+    """Law: same names, order and numbers under the same draws, of temporary tables too."""
+    with seeded_noise(3), duckdb.connect() as con:
+        con.register("frame", WORDS)
+        temporary = "TEMP " if where == "temporary" else ""
+        con.execute(f"CREATE {temporary}TABLE words AS FROM frame")
+        dp.register(con)
+        source = "query := 'FROM words'" if where == "query" else "tbl := 'words'"
+        found = con.execute(
+            f"SELECT * FROM dp_heavy_hitters({source}, \"column\" := 'word', \"user\" := 'who', "
+            "epsilon := 1.0, delta := 1e-6, at_most := 3)"
+        ).df()
+    with seeded_noise(3):
+        expected = dp.heavy_hitters(WORDS, "word", user="who", at_most=3, **BUDGET)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_the_command_line_gives_them(tmp_path: Path) -> None:
+    """Law: ``dpframe heavy_hitters --user`` answers so, and says how."""
+    path = tmp_path / "words.parquet"
+    WORDS.to_parquet(path)
+    given = ["heavy_hitters", str(path), "word", "--user", "who", "--at-most", "3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dpframe", *given, "--epsilon=1", "--delta=1e-6"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "fix" in done.stdout
+    assert "seldom" not in done.stdout
+    assert "different users" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"mechanism": "rounds"}, "needs user="),
+        ({"at_most": 3}, "at_most (3)"),
+        ({"user": "who", "at_most": 0}, "at_most (0)"),
+        ({"user": "who", "contribution": "share", "at_most": 3}, "mechanism='rounds'"),
+        ({"user": "who", "contribution": "share", "mechanism": "rounds"}, "different users"),
+        ({"user": "who", "counters": 9}, "mechanism='streaming'"),
+        ({"user": "who", "max_contributions": 0}, "max_contributions (0)"),
+        ({"user": "who", "delta": 1e-12}, "contribution='share'"),
+    ],
+)
+def test_wrong_arguments(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(dp.ParameterError) as raised:
+        dp.heavy_hitters(WORDS, "word", **{**BUDGET, **wrong})
+    assert said in str(raised.value)
+
+
+def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
+    """Law: every pair once; which values of a user take part does not depend on other users."""
+    frame = pd.DataFrame(
+        {
+            "who": ["a"] * 40 + ["b"] * 3 + [None] * 2,
+            "item": [*range(30), *range(10), 1, 1, 2, 5, 5],
+        }
+    )
+    for _ in range(3):
+        with seeded_noise(8):
+            both = user_items(frame, columns("item"), PrivacyUnit(user="who"), 7)
+        with seeded_noise(8):
+            alone = user_items(frame[:40], columns("item"), PrivacyUnit(user="who"), 7)
+        assert (both.values, len(both.user), both.taking_part) == (30, 33, 10)
+        assert both.taking_part - 3 == alone.taking_part == 7
+        kept = [
+            {items.keys[int(v)].as_py() for v in items.value[: items.taking_part][heavy]}
+            for items in (both, alone)
+            for heavy in [(np.bincount(items.user) > 7)[items.user[: items.taking_part]]]
+        ]
+        assert kept[0] == kept[1]
+    assert repr(both) == "UserItems(<private>)"
