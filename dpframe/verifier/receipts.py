@@ -47,6 +47,10 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         kind in KINDS.get(mechanism, ()),
         f"the mechanism {mechanism!r} is no game {kind!r}",
     )
+    claim(
+        receipt.get("whole_counts") is None,
+        "the receipt has whole counts, whose noise is in no proof",
+    )
     group = receipt.get("max_contributions")
     claim(
         group is None or group == proof.group or kind == "merged",

@@ -10,6 +10,7 @@ from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.notices import wider_than_numbers
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.budget import Budget
@@ -61,6 +62,12 @@ class CellsPlan(OfflinePlan):
         return offline_profile(
             self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
         )
+
+    @property
+    def game(self) -> Game | None:
+        """That of a path with so many tests as there are kinds; of whole counts no proof is written
+        yet."""
+        return super().game if self.totals is None else None
 
     @property
     def total_half_width(self) -> int:
