@@ -6,8 +6,12 @@ import gc
 import os
 
 import pytest
+from hypothesis import settings
 
 from tests import members
+
+settings.register_profile("suite", deadline=None)  # other processes take the processors, too
+settings.load_profile("suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -102,7 +102,16 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
         assert not TYPED.search(block.text), f"{where}: who types this runs it"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HERE).as_posix())
+ELSEWHERE = ("tutorial.md", "gallery.md")
+"""What `.ci/run` also types as it is printed, or draws for the site: here beside the engines."""
+
+MARKED = [
+    pytest.param(page, marks=[pytest.mark.engines] if page.name in ELSEWHERE else [])
+    for page in PAGES
+]
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.relative_to(HERE).as_posix())
 def test_every_block_runs_after_those_before_it(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = (
@@ -57,6 +59,7 @@ assert ledger.spent == spent, (ledger.spent, spent)
 """
 
 
+@pytest.mark.engines
 def test_a_plain_install_asks_everything_but_sketches_and_series(tmp_path: Path) -> None:
     """Law: without the extras every question of whole tables is answered; those that need one name
     it, and charge nothing."""

@@ -25,7 +25,7 @@ def fuzzed(cases: int, seed: int) -> None:
 @linux
 def test_loaders_refuse_what_was_not_saved() -> None:
     """Law: any file gives one error, which quotes nothing, or what was saved; in little memory."""
-    fuzzed(60, 1)
+    fuzzed(25, 1)
 
 
 @linux

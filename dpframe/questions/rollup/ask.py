@@ -146,5 +146,5 @@ explain_rollup = explaining(
     """>>> import dpframe as dp
 >>> plan = dp.explain_rollup(["country"], "count", epsilon=1.0, delta=1e-6).plan
 >>> plan.selection.threshold
-63""",
+70""",
 )
