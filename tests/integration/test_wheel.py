@@ -41,7 +41,7 @@ def test_the_checkout_finds_its_macros() -> None:
 def shipped() -> set[str]:
     """What a user needs: modules, the files that they read, and the macros. No benchmark."""
     package = ROOT / "dpframe"
-    kinds = ("*.py", "*.pyi", "py.typed", "data/*", "pages/assets/*")
+    kinds = ("*.py", "*.pyi", "py.typed", "data/*", "pages/assets/*", "verifier/*.json")
     found = [path for kind in kinds for path in package.rglob(kind) if path.is_file()]
     names = {path.relative_to(ROOT).as_posix() for path in found}
     return names | {f"dpframe/sql/{name}" for name in (*MACRO_FILES, "README.md")}
