@@ -18,6 +18,8 @@ import pytest
 import dpframe as dp
 from dpframe.noise import NoiseTable
 
+pytestmark = pytest.mark.engines
+
 ROOT = Path(__file__).resolve().parents[2]
 FRAME = pd.DataFrame({"a": ["x"] * 900})
 BUDGET = {"epsilon": 0.5, "delta": 1e-6}

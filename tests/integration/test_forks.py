@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.engines
+
 ROOT = Path(__file__).resolve().parents[2]
 
 LONG = 200.0

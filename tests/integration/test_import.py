@@ -49,6 +49,7 @@ def test_the_accessor_loads_a_room_when_it_is_asked() -> None:
     assert said(code) == "False True"
 
 
+@pytest.mark.engines
 def test_what_is_public_is_there_and_nothing_else_is_shown() -> None:
     """Law: every public name can be had by ``dp.name``, ``from dpframe import name`` and ``*``;
     ``dir`` shows these alone; an unknown name is an AttributeError that names it."""

@@ -9,6 +9,8 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+pytestmark = pytest.mark.engines
+
 PACKAGE = Path(__file__).resolve().parents[2]
 
 CELLS = [
