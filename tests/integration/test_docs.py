@@ -102,12 +102,11 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
         assert not TYPED.search(block.text), f"{where}: who types this runs it"
 
 
-ELSEWHERE = ("tutorial.md", "gallery.md")
-"""What `.ci/run` also types as it is printed, or draws for the site: here beside the engines."""
+AT_ONCE = (*GUIDES, HERE / "docs" / "tour.md")
+"""What comes first; the other pages take longer, and are typed beside the engines."""
 
 MARKED = [
-    pytest.param(page, marks=[pytest.mark.engines] if page.name in ELSEWHERE else [])
-    for page in PAGES
+    pytest.param(page, marks=[] if page in AT_ONCE else [pytest.mark.engines]) for page in PAGES
 ]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.members import some
 
+pytestmark = pytest.mark.engines
+
 
 def said(code: str) -> str:
     done = subprocess.run(
@@ -49,7 +51,6 @@ def test_the_accessor_loads_a_room_when_it_is_asked() -> None:
     assert said(code) == "False True"
 
 
-@pytest.mark.engines
 def test_what_is_public_is_there_and_nothing_else_is_shown() -> None:
     """Law: every public name can be had by ``dp.name``, ``from dpframe import name`` and ``*``;
     ``dir`` shows these alone; an unknown name is an AttributeError that names it."""

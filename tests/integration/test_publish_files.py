@@ -29,6 +29,8 @@ from tests.published import (
     run,
 )
 
+pytestmark = pytest.mark.engines
+
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> dp.Ledger:

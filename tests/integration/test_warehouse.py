@@ -29,6 +29,8 @@ from tests import engines
 from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
 from tests.members import in_turn, some
 
+pytestmark = pytest.mark.engines
+
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RECORDS = PrivacyUnit()
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

@@ -14,12 +14,12 @@ import pytest
 import dpframe
 from dpframe.doors.sql.register import MACRO_FILES, macros
 
+pytestmark = pytest.mark.engines
+
 ROOT = Path(__file__).resolve().parents[2]
 
 RELEASE = """
 import duckdb, dpframe
-
-pytestmark = pytest.mark.engines
 con = duckdb.connect()
 con.execute("SET enable_progress_bar = false")  # on a busy machine it prints
 con.execute("CREATE TABLE visits AS SELECT '10.0.0.1' AS src FROM range(500)")
