@@ -40,13 +40,13 @@ SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
 
 def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
     """What the mechanism of a plan starts from."""
-    if plan.items is not None:
-        pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
-        return Counted(pairs, pairs.types)
-    if isinstance(plan.hierarchy, Cells):
-        cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
-        return Counted(cells, cells.types)
     if plan.counters is None:
+        if plan.items is not None:
+            pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
+            return Counted(pairs, pairs.types)
+        if isinstance(plan.hierarchy, Cells):
+            cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+            return Counted(cells, cells.types)
         tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
         return Counted(tree, tree.types)
     if plan.partitions is None:
