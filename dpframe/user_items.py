@@ -3,8 +3,8 @@
 All arithmetic is that of whole numbers, so that the norm of what a user adds is surely within its
 bound. What a user adds depends on this user, on public numbers of the values and on nothing else.
 
-Long tables are added up by compiled loops, shorter ones by numpy, which need not be compiled; both
-give the same numbers.
+Long tables are added up by compiled loops where numba is installed, all others by numpy, which
+takes longer; both give the same numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe._forking import no_fork
+from dpframe.errors import DpframeError
 
 Whole = NDArray[np.int64]
 
@@ -54,10 +55,10 @@ class UserItems:
         """What users give to every value, in proportion to its ``importance``; of each a vector of
         whole numbers whose Euclidean norm is at most ``norm``."""
         user, value = self.user[: self.taking_part], self.value[: self.taking_part]
-        if len(user) >= LONG:
-            squares = _loops().squares_of(user, value, importance, int(user.max()) + 1)
+        if (loops := _loops(len(user))) is not None:
+            squares = loops.squares_of(user, value, importance, int(user.max()) + 1)
             length = np.maximum(ceil_root(squares), 1)
-            return np.asarray(_loops().weights_of(user, value, importance, length, norm))
+            return np.asarray(loops.weights_of(user, value, importance, length, norm))
         kept = importance[value] > 0
         user, value = user[kept], value[kept]
         share = importance[value]
@@ -75,16 +76,16 @@ class UserItems:
         the root of norm^2 / at_most at each, of one with n more than that the root of norm^2 / n;
         rounded down, so that their Euclidean norm is at most ``norm``."""
         weight = floor_root(norm * norm // np.maximum(self._held(found), at_most))
-        if len(self.user) >= LONG:
-            return np.asarray(_loops().sums_at(self.user, self.value, found, weight))[found]
+        if (loops := _loops(len(self.user))) is not None:
+            return np.asarray(loops.sums_at(self.user, self.value, found, weight))[found]
         kept = found[self.value]
         user, value = self.user[kept], self.value[kept]
         return _sums(value, weight[user], self.values)[found]
 
     def _held(self, found: NDArray[np.bool_]) -> Whole:
         """How many of the ``found`` values every user has."""
-        if len(self.user) >= LONG:
-            return np.asarray(_loops().held_by(self.user, self.value, found))
+        if (loops := _loops(len(self.user))) is not None:
+            return np.asarray(loops.held_by(self.user, self.value, found))
         return np.bincount(self.user[found[self.value]]).astype(np.int64)
 
 
@@ -92,10 +93,15 @@ LONG = 2**20
 """Pairs from which on loops are compiled."""
 
 
-def _loops() -> Any:
-    with no_fork():
-        from dpframe.sketches import _weights  # loads numba
-
+def _loops(pairs: int) -> Any:
+    """The compiled loops, where there are so many pairs and a library that compiles them."""
+    if pairs < LONG:
+        return None
+    try:
+        with no_fork():
+            from dpframe.sketches import _weights
+    except DpframeError:  # numba is not installed
+        return None
     return _weights
 
 
