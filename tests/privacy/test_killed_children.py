@@ -16,6 +16,8 @@ import pytest
 
 from .test_ledger import ROOT
 
+pytestmark = pytest.mark.engines  # kills processes of its own
+
 
 def kills(folder: Path, times: int, bug: str = "") -> dict[str, Any]:
     seed = random.randrange(2**32)

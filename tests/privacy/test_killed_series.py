@@ -16,6 +16,8 @@ import pytest
 
 from .test_ledger import quick  # noqa: F401  # a fixture
 
+pytestmark = pytest.mark.engines  # kills processes of its own
+
 ROOT = Path(__file__).resolve().parents[2]
 LAWS = {"again", "charged", "done", "equal", "once", "paid", "whole"}
 
