@@ -4,6 +4,7 @@ exist in the child: what one of them held there would be held for ever.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import sys
@@ -34,6 +35,7 @@ class AtFork(NamedTuple):
 _one = threading.Lock()
 """Held by the thread that forks."""
 _all: list[AtFork] = []
+atexit.register(_all.clear)  # what it holds would outlive the interpreter, and DuckDB complains
 _begun: list[AtFork] = []
 """Those whose ``before`` this fork has called: a module can load while a fork waits."""
 
