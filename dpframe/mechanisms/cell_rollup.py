@@ -55,7 +55,7 @@ def run(
     counts: Mapping[str, NodeCounts],
 ) -> NoisyRollup:
     """Select cells, then measure the segment of each and the rest."""
-    nodes = _reported(counted.cells, kinds, selection, band)
+    nodes = reported(counted.cells, kinds, selection, band)
     found = measured(
         counted,
         nodes,
@@ -69,7 +69,7 @@ def run(
     return replace(found, weights={})  # no choice, and nothing to tell
 
 
-def _reported(cells: CellCounts, kinds: Sequence[Kind], selection: Selection, band: int) -> Nodes:
+def reported(cells: CellCounts, kinds: Sequence[Kind], selection: Selection, band: int) -> Nodes:
     """The rest first, then selected cells; the level of a kind is the larger the earlier it is
     asked, and keys are those of all dimensions side by side."""
     kind, places, _ = cell_hhh.select(
