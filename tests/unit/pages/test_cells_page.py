@@ -105,7 +105,7 @@ def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: boo
     known = released[shown].astype(object).where(released[shown].notna(), None)
     assert facts["residual"] == known.tolist()
     assert facts["upper"] == released[f"{shown}_upper"].tolist()
-    assert ('aria-labelledby="matrix-title">' in text) == matrix
+    assert ('aria-labelledby="matrix-title" hidden>' in text) != matrix
     assert HOSTILE not in text
     with pytest.raises(ParameterError, match="measure"):
         page(released, released.dp.receipt, measure="none")
