@@ -70,8 +70,9 @@ class Distinct:
     singly: bool
 
 
-def distinct_of(measure: Measure, *, user: str | None, height: int) -> Distinct | None:
-    """What a measure counts node by node, if it does: at ``height`` levels and the root."""
+def distinct_of(measure: Measure, *, user: str | None, height: int | None) -> Distinct | None:
+    """What a measure counts node by node, if it does: at ``height`` levels and the root, or, if
+    that is None, in the segments of cells, of which a record is in one."""
     if measure.kind != "distinct" or measure.column is None:
         return None
     most = 1 if user is None else measure.at_most or 1
@@ -80,7 +81,7 @@ def distinct_of(measure: Measure, *, user: str | None, height: int) -> Distinct 
     return Distinct(
         column=measure.column,
         at_most=None if user is None else most,
-        touched=root + height * most,
+        touched=most if height is None else root + height * most,
         singly=of_users,
     )
 

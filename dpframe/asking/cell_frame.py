@@ -49,12 +49,25 @@ def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
     finest; 0 is the total. Rows are in its order, and of one kind in the order of the values,
     dimension after dimension.
     """
-    cells = plan.cells
-    depth = np.array([*cells.kinds, (0,) * len(cells.of)], dtype=np.int64)[noisy.kind]
-    level = len(cells.kinds) - noisy.kind
+    level = len(plan.cells.kinds) - noisy.kind
+    order, shown = cell_columns(plan.cells, level, noisy.keys)
+    names = ("residual", "lower", "upper")
+    shown |= numbers(noisy.residual[order], plan, plan.half_width(1), names)
+    if noisy.count is not None:
+        names = ("count", "count_lower", "count_upper")
+        shown |= numbers(noisy.count[order], plan, plan.total_half_width, names)
+    return pd.DataFrame(shown)
+
+
+def cell_columns(
+    cells: Cells, level: Ints, keys: Sequence[Sequence[pa.ChunkedArray]]
+) -> tuple[Ints, dict[str, object]]:
+    """The order of cells, and their columns in it: level, prefix, two a dimension; ``keys`` are
+    those of every dimension."""
+    depth = np.array([*cells.kinds, (0,) * len(cells.of)], dtype=np.int64)[len(cells.kinds) - level]
     found = [
-        _labels(one, depth[:, i], keys)
-        for i, (one, keys) in enumerate(zip(cells.of, noisy.keys, strict=True))
+        _labels(one, depth[:, i], own)
+        for i, (one, own) in enumerate(zip(cells.of, keys, strict=True))
     ]
     order = np.lexsort([*(rank for _, rank in reversed(found)), level])
     parts = [
@@ -66,12 +79,7 @@ def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
     for i, (name, (label, _)) in enumerate(zip(cells.names, found, strict=True)):
         shown[name] = text_column(label.take(order))
         shown[f"{name}_level"] = depth[order, i]
-    names = ("residual", "lower", "upper")
-    shown |= numbers(noisy.residual[order], plan, plan.half_width(1), names)
-    if noisy.count is not None:
-        names = ("count", "count_lower", "count_upper")
-        shown |= numbers(noisy.count[order], plan, plan.total_half_width, names)
-    return pd.DataFrame(shown)
+    return order, shown
 
 
 def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Ints]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn, TypeVar
 from urllib.parse import quote
 
 from dpframe.errors import HierarchyError, ParameterTypeError
 from dpframe.hierarchy._base import MAX_HEIGHT, ROOT, Hierarchy, OnInvalid
 from dpframe.hierarchy._columns import Columns
 
+T = TypeVar("T")
 Kind = tuple[int, ...]
 Form = Literal["product", "nested", "sets"]
 
@@ -119,6 +120,11 @@ class Cells(Hierarchy):
         """What belongs to the source columns, dimension by dimension."""
         rest = iter(values)
         return [tuple(itertools.islice(rest, len(one.source_columns))) for one in self.of]
+
+    def by_keys(self, columns: Sequence[T]) -> list[tuple[T, ...]]:
+        """Columns of keys, side by side, dimension by dimension."""
+        rest = iter(columns)
+        return [tuple(itertools.islice(rest, one.key_width)) for one in self.of]
 
     @property
     def reads_text(self) -> bool:

@@ -85,7 +85,8 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
     argument is called."""
     if not is_one(value):
         raise HierarchyError(
-            f"{name} ({shown(value)}) is several hierarchies at once, which hhh answers: pass one "
+            f"{name} ({shown(value)}) is several hierarchies at once, which hhh and rollup "
+            "answer: pass one "
             "here, such as 'ip:src'. A column of that name is columns:..., with %20 for a blank."
         )
     if isinstance(value, Hierarchy):

@@ -50,22 +50,27 @@ class Nodes:
     keys: tuple[pa.ChunkedArray, ...]
 
 
-class Countable(Protocol):
-    """What a rollup starts from. Private."""
-
-    @property
-    def tree(self) -> CountTree: ...
+class Measurable(Protocol):
+    """Rows, of which parts are measured when these are known. Private."""
 
     def parts(
         self, vectors: Sequence[Vector], nodes: Nodes, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
+        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree, if what
+        starts is one."""
 
     def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
         """How many values, or users, each bin of magnitudes has."""
 
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
         """Numbers of different values, one a node."""
+
+
+class Countable(Measurable, Protocol):
+    """What a rollup starts from. Private."""
+
+    @property
+    def tree(self) -> CountTree: ...
 
 
 @dataclass(frozen=True)
@@ -175,11 +180,36 @@ def run(
         ancestor=nearest_chosen(tree, shown),
         keys=tuple(column.take(chosen) for column in tree.keys),
     )
+    weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
+    return measured(
+        counted,
+        nodes,
+        chosen,
+        weights=weights,
+        paid=paid,
+        read=read,
+        searching=searching,
+        counts=counts,
+    )
+
+
+def measured(
+    counted: Measurable,
+    nodes: Nodes,
+    chosen: NDArray[np.int64],
+    *,
+    weights: Mapping[int, Fraction],
+    paid: Mapping[str, tuple[Paid, ...]],
+    read: Mapping[str, Read],
+    searching: Mapping[str, Searching],
+    counts: Mapping[str, NodeCounts],
+) -> NoisyRollup:
+    """The measures of nodes that are public by now; ``weights`` are parts of epsilon for parts and
+    levels."""
     found = {name: _found(counted, len(chosen), each) for name, each in searching.items()}
     paid = {**paid, **found}
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
-    weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
     forest = checked_forest(nodes.ancestor)
     measures = {
         name: tuple(_measured(next(exact), nodes.level, forest, p, weights) for p in each)
@@ -190,7 +220,7 @@ def run(
     return NoisyRollup(nodes=nodes, measures=measures, weights=weights if several else {})
 
 
-def _found(counted: Countable, parts: int, searching: Searching) -> tuple[Paid, ...]:
+def _found(counted: Measurable, parts: int, searching: Searching) -> tuple[Paid, ...]:
     """The vectors of a measure, once its bounds are found."""
     measure = searching.measure
     bounds = {"lower": measure.lower, "upper": measure.upper}
@@ -226,7 +256,7 @@ def _sum_of(pair: tuple[Estimate, ...]) -> Estimate:
     return replace(below, total=-below.total, vector=vector)
 
 
-def _counted(counted: Countable, nodes: Nodes, paid: NodeCounts) -> Estimate:
+def _counted(counted: Measurable, nodes: Nodes, paid: NodeCounts) -> Estimate:
     noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
     variance = np.full(len(noisy), paid.noise.sd**2)
     return Estimate(total=noisy, variance=variance, largest=np.ones(len(noisy)), scales={})

@@ -5,9 +5,12 @@ from __future__ import annotations
 import html
 import ipaddress
 import json
+from dataclasses import dataclass
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.given import chosen
+from dpframe.asking.measured import shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
@@ -21,6 +24,7 @@ from dpframe.pages.parts import (
     shown_part,
     spent,
 )
+from dpframe.pages.rollups import check_columns, decimals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,31 +36,66 @@ LARGEST = 3
 """Cells that the first sentence names."""
 
 
-def cells_page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None) -> str:
+@dataclass(frozen=True, kw_only=True)
+class _Number:
+    """What a page shows of every cell: its columns in a frame, and how they are read."""
+
+    title: str
+    columns: tuple[str, str, str]
+    digits: int
+    adds_up: bool = True
+
+
+def _number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _Number:
+    """The residual; of a rollup one measure, the first that adds up if none is named."""
+    several = shown_measures(receipt)
+    if not several:
+        check_plain(measure=measure)
+        own = ("residual", "lower", "upper")
+        return _Number(title="Residual", columns=own, digits=receipt.digits)
+    names = [one.name for one in several]
+    wanted = next((one.name for one in several if one.adds_up), names[0])
+    if measure is not None:
+        wanted = chosen("measure", measure, names)
+    one = several[names.index(wanted)]
+    check_columns(frame, [one])
+    return _Number(
+        title=one.name, columns=one.columns, digits=decimals(frame, one), adds_up=one.adds_up
+    )
+
+
+def cells_page(
+    frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None, measure: str | None = None
+) -> str:
     """The page as text; as :func:`dpframe.pages.report.page`.
 
-    Rows are of disjoint records, so that any of them may be added up: an entry of the matrix is
-    the sum of all reported cells that lie in it.
+    Rows are of disjoint records, so that counts and sums of any of them may be added up: an entry
+    of the matrix is the sum of all reported cells that lie in it. There is none of other measures.
     """
     frame, extract = shown_part(frame, receipt, "report")
+    number = _number(frame, receipt, measure)
     cells = as_hierarchies(receipt["hierarchy"])
     assert isinstance(cells, Cells)
-    wanted = ["level", "prefix", "residual", "lower", "upper"]
+    wanted = ["level", "prefix", *number.columns]
     for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
         if name not in frame.columns:
             raise ParameterError(
                 f"the frame has no column {name!r}: pass it as dpframe returned it."
             )
+    shown = zip(("residual", "lower", "upper"), number.columns, strict=True)
+    frame = frame.assign(**{name: frame[column] for name, column in shown})
     script = asset("cells.js")
     said = "".join(f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
-    lead = f'<p class="lead">{_answer(frame, receipt)}</p>{said}'
+    lead = f'<p class="lead">{_answer(frame, number)}</p>{said}'
     if extract:
         lead += f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>'
     return document(
-        Template(asset("cells.html")).substitute(flat="" if len(cells.of) == 2 else " hidden"),
+        Template(asset("cells.html")).substitute(
+            flat="" if len(cells.of) == 2 and number.adds_up else " hidden"
+        ),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
         lead=lead,
-        figures=_figures(frame, receipt),
+        figures=_figures(frame, receipt, number),
         promise=_promise(receipt),
         heading="What the numbers mean and what is promised",
         receipt=receipt,
@@ -64,7 +103,8 @@ def cells_page(frame: pd.DataFrame, receipt: Receipt, *, title: str | None = Non
         policy=f"; script-src 'sha256-{hash_of(script)}'",
         before='<a class="skip" href="#cells">Skip to the table</a>',
         after=(
-            f'<script type="application/json" id="data">{_embedded(_facts(frame, receipt, cells))}'
+            f'<script type="application/json" id="data">'
+            f"{_embedded(_facts(frame, receipt, cells, number))}"
             f'</script>\n<script type="module">{script}</script>'
         ),
     )
@@ -80,22 +120,30 @@ def check_plain(**given: object) -> None:
             )
 
 
-def _facts(frame: pd.DataFrame, receipt: Receipt, cells: Cells) -> dict[str, object]:
+def _facts(
+    frame: pd.DataFrame, receipt: Receipt, cells: Cells, number: _Number
+) -> dict[str, object]:
     """Released numbers, a list a column, and the lines of nodes above every cell."""
     lines = []
     for one, name in zip(cells.of, cells.names, strict=True):
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
         lines.append([line_of(one, label, level) for label, level in pairs])
-    numbers = {name: frame[name].tolist() for name in ("residual", "lower", "upper")}
+    numbers = {name: _known(frame[name]) for name in ("residual", "lower", "upper")}
     return {
         "names": list(cells.names),
         "ordered": [one.kind in ORDERED for one in cells.of],
         "lines": lines,
         "kind": [receipt["levels"][n - 1] if n else "the rest" for n in frame["level"].astype(int)],
         "level": frame["level"].astype(int).tolist(),
-        "digits": receipt.digits,
+        "title": number.title,
+        "digits": number.digits,
         **numbers,
     }
+
+
+def _known(column: pd.Series[Any]) -> list[float | None]:
+    """None where nothing is known, as of means."""
+    return [None if n != n else n for n in column.tolist()]
 
 
 def line_of(one: Hierarchy, label: str, level: int) -> list[str]:
@@ -125,26 +173,30 @@ def _label(one: Hierarchy, level: int, node: Any) -> str:
     return " / ".join(map(str, node))
 
 
-def _answer(frame: pd.DataFrame, receipt: Receipt) -> str:
+def _answer(frame: pd.DataFrame, number: _Number) -> str:
     found = frame[frame["level"] > 0].sort_values("residual", ascending=False, kind="stable")
     if not len(found):
         return "No cell reached the threshold."
-    largest = found.head(LARGEST)
+    largest = found[found["residual"].notna()].head(LARGEST)
     pairs = zip(largest["prefix"].astype(str), largest["residual"].tolist(), strict=True)
-    said = [f"<strong>{html.escape(p)}</strong> ({figure(n, receipt.digits)})" for p, n in pairs]
-    return f"The largest of {len(found):,} cells: {', '.join(said)}."
+    said = [f"<strong>{html.escape(p)}</strong> ({figure(n, number.digits)})" for p, n in pairs]
+    of = "" if number.title == "Residual" else f" by <bdi>{html.escape(number.title)}</bdi>"
+    return f"The largest of {len(found):,} cells{of}: {', '.join(said)}."
 
 
-def _figures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[str, str, str]]:
-    what, digits = receipt["counts"].split(",")[0], receipt.digits
+def _figures(frame: pd.DataFrame, receipt: Receipt, number: _Number) -> list[tuple[str, str, str]]:
+    what, digits = receipt["counts"].split(",")[0], number.digits
+    own = what if number.title == "Residual" else number.title
+    of_own = f"residual {what}" if number.title == "Residual" else "from which a cell is shown"
     cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]
     rows = [("Cells", f"{len(cells):,}", f"of {receipt['height']} kinds")]
-    rows.append(("In cells", figure(sum(cells["residual"].tolist()), digits), what))
-    if len(rest) == 1:
+    if number.adds_up:
+        rows.append(("In cells", figure(sum(cells["residual"].tolist()), digits), own))
+    if len(rest) == 1 and rest["residual"].notna().all():
         row = rest.iloc[0]
         between = f"{figure(row['lower'].item(), digits)} to {figure(row['upper'].item(), digits)}"
         rows.append(("In none", figure(row["residual"].item(), digits), between))
-    rows.append(("Threshold", figure(receipt["threshold"], digits), f"residual {what}"))
+    rows.append(("Threshold", figure(receipt["threshold"], receipt.digits), of_own))
     return [*rows, spent(receipt)]
 
 
@@ -152,7 +204,8 @@ def _promise(receipt: Receipt) -> list[str]:
     intervals, order = receipt["intervals"], receipt["order"]
     few = ", ".join(order if len(order) <= 4 else (*order[:3], "...", order[-1]))
     return [
-        f"The counts are of {receipt['counts']}. They carry noise on purpose, and can be negative.",
+        f"The numbers are of {receipt['counts']}. They carry noise on purpose, and can be "
+        "negative.",
         "Each record counts in the first of its cells that is reported, in this order of kinds: "
         f"{few}. So rows are of disjoint records and add up; a cell can have more than its row.",
         f"{intervals[:1].upper()}{intervals[1:]} ({100 * receipt['confidence']:.6g} %).",

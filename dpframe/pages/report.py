@@ -94,8 +94,8 @@ def page(
     Post-processing of a release: free. The page promises what the receipt says.
     """
     if "order" in receipt and "dimensions" in receipt:
-        check_plain(kind=kind, measure=measure)
-        return cells_page(frame, receipt, title=title)
+        check_plain(kind=kind)
+        return cells_page(frame, receipt, title=title, measure=measure)
     frame, extract = shown_part(frame, receipt, "report")
     shown = chartable(frame, receipt)
     asked = shown.chosen(measure)

@@ -1,8 +1,9 @@
-"""Numbers of different values at every reported node, in one statement.
+"""Numbers of different values at every reported node, or in the segment of every cell.
 
 By record all values count. Of a user, at each level at most so many pairs of a node and a value:
 the first ones in an order by a hash with a secret seed, so that which they are depends on this
-user, the reported nodes and the seed alone. The statement returns ``place, n``.
+user, the reported nodes and the seed alone; segments are one level. The statement returns
+``place, n``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from dpframe._duck import VIEW
 from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
-from dpframe.hierarchy import Hierarchy
-from dpframe.sources.located import Reported, at_leaves, levels_of, located
+from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.sources.located import Reported, at_leaves, levels_of
+from dpframe.sources.located_cells import placed
 from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import exact, source_sql
 from dpframe.vectors import Distinct
@@ -38,13 +40,14 @@ def distinct_statement(
         beside={"v": exact(distinct.column, value_type)},
     )
     user = "u, " if unit.user is not None else ""
-    valued, levels = "(FROM source WHERE v IS NOT NULL)", levels_of(nodes)
+    valued, several = "(FROM source WHERE v IS NOT NULL)", isinstance(hierarchy, Cells)
+    levels, root = ([], "part") if several else (levels_of(nodes), "0")
     at = "".join(f", n{level}" for level in levels)
     parts = [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, valued, user + 'v')})",
-        *located(hierarchy, types, nodes),
-        f"placed AS (SELECT DISTINCT {user}v, 0 AS n0{at} FROM {at_leaves(hierarchy)})",
+        *placed(hierarchy, types, nodes),
+        f"placed AS (SELECT DISTINCT {user}v, {root} AS n0{at} FROM {at_leaves(hierarchy)})",
     ]
     counted = [
         f"SELECT place, count(DISTINCT v) AS n FROM ({_kept(level, distinct, user, seed)}) "

@@ -39,8 +39,8 @@ class Reported(Protocol):
 def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
     """Both CTEs; ``types`` are those of the columns as the statement reads them."""
     return [
-        f"chosen AS ({_chosen(hierarchy, nodes)})",
-        f"leaves AS ({_leaves(hierarchy, types, nodes)})",
+        f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
+        f"leaves AS ({leaves_among(hierarchy, types, nodes)})",
     ]
 
 
@@ -55,8 +55,9 @@ def at_leaves(hierarchy: Hierarchy) -> str:
     return f"keyed LEFT JOIN leaves ON {same(finest(hierarchy), 'keyed', 'leaves')}"
 
 
-def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:
-    """One SELECT a level, of plain rows: thousands of expressions would take seconds to bind."""
+def chosen_nodes(hierarchy: Hierarchy, nodes: Reported) -> str:
+    """``chosen``: one SELECT a level, of plain rows: thousands of expressions would take seconds to
+    bind."""
     wide: dict[int, int] = {}
 
     def width(level: int, columns: tuple[str, ...]) -> str:
@@ -81,21 +82,28 @@ def _chosen(hierarchy: Hierarchy, nodes: Reported) -> str:
     return " UNION ALL ".join(selects or ["SELECT 0 AS level, NULL::VARCHAR AS key, 0 AS place"])
 
 
-def _leaves(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> str:
+def leaves_among(
+    hierarchy: Hierarchy,
+    types: tuple[str, ...],
+    nodes: Reported,
+    keyed: str = "keyed",
+    chosen: str = "chosen",
+) -> str:
+    """``leaves``, from tables of these names."""
     names = finest(hierarchy)
 
     def key(level: int, columns: tuple[str, ...]) -> str:
         return packed(hierarchy.texts(level, columns, types)[: len(columns)])
 
     steps, texts = level_keys(hierarchy, names, key)
-    query = f"(SELECT DISTINCT {', '.join(names)} FROM keyed)"
+    query = f"(SELECT DISTINCT {', '.join(names)} FROM {keyed})"
     for step in steps:
         added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
         query = f"(SELECT *, {added} FROM {query})"
     levels = levels_of(nodes)
     named = "".join(f", {texts[level - 1]} AS s{level}" for level in levels)
     joins = " ".join(
-        f"LEFT JOIN (SELECT key, place FROM chosen WHERE level = {level}) AS p{level} "
+        f"LEFT JOIN (SELECT key, place FROM {chosen} WHERE level = {level}) AS p{level} "
         f"ON (s{level} COLLATE C) = p{level}.key"
         for level in levels
     )

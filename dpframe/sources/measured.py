@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
-from dpframe.noise import random_seed
 from dpframe.sources.added import Added
 from dpframe.sources.counting import exact_counts
-from dpframe.sources.distinct import distinct_statement
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.located import Reported
-from dpframe.sources.magnitudes import magnitudes_statement
-from dpframe.sources.parts import parts_statement
 from dpframe.sources.relations import canonical, only_text, opened
+from dpframe.sources.row_parts import RowParts, columns_of
 from dpframe.sources.spark import SparkFrame, is_spark
 from dpframe.sources.spark_counts import check_spark
-from dpframe.sources.spark_parts import distinct_by_spark, magnitudes_by_spark, parts_by_spark
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
-from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
+from dpframe.vectors import Vector
 
 NUMBERS = (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", '"NULL"')
 """DuckDB's types, without parameters, whose values are added up."""
@@ -74,12 +67,8 @@ def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = 
         check_value_type(column, types[column], text=only_text(source))
 
 
-def _columns(vectors: Sequence[Vector]) -> list[str]:
-    return list(dict.fromkeys(v.column for v in vectors if v.column is not None))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Measured:
+class Measured(RowParts):
     """Rows whose nodes are counted, and what they add up to in parts that are known later.
 
     ``sums`` names what came with the counts: of records whose bounds are known beforehand all that
@@ -88,13 +77,6 @@ class Measured:
 
     tree: CountTree
     sums: tuple[str, ...]
-    source: object
-    hierarchy: Hierarchy
-    unit: PrivacyUnit
-    progress: bool
-
-    def __repr__(self) -> str:
-        return "Measured(<private>)"
 
     def parts(
         self, vectors: Sequence[Vector], nodes: Reported, chosen: NDArray[np.int64]
@@ -104,72 +86,7 @@ class Measured:
             return []
         if self.unit.user is None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
             return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
-        if is_spark(self.source):
-            table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
-            return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
-        wanted = [*self.hierarchy.source_columns, *_columns(vectors)]
-        with self._opened(wanted) as (relation, types):
-            statement = parts_statement(
-                self.hierarchy,
-                self.unit,
-                vectors,
-                nodes,
-                types=tuple(types[c] for c in self.hierarchy.source_columns),
-                user_type=self._user_type(types),
-            )
-            table = relation.query(statement, self.progress)
-        return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
-
-    def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
-        """Numbers of different values, one a node."""
-        if is_spark(self.source):
-            table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
-            return _placed(table, "place", "n", nodes)
-        wanted = [*self.hierarchy.source_columns, distinct.column]
-        with self._opened(wanted) as (relation, types):
-            statement = distinct_statement(
-                self.hierarchy,
-                self.unit,
-                distinct,
-                nodes,
-                types=tuple(types[c] for c in self.hierarchy.source_columns),
-                user_type=self._user_type(types),
-                value_type=types[distinct.column],
-                seed=random_seed(),
-            )
-            table = relation.query(statement, self.progress)
-        return _placed(table, "place", "n", nodes)
-
-    def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
-        """How many values, or users, each bin of magnitudes has."""
-        if is_spark(self.source):
-            table = magnitudes_by_spark(self.source, self.unit, searched)
-        else:
-            with self._opened([searched.column]) as (relation, types):
-                statement = magnitudes_statement(
-                    searched, user=self.unit.user, user_type=self._user_type(types)
-                )
-                table = relation.query(statement, self.progress)
-        out = np.zeros(LARGEST - LEAST + 1, dtype=np.int64)
-        out[table["bin"].cast("int64").to_numpy()] = table["n"].cast("int64").to_numpy()
-        return out
-
-    @contextmanager
-    def _opened(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
-        own = [] if self.unit.user is None else [self.unit.user]
-        with opened(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
-            seen = zip(relation.columns, map(canonical, relation.types), strict=True)
-            yield relation, dict(seen)
-
-    def _user_type(self, types: Mapping[str, str]) -> str | None:
-        return None if self.unit.user is None else types[self.unit.user]
-
-
-def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[np.object_]:
-    """One number a node, 0 where a statement found nothing."""
-    out = np.zeros(len(nodes.level), dtype=object)
-    out[table[place].cast("int64").to_numpy()] = whole_numbers(table[name])
-    return out
+        return self.of_rows(vectors, nodes)
 
 
 def _of_tree(
@@ -239,7 +156,7 @@ def measured(
             listed=listed,
             progress=progress,
             sums=sums,
-            beside=_columns(vectors),
+            beside=columns_of(vectors),
         )
     return Measured(
         tree=tree,

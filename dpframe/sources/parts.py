@@ -6,7 +6,7 @@ order:
 
 source          the columns that matter, renamed, with the user u and values in steps
 keyed           the finest key of every row, k1, k2, ...
-chosen, leaves  the part of every finest key (:mod:`dpframe.sources.located`)
+chosen, leaves  the part of every finest key (:mod:`dpframe.sources.located_cells`)
 sums            rows, sums and numbers of values of a (user and) part
 users           what bounds need to know of all parts of a user
 """
@@ -19,7 +19,8 @@ from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.bounded_parts import DUCKDB, numbers, of_all, of_records, of_user, values_of
-from dpframe.sources.located import Reported, at_leaves, located
+from dpframe.sources.located import Reported, at_leaves
+from dpframe.sources.located_cells import placed
 from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import source_sql
 from dpframe.vectors import Vector
@@ -51,7 +52,7 @@ def parts_statement(
     parts = [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', kept)})",
-        *located(hierarchy, types, nodes),
+        *placed(hierarchy, types, nodes),
         f"sums AS (SELECT {by}, count(*) AS m{summed} FROM {at_leaves(hierarchy)} GROUP BY {by})",
     ]
     rows = "sums"

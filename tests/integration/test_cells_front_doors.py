@@ -188,8 +188,8 @@ def test_what_takes_one_hierarchy_refuses_several(frame: pd.DataFrame, tmp_path:
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
     calls = (
         lambda: frame.dp.tree_counts("src * dst", **BUDGET, ledger=ledger),
-        lambda: frame.dp.rollup("src * dst", "count", **BUDGET, ledger=ledger),
         lambda: dp.StreamingHHH("src * dst"),
+        lambda: dp.measures_sql("src * dst", "count", table="t", dialect="duckdb", **BUDGET),
         lambda: dp.rollup_sql("src * dst", table="talks", dialect="duckdb", **BUDGET),
     )
     for call in calls:

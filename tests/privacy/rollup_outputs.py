@@ -25,10 +25,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
+from dpframe.mechanisms import auto_bounds, cell_rollup, measured_parts, node_counts, rollup
 from dpframe.noise import UnboundedNoise
 from dpframe.questions.rollup import count as counting
 from dpframe.questions.rollup.ask import explain_rollup
+from dpframe.questions.rollup.cells import CellRollupPlan
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.testing import seeded_noise
 
@@ -49,8 +50,8 @@ def table_of(rows: Sequence[Row], value: pa.DataType | None = None) -> pa.Table:
     )
 
 
-def plan_of(measures: Any, **given: Any) -> RollupPlan:
-    plan: RollupPlan = explain_rollup(by=["a", "b"], measures=measures, **given).plan
+def plan_of(measures: Any, by: Any = ("a", "b"), **given: Any) -> RollupPlan:
+    plan: RollupPlan = explain_rollup(by=by, measures=measures, **given).plan
     return plan
 
 
@@ -80,7 +81,8 @@ class Once:
     """What the statements return, each run once for the same nodes."""
 
     def __init__(self, counted: Any) -> None:
-        self.counted, self.tree = counted, counted.tree
+        self.counted = counted
+        self.tree, self.cells = getattr(counted, "tree", None), getattr(counted, "cells", None)
         self.held: dict[object, Any] = {}
 
     def _kept(self, name: str, *given: Any, key: object) -> Any:
@@ -143,6 +145,18 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
     selection = None
     if plan.selection is not None:
         selection = rollup.Selection(test=test, threshold=plan.selection.threshold_units)
+    if isinstance(plan, CellRollupPlan):
+        assert selection is not None
+        return cell_rollup.run(
+            counted,
+            kinds=plan.cells.kinds,
+            selection=selection,
+            band=plan.band,
+            paid=plan.paid,
+            read=plan.read,
+            searching=plan.searching,
+            counts=plan.counts,
+        )
     return rollup.run(
         counted,
         selection=selection,

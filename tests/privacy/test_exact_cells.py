@@ -20,10 +20,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.geometric import geometric
-from dpframe.accounting.linear import linear_delta
 from dpframe.accounting.path import path_delta
-from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.cells import CellCounts, NoisyCells
 from dpframe.errors import HierarchyError
@@ -40,13 +37,11 @@ from .cell_outputs import (
     Run,
     Table,
     counts_of,
-    divided,
     every_selection,
     kinds_of,
     more,
-    plus,
 )
-from .enumerate_outputs import divergence, worst_selection
+from .enumerate_outputs import worst_selection
 
 LAWS = {
     "skewed": halves(left=("geometric", 2.0, 3), right=("geometric", 1.0, 2), recentre=False),
@@ -132,71 +127,7 @@ def test_the_recursion_is_attained(lattice: str, epsilon: float) -> None:
     assert found == pytest.approx(claimed(lattice, "three values", True, epsilon), rel=1e-6)
 
 
-# -- shares of users and weights -------------------------------------------------------------------
-
-EPSILON, DELTA, GRID = 2.0, 1e-3, 2
-PAIR = LATTICES["2 x 2"][2]
-
-
-@cache
-def shares_of(height: int) -> Laws:
-    """The shipped calibration for users of two units, of so many kinds."""
-    return geometric(
-        height=height,
-        epsilon=EPSILON,
-        delta=DELTA,
-        remainder=True,
-        release_share=1 / 3,
-        grid=GRID,
-    )
-
-
-def of_shares(
-    laws: Laws, users: list[dict[Record, int]], run: Run = cell_hhh.run
-) -> tuple[float, float]:
-    """Largest exact divergence over tables whose cells are near where the noise decides."""
-    threshold, t = laws.smallest_threshold(0.5) * laws.grid, math.exp(EPSILON)
-    fewer = more_ = 0.0
-    near = (0, threshold - 2, threshold + GRID, threshold - laws.test.lowest // 2)
-    for first, second in itertools.combinations_with_replacement(near, 2):
-        base = {PAIR[0]: first, PAIR[3]: second}
-        p, q = (
-            [
-                every_selection(
-                    table,
-                    kinds=kinds_of(1, 1),
-                    test=laws.test,
-                    threshold=threshold,
-                    remainder=True,
-                    run=run,
-                )
-                for table in tables_
-            ]
-            for tables_ in ([base], [plus(base, user) for user in users])
-        )
-        fewer = max(fewer, *(divergence(p[0], other, laws.release, t) for other in q))
-        more_ = max(more_, *(divergence(other, p[0], laws.release, t) for other in q))
-    return fewer, more_
-
-
-def test_no_division_of_a_users_units_over_cells_costs_more_than_claimed() -> None:
-    """Law: delta of a user's shares <= linear_delta for as many nodes as kinds, whatever cells the
-    units lie in."""
-    laws = shares_of(3)
-    fewer, more_ = linear_delta(
-        laws.test,
-        laws.release,
-        right=laws.right,
-        left=laws.left,
-        release_scale=laws.release_scale,
-        height=3,
-        grid=GRID,
-    )
-    assert max(fewer, more_) <= DELTA
-    exact = of_shares(laws, divided(GRID, PAIR))
-    assert exact[0] <= fewer
-    assert exact[1] <= more_
-    assert max(exact) > 0  # the cut ends are seen: the comparison is not vacuous
+# -- weights (more of them, and shares: test_exact_cell_shares) ------------------------------------
 
 
 @pytest.mark.parametrize("user", [False, True])

@@ -125,10 +125,10 @@ def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, 
         return rows_sql(types, rows)
     if question.about == "column":
         return flat_sql(asked.hierarchy, types, rows, given.get("k"))
-    if question.about == "by":
-        return measured_sql(asked.hierarchy, types, asked.types, rows)
     if isinstance(asked.hierarchy, Cells):
         return rows_sql(asked.types, rows)
+    if question.about == "by":
+        return measured_sql(asked.hierarchy, types, asked.types, rows)
     return nodes_sql(asked.hierarchy, types, rows, measured=asked.unit.measured)
 
 

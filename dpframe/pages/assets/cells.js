@@ -8,7 +8,7 @@ const STEP = 100;
 const list = { by: "residual", down: true, shown: STEP };
 const at = (name) => document.getElementById(name);
 const amount = (n) =>
-  n.toLocaleString("en", { minimumFractionDigits: data.digits, maximumFractionDigits: data.digits });
+  n === null ? "unknown" : n.toLocaleString("en", { minimumFractionDigits: data.digits, maximumFractionDigits: data.digits });
 const same = (line, other) => other.every((label, i) => line[i] === label);
 
 function made(tag, text, more = {}) {
@@ -176,7 +176,7 @@ const texts = rows.map((row) => fold(data.names.map((_, i) => label(i, row)).joi
 
 function drawHeads() {
   const columns = [...data.names.keys(), "level", "residual"];
-  const titles = [...data.names, "Kind", "Residual"];
+  const titles = [...data.names, "Kind", data.title];
   const heads = columns.map((by, i) => {
     const cell = made("th", undefined, { scope: "col", className: by === "residual" ? "number" : by === "level" ? "kind" : "" });
     const button = labelled("button", titles[i], { type: "button" });

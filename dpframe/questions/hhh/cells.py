@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ASSIGNED = (
-    "each record counts in the first of these that is reported, so that residuals are of disjoint "
+    "each record counts in the first of these that is reported, so that rows are of disjoint "
     "records and add up"
 )
 
@@ -111,9 +111,7 @@ class CellsPlan(OfflinePlan):
 
     def receipt(self, name: str | None = None) -> Receipt:
         """With the order in which kinds are asked."""
-        order = [self.cells.kind_name(kind) for kind in self.cells.kinds]
-        facts: dict[str, object] = {"order": order}
-        facts["dimensions"] = [one.spec for one in self.cells.of]
+        facts = order_of(self.cells)
         if self.totals is not None:
             facts["whole_counts"] = {
                 "noise": law_facts(self.totals.noise, self.grid, self.unit.worth),
@@ -142,6 +140,12 @@ class CellsPlan(OfflinePlan):
 
     def advice(self) -> list[Quantity]:
         return []
+
+
+def order_of(cells: Cells) -> dict[str, object]:
+    """What receipts say of cells: the order in which kinds are asked, and the hierarchies."""
+    order = [cells.kind_name(kind) for kind in cells.kinds]
+    return {"order": order, "dimensions": [one.spec for one in cells.of]}
 
 
 def cells_plan(asked: Asked) -> CellsPlan:

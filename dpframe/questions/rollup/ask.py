@@ -57,7 +57,8 @@ def rollup(
         As for :func:`hhh`.
     by
         The hierarchy: ``"ip:src"``, a list of columns from coarse to fine, or an object; what
-        :func:`hhh` takes.
+        :func:`hhh` takes, several hierarchies at once too: rows are then segments of cells, which
+        are disjoint and add up to everything.
     measures
         What to measure, by the name of its column in the result: ``"count"``,
         ``dp.sum("amount", lower=0, upper=500)``, ``dp.mean(...)``, ``dp.distinct(...)``,

@@ -9,10 +9,11 @@ from dpframe._known_arguments import shown
 from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
 from dpframe.measures import AUTO, Measure
 from dpframe.questions.rollup.base import Asked
+from dpframe.questions.rollup.cells import CellRollupPlan
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
@@ -22,14 +23,23 @@ OWN_COLUMNS = ("level", "prefix")
 
 def rollup_plan(given: Given) -> RollupPlan:
     """A plan from unchecked arguments."""
-    return make_rollup_plan(asked_for(given))
+    asked = asked_for(given)
+    if isinstance(asked.hierarchy, Cells):
+        return make_rollup_plan(asked, CellRollupPlan)
+    return make_rollup_plan(asked, RollupPlan)
 
 
 def asked_for(given: Given) -> Asked:
     """What unchecked arguments ask for."""
-    hierarchy = as_hierarchy(given["by"], "by")
+    hierarchy = as_hierarchies(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
+    if keys is not None and isinstance(hierarchy, Cells):
+        raise ParameterError(
+            f"keys does not go with several hierarchies at once ({hierarchy.spec!r}): listed cells "
+            "would overlap, and which takes a record is decided by what is selected. Leave keys "
+            "out, or list those of one hierarchy."
+        )
     listed = (
         keys if keys is None or isinstance(keys, ListedNodes) else listed_nodes(keys, hierarchy)
     )
@@ -83,7 +93,10 @@ def _delta(delta: object, listed: ListedNodes | None) -> float:
 
 def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
     measures = measures_from(value)
-    taken = {name.lower() for name in (*OWN_COLUMNS, *hierarchy.label_columns)}
+    shown = hierarchy.label_columns
+    if isinstance(hierarchy, Cells):
+        shown = tuple(f"{name}{end}" for name in hierarchy.names for end in ("", "_level"))
+    taken = {name.lower() for name in (*OWN_COLUMNS, *shown)}
     for name, measure in measures.items():
         for column in (f"{name}{end}" for end in measure.columns):
             if column.lower() in taken:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from dpframe.asking.plan import Counted
 from dpframe.errors import ParameterError
-from dpframe.mechanisms.rollup import Countable
+from dpframe.hierarchy import Cells
+from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources.columns import require
 from dpframe.sources.counting import check_readable
 from dpframe.sources.frames import computed
 from dpframe.sources.measured import check_value_type, check_values, measured
+from dpframe.sources.measured_cells import measured_cells
 from dpframe.sources.relations import canonical
 from dpframe.sources.spark import is_spark
 from dpframe.sources.sql_tables import check_stored, level_types
 
 
-def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Countable]:
+def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Measurable]:
     """True counts and sums; what is bounded by user is counted when the parts are known."""
     source = computed(source, columns(plan))
     _check_values(source, plan)
+    several = plan.hierarchy
+    if isinstance(several, Cells):
+        found = measured_cells(source, several, plan.asked.selecting, plan.band, progress=progress)
+        return Counted(found, found.cells.types)
     private = measured(
         source,
         plan.hierarchy,

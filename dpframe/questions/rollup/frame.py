@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpframe.asking.cell_frame import cell_columns
 from dpframe.asking.frame import node_columns
-from dpframe.mechanisms.rollup import Estimate, NoisyRollup
+from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.mechanisms.rollup import Estimate, Nodes, NoisyRollup
 from dpframe.postprocess.mean_intervals import mean_ends
 from dpframe.postprocess.rollup_noise import floats
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
@@ -24,8 +26,9 @@ Ends = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
 
 
 def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()) -> pd.DataFrame:
-    """Columns level, prefix, (one a level,) and name, name_lower, name_upper for every measure."""
-    order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
+    """Columns level, prefix, (one a level, or two a dimension,) and name, name_lower,
+    name_upper for every measure."""
+    order, columns = _nodes(plan.hierarchy, noisy.nodes, types)
     for name, measure in plan.asked.measures.items():
         estimates = noisy.measures[name]
         if measure.kind == "distinct":
@@ -40,6 +43,15 @@ def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
+
+
+def _nodes(
+    hierarchy: Hierarchy, nodes: Nodes, types: Sequence[str]
+) -> tuple[NDArray[np.int64], dict[str, object]]:
+    """The order of nodes or cells, and their columns in it."""
+    if isinstance(hierarchy, Cells):
+        return cell_columns(hierarchy, nodes.level, hierarchy.by_keys(nodes.keys))
+    return node_columns(hierarchy, nodes.level, nodes.keys, types)
 
 
 def _half(estimate: Estimate, confidence: float) -> NDArray[np.object_]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
 from dpframe.asking.quantities import Quantity
-from dpframe.hierarchy import INVALID
+from dpframe.hierarchy import INVALID, Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
 from dpframe.postprocess.nesting import nearest_reported
@@ -32,6 +32,13 @@ def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Q
     total = frame[frame["level"] == 0]
     if len(total) != 1:
         return []
+    if isinstance(plan.hierarchy, Cells):  # whose level 0 is what is left, and no total
+        named = plan.asked.measures.items()
+        cells = frame[frame["level"] > 0]
+        return [
+            *_nothing_shown(plan, frame),
+            *(line for name, measure in named for line in _wide(cells, name, measure)),
+        ]
     return [
         *_nothing_shown(plan, frame),
         *_invalid(plan, frame),

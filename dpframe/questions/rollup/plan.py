@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, ThresholdError, advising
+from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.measured_parts import rounded_up
@@ -212,7 +213,10 @@ class RollupPlan(LevelPlan[Asked]):
         return said.with_notices(notices(self, noisy, frame))
 
 
-def make_rollup_plan(asked: Asked) -> RollupPlan:
+P = TypeVar("P", bound=RollupPlan)
+
+
+def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
     """Divide the budget, and choose the noise. Pure: no data, no randomness."""
     epsilon, delta = Fraction(asked.budget.epsilon), asked.budget.delta
     if asked.listed is None:
@@ -236,7 +240,7 @@ def make_rollup_plan(asked: Asked) -> RollupPlan:
         if measure.searched
     }
     _check_scales(paid, searching, counts)
-    return RollupPlan(
+    return kind(
         asked=asked,
         selection=selection,
         paid=paid,
@@ -285,7 +289,8 @@ def _check_scales(
 
 def _node_counts(asked: Asked, each: Mapping[str, Fraction], delta: float) -> dict[str, NodeCounts]:
     """Different values, with half of delta between them where that makes less noise."""
-    user, height = asked.unit.user, asked.hierarchy.height
+    user = asked.unit.user
+    height = None if isinstance(asked.hierarchy, Cells) else asked.hierarchy.height
     wanted = {n: distinct_of(m, user=user, height=height) for n, m in asked.measures.items()}
     found = {name: distinct for name, distinct in wanted.items() if distinct is not None}
     part = delta / 2 / max(1, len(found)) * (1 - 1e-9)

@@ -85,6 +85,32 @@ def test_three_dimensions_have_the_table_alone() -> None:
     assert "In none" in text
 
 
+@pytest.mark.parametrize(
+    ("measure", "shown", "matrix"),
+    [(None, "paid", True), ("n", "n", True), ("typical", "typical", False)],
+)
+def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: bool) -> None:
+    """Law: the numbers of the measure that is asked for, else of the first that adds up; a matrix
+    only of what does."""
+    frame = pd.DataFrame({"a": ["x"] * 90 + ["y"] * 60, "b": ["z"] * 150, HOSTILE: 7.0})
+    measures = {
+        "typical": dp.mean(HOSTILE, lower=0, upper=10),
+        "paid": dp.sum(HOSTILE, lower=0, upper=10),
+        "n": "count",
+    }
+    released = frame.dp.rollup("a * b", measures, epsilon=4.0, delta=1e-6)
+    text = page(released, released.dp.receipt, measure=measure)
+    facts = data_in(text)
+    assert facts["title"] == shown
+    known = released[shown].astype(object).where(released[shown].notna(), None)
+    assert facts["residual"] == known.tolist()
+    assert facts["upper"] == released[f"{shown}_upper"].tolist()
+    assert ('aria-labelledby="matrix-title" hidden>' in text) != matrix
+    assert HOSTILE not in text
+    with pytest.raises(ParameterError, match="measure"):
+        page(released, released.dp.receipt, measure="none")
+
+
 def test_a_release_without_cells_says_so() -> None:
     frame = pd.DataFrame({"a": ["x"], "b": ["y"]})
     released = frame.dp.hhh("a * b", epsilon=1.0, delta=1e-6)

@@ -1,0 +1,117 @@
+"""In which segment of reported cells each record lies, in SQL.
+
+A segment is what a reported cell holds and none that is asked before it. CTEs over ``keyed``, which
+has the finest keys of all dimensions, k1, k2, ...; for the dimension d:
+
+keyed_d   its finest keys
+chosen_d  its nodes that reported cells have
+leaves_d  its finest keys, with the place of the node among those at every level of them
+reported  the reported cells, by the places of their nodes
+leaves    every finest key, and its part: the first reported cell above it, else the rest, 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.hierarchy import Cells, Hierarchy, Kind
+from dpframe.sources.located import Reported, chosen_nodes, leaves_among, levels_of, located
+from dpframe.sources.record_leaves import finest
+
+Texts = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Line:
+    """Reported nodes of one dimension. Public."""
+
+    level: NDArray[np.int64]
+    keys: tuple[pa.ChunkedArray, ...]
+
+    @property
+    def ancestor(self) -> NDArray[np.int64]:
+        return np.full(len(self.level), -1, dtype=np.int64)
+
+
+def placed(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
+    """The CTEs of ``leaves``, of one hierarchy or of cells; those of cells have a part alone."""
+    if isinstance(hierarchy, Cells):
+        return _segments(hierarchy, types, nodes)
+    return located(hierarchy, types, nodes)
+
+
+def _segments(cells: Cells, types: tuple[str, ...], nodes: Reported) -> list[str]:
+    kinds = [(0,) * len(cells.of), *reversed(cells.kinds)]
+    depth = np.array([kinds[level] for level in nodes.level.tolist()], dtype=np.int64)
+    parts, joins, places, start = list[str](), list[str](), list[list[int]](), 0
+    for d, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+        here = slice(start, start + one.key_width)
+        line, place = _line(depth[:, d - 1], nodes.keys[here])
+        places.append(place)
+        names, keys = finest(one), finest(cells)[here]
+        start += one.key_width
+        if not len(line.level):
+            continue
+        shown = ", ".join(f"{key} AS {name}" for key, name in zip(keys, names, strict=True))
+        parts += [
+            f"keyed_{d} AS (SELECT DISTINCT {shown} FROM keyed)",
+            f"chosen_{d} AS ({chosen_nodes(one, line)})",
+            f"leaves_{d} AS ({leaves_among(one, own, line, f'keyed_{d}', f'chosen_{d}')})",
+        ]
+        pairs = zip(keys, names, strict=True)
+        on = " AND ".join(f"keyed.{key} IS NOT DISTINCT FROM l{d}.{name}" for key, name in pairs)
+        joins.append(f"JOIN leaves_{d} AS l{d} ON {on}")
+    asked = list(reversed(levels_of(nodes)))
+    found = [f"r{level}" for level in asked]
+    joins += [_matched(name, level, kinds[level]) for name, level in zip(found, asked, strict=True)]
+    part = ", ".join([*(f"{name}.place" for name in found), "0"])
+    every = ", ".join(finest(cells))
+    chosen = ", ".join(f"keyed.{name} AS {name}" for name in finest(cells))
+    return [
+        *parts,
+        f"reported AS ({_reported(nodes, places)})",
+        f"leaves AS (SELECT {chosen}, coalesce({part}) AS part "
+        f"FROM (SELECT DISTINCT {every} FROM keyed) AS keyed {' '.join(joins)})",
+    ]
+
+
+def _line(depth: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> tuple[_Line, list[int]]:
+    """The different nodes of a dimension, and the place of each cell's among them, -1 where the
+    dimension is rolled up."""
+    texts = zip(*(key.cast(pa.string()).to_pylist() for key in keys), strict=True)
+    numbers: dict[tuple[int, Texts], int] = {}
+    place = [
+        numbers.setdefault((level, text), len(numbers)) if level else -1
+        for level, text in zip(depth.tolist(), texts, strict=True)
+    ]
+    levels = np.array([level for level, _ in numbers], dtype=np.int64)
+    columns = zip(*(text for _, text in numbers), strict=True) if numbers else [[] for _ in keys]
+    return (
+        _Line(
+            level=levels,
+            keys=tuple(pa.chunked_array([pa.array(list(c), pa.string())]) for c in columns),
+        ),
+        place,
+    )
+
+
+def _matched(name: str, level: int, kind: Kind) -> str:
+    """The join with the reported cells of a kind."""
+    used = [(d, depth) for d, depth in enumerate(kind, 1) if depth]
+    on = " AND ".join(f"{name}.p{d} = l{d}.n{depth}" for d, depth in used)
+    chosen = ", ".join(["place", *(f"p{d}" for d, _ in used)])
+    return f"LEFT JOIN (SELECT {chosen} FROM reported WHERE level = {level}) AS {name} ON {on}"
+
+
+def _reported(nodes: Reported, places: Sequence[Sequence[int]]) -> str:
+    rows = ", ".join(
+        f"({', '.join(map(str, row))})"
+        for row in zip(range(len(nodes.level)), nodes.level.tolist(), *places, strict=True)
+    )
+    names = ", ".join(f"p{d}" for d in range(1, len(places) + 1))
+    return f"SELECT * FROM (VALUES {rows}) AS cells(place, level, {names})"

@@ -1,0 +1,112 @@
+"""What the rows of a source have in every part of a public partition: a second reading. Private."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _duck
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.noise import random_seed
+from dpframe.sources.distinct import distinct_statement
+from dpframe.sources.located import Reported
+from dpframe.sources.magnitudes import magnitudes_statement
+from dpframe.sources.parts import parts_statement
+from dpframe.sources.relations import canonical, opened
+from dpframe.sources.spark import is_spark
+from dpframe.sources.spark_parts import distinct_by_spark, magnitudes_by_spark, parts_by_spark
+from dpframe.tree import whole_numbers
+from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RowParts:
+    """Rows, and what they add up to in parts that are known later."""
+
+    source: object
+    hierarchy: Hierarchy
+    unit: PrivacyUnit
+    progress: bool
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<private>)"
+
+    def of_rows(self, vectors: Sequence[Vector], nodes: Reported) -> list[NDArray[np.object_]]:
+        """Every vector, one number a node."""
+        if is_spark(self.source):
+            table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
+            return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+        wanted = [*self.hierarchy.source_columns, *columns_of(vectors)]
+        with self._opened(wanted) as (relation, types):
+            statement = parts_statement(
+                self.hierarchy,
+                self.unit,
+                vectors,
+                nodes,
+                types=tuple(types[c] for c in self.hierarchy.source_columns),
+                user_type=self._user_type(types),
+            )
+            table = relation.query(statement, self.progress)
+        return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+
+    def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
+        """Numbers of different values, one a node."""
+        if is_spark(self.source):
+            table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
+            return _placed(table, "place", "n", nodes)
+        wanted = [*self.hierarchy.source_columns, distinct.column]
+        with self._opened(wanted) as (relation, types):
+            statement = distinct_statement(
+                self.hierarchy,
+                self.unit,
+                distinct,
+                nodes,
+                types=tuple(types[c] for c in self.hierarchy.source_columns),
+                user_type=self._user_type(types),
+                value_type=types[distinct.column],
+                seed=random_seed(),
+            )
+            table = relation.query(statement, self.progress)
+        return _placed(table, "place", "n", nodes)
+
+    def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
+        """How many values, or users, each bin of magnitudes has."""
+        if is_spark(self.source):
+            table = magnitudes_by_spark(self.source, self.unit, searched)
+        else:
+            with self._opened([searched.column]) as (relation, types):
+                statement = magnitudes_statement(
+                    searched, user=self.unit.user, user_type=self._user_type(types)
+                )
+                table = relation.query(statement, self.progress)
+        out = np.zeros(LARGEST - LEAST + 1, dtype=np.int64)
+        out[table["bin"].cast("int64").to_numpy()] = table["n"].cast("int64").to_numpy()
+        return out
+
+    @contextmanager
+    def _opened(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
+        own = [] if self.unit.user is None else [self.unit.user]
+        with opened(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
+            seen = zip(relation.columns, map(canonical, relation.types), strict=True)
+            yield relation, dict(seen)
+
+    def _user_type(self, types: Mapping[str, str]) -> str | None:
+        return None if self.unit.user is None else types[self.unit.user]
+
+
+def columns_of(vectors: Sequence[Vector]) -> list[str]:
+    """The columns that vectors add up, each once."""
+    return list(dict.fromkeys(v.column for v in vectors if v.column is not None))
+
+
+def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[np.object_]:
+    """One number a node, 0 where a statement found nothing."""
+    out = np.zeros(len(nodes.level), dtype=object)
+    out[table[place].cast("int64").to_numpy()] = whole_numbers(table[name])
+    return out

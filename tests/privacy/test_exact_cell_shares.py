@@ -1,0 +1,257 @@
+"""Users and weights as shares of cells, enumerated on lattices of two and three dimensions.
+
+A user weighs ``GRID`` units, divided over their records; a row or user with a weight up to as many.
+The tables of the shipped calibration run through the shipped ``run``; the exact divergence of
+tables with and without one user or row is compared with what ``linear_delta`` claims for as many
+nodes as there are kinds of cells. Units of weights are those of the shipped statement, for several
+secret seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from dpframe import budget
+from dpframe.accounting.geometric import geometric
+from dpframe.accounting.linear import linear_delta
+from dpframe.accounting.path_laws import Laws
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Cells, as_hierarchies
+from dpframe.mechanisms import cell_hhh
+from dpframe.sources import counting, measure
+from tests.cell_counts import nodes
+from tests.members import few
+
+from .cell_outputs import Record, Table, divided, every_selection, kinds_of, plus
+from .enumerate_outputs import divergence
+from .test_exact_cells import LATTICES, taken_twice
+
+EPSILON, DELTA, GRID = 2.0, 1e-3, 2
+MOST = 12.5
+SHAPES = {
+    "2 x 2": "code:a?lengths=1 * code:b?lengths=1",
+    "2 x 3": "code:a?lengths=1 * code:b?lengths=1,2",
+    "2 x 2 x 2": "code:a?lengths=1 * code:b?lengths=1 * code:c?lengths=1",
+}
+SEEDS = (1, 2, 3)
+
+Rows = Sequence[tuple[Any, ...]]
+"""User, a value a dimension, weight."""
+
+
+@cache
+def laws_of(height: int) -> Laws:
+    """The shipped calibration for so many kinds."""
+    return geometric(
+        height=height, epsilon=EPSILON, delta=DELTA, remainder=True, release_share=1 / 3, grid=GRID
+    )
+
+
+def claimed(laws: Laws, height: int) -> tuple[float, float]:
+    return linear_delta(
+        laws.test,
+        laws.release,
+        right=laws.right,
+        left=laws.left,
+        release_scale=laws.release_scale,
+        height=height,
+        grid=GRID,
+    )
+
+
+def sizes(lattice: str, laws: Laws) -> list[tuple[int, int]]:
+    """Units at two places, near where each half of the noise decides, the fullest pair first."""
+    threshold = laws.smallest_threshold(0.5) * GRID
+    near = (threshold - 2, 0, threshold + GRID, threshold - laws.test.lowest // 2)
+    return list(itertools.combinations_with_replacement(near, 2))
+
+
+class Compared:
+    """Exact laws on one lattice, each computed once."""
+
+    def __init__(self, lattice: str, run: Callable[..., Any] | None = None) -> None:
+        self.kinds = kinds_of(*LATTICES[lattice][0])
+        self.places, self.laws = LATTICES[lattice][2], laws_of(len(self.kinds))
+        self.more: dict[str, Any] = {} if run is None else {"run": run}
+        self.known: dict[Any, Any] = {}
+
+    def law(self, table: Table) -> Any:
+        key = tuple(sorted((record, n) for record, n in table.items() if n))
+        if key not in self.known:
+            self.known[key] = every_selection(
+                dict(key) or {self.places[0]: 0},
+                kinds=self.kinds,
+                test=self.laws.test,
+                threshold=self.laws.smallest_threshold(0.5) * GRID,
+                remainder=True,
+                **self.more,
+            )
+        return self.known[key]
+
+    def furthest(self, pairs: Iterator[tuple[Table, Table]]) -> tuple[float, float]:
+        """The largest divergence of a table with and without somebody, either way."""
+        fewer = more = 0.0
+        for before, after in pairs:
+            p, q = self.law(before), self.law(after)
+            fewer = max(fewer, divergence(p, q, self.laws.release, math.exp(EPSILON)))
+            more = max(more, divergence(q, p, self.laws.release, math.exp(EPSILON)))
+        return fewer, more
+
+    @property
+    def claim(self) -> tuple[float, float]:
+        return claimed(self.laws, len(self.kinds))
+
+
+def with_shares(of: Compared, number: int, lattice: str) -> Iterator[tuple[Table, Table]]:
+    """A table, and each way to divide a user's units over the places."""
+    first, second = sizes(lattice, of.laws)[number]
+    base = {of.places[0]: first, of.places[-1]: second}
+    yield from ((base, plus(base, user)) for user in divided(GRID, of.places))
+
+
+@few(10, ("lattice", "number"), [(name, n) for n in range(10) for name in LATTICES])
+def test_no_division_of_a_users_units_costs_more_than_claimed(lattice: str, number: int) -> None:
+    """Law: delta of a user's shares <= linear_delta for as many nodes as kinds, whatever cells the
+    units lie in."""
+    of = Compared(lattice)
+    exact = of.furthest(with_shares(of, number, lattice))
+    assert max(of.claim) <= DELTA
+    assert exact[0] <= of.claim[0]
+    assert exact[1] <= of.claim[1]
+    assert max(exact) > 0
+
+
+@pytest.mark.parametrize("lattice", ["2 x 3", "2 x 2 x 2"])
+def test_records_that_others_take_too_are_rejected(lattice: str) -> None:
+    """Planted bug: on larger lattices too what is selected, whose counts nobody sees, tells more
+    than is claimed of everything, if records stay where a cell took them."""
+    for run, bad in ((taken_twice, True), (cell_hhh.run, False)):
+        of = Compared(lattice, run)
+        found = 0.0
+        for n in near_the_tests(of.laws):
+            p, q = (selected(of.law({of.places[0]: m})) for m in (n, n + GRID))
+            found = max(found, hockey(p, q), hockey(q, p))
+        assert (found > max(of.claim)) == bad
+
+
+def selected(law: Any) -> dict[Any, float]:
+    """Which cells are selected, without the rest, whose count tells nothing of it."""
+    found: dict[Any, float] = {}
+    for out, mass in law.items():
+        key = frozenset(cell for cell, _ in out)
+        found[key] = found.get(key, 0.0) + float(mass)
+    return found
+
+
+def hockey(p: dict[Any, float], q: dict[Any, float]) -> float:
+    return sum(max(0.0, mass - math.exp(EPSILON) * q.get(key, 0.0)) for key, mass in p.items())
+
+
+def near_the_tests(laws: Laws) -> range:
+    threshold = laws.smallest_threshold(0.5) * GRID
+    return range(threshold - 2, threshold - laws.test.lowest // 2, 2)
+
+
+# -- weights ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of half a bound, so that all outputs can be enumerated."""
+    monkeypatch.setattr(budget, "SHARE_GRID", GRID)
+    monkeypatch.setattr(measure, "PART", measure.WHOLE // GRID)
+
+
+def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, int]:
+    """Units of every finest cell, by the statement of every release with this seed."""
+    cells = as_hierarchies(SHAPES[lattice])
+    assert isinstance(cells, Cells)
+    frame = pd.DataFrame(list(rows), columns=["u", *cells.source_columns, "w"])
+    unit = PrivacyUnit(weight="w", max_weight=MOST, user="u" if by_user else None, measured=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "random_seed", lambda: seed)
+        counts = counting.cell_counts(frame, cells, unit, 1)
+    paths = nodes(counts, cells)
+    found: dict[Record, int] = {}
+    for *places, n in zip(*counts.places, counts.count, strict=True):
+        record = tuple(
+            str(own[place][-1]) if own[place] else ""
+            for own, place in zip(paths, places, strict=True)
+        )
+        found[record] = found.get(record, 0) + int(n)
+    return found
+
+
+def weighted(of: Compared, number: int, lattice: str) -> list[tuple[Any, ...]]:
+    """Rows of which two places have about so many units, one of them between two."""
+    pairs = zip((of.places[0], of.places[-1]), sizes(lattice, of.laws)[number], strict=True)
+    return [
+        (f"{record}{i}", *record, min(1.0, n + 0.3 - i) * MOST / GRID)
+        for record, n in pairs
+        if n
+        for i in range(n + 1)
+    ]
+
+
+def new(of: Compared, by_user: bool) -> list[Rows]:
+    """One more row, or user: at the bound, above it, and between units; in one cell or several."""
+    first, *others = of.places
+    if not by_user:
+        weights = (MOST, math.inf, 0.7 * MOST)
+        return [[("new", *place, w)] for place in (first, others[-1]) for w in weights]
+    return [
+        [("new", *first, 3 * MOST)],
+        [("new", *place, 0.5 * MOST) for place in (first, others[-1])],
+        [("new", *place, 0.9 * MOST) for place in of.places],
+        [("new", *place, 0.3 * MOST) for place in of.places],
+        [("new", *first, 0.1 * MOST)] * 30,
+    ]
+
+
+def with_weights(
+    of: Compared, number: int, lattice: str, by_user: bool
+) -> Iterator[tuple[Table, Table]]:
+    base = weighted(of, number, lattice)
+    for seed in SEEDS:
+        before = units(base, lattice, by_user, seed)
+        for rows in new(of, by_user):
+            yield before, units([*base, *rows], lattice, by_user, seed)
+
+
+@pytest.mark.usefixtures("coarse")
+@few(
+    3,
+    ("lattice", "number", "by_user"),
+    [(name, n, by_user) for n in (0, 2, 3, 7) for name in LATTICES for by_user in (False, True)],
+)
+def test_no_row_or_user_of_any_weights_costs_more_than_one_record(
+    lattice: str, number: int, by_user: bool
+) -> None:
+    """Law: for every seed, whatever the weights and wherever they lie."""
+    of = Compared(lattice)
+    exact = of.furthest(with_weights(of, number, lattice, by_user))
+    assert exact[0] <= of.claim[0]
+    assert exact[1] <= of.claim[1]
+    assert max(exact) > 0
+
+
+@pytest.mark.usefixtures("coarse")
+def test_weights_that_are_not_cut_are_rejected() -> None:
+    """Planted bug: a row of twice the bound counts twice."""
+    of = Compared("2 x 3")
+
+    def pairs() -> Iterator[tuple[Table, Table]]:
+        for n in near_the_tests(of.laws):
+            rows = [("w", *of.places[0], MOST / GRID)] * n
+            twice = [*rows, *[("new", *of.places[0], MOST)] * 2]
+            yield units(rows, "2 x 3", False, 1), units(twice, "2 x 3", False, 1)
+
+    exact = of.furthest(pairs())
+    assert exact[0] > of.claim[0] or exact[1] > of.claim[1]
