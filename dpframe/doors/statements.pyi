@@ -74,4 +74,5 @@ def tree_rollup_sql(
     alpha: float | None = None,
     largest: int | None = None,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    at_most: int | None = None,
 ) -> RollupSql: ...

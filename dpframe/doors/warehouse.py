@@ -17,6 +17,7 @@ from dpframe.asking.warehouse_plan import (
 )
 from dpframe.asking.warehouse_types import DUCKDB, column_types
 from dpframe.errors import ParameterError
+from dpframe.nodes_unit import NodesUnit
 from dpframe.periods import as_period
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.rollup.ask import ROLLUP
@@ -203,6 +204,12 @@ def _written(
 ) -> RollupSql:
     """The statement of a question, for checked arguments."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
+    if isinstance(plan.unit, NodesUnit):
+        raise ParameterError(
+            "contribution='items' counts different users, of each level some nodes of every user, "
+            "which no statement for warehouses does: pass the rows themselves, as a frame, Parquet "
+            "files or a Spark DataFrame, or leave contribution out."
+        )
     period, vectors = as_period(arguments.get("period")), measured(plan)
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(

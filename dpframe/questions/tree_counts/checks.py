@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, cast
 
+from dpframe.asking.by_nodes import nodes_unit
 from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -52,6 +53,8 @@ def _delta(delta: object, keys: object) -> float:
 
 def _unit(given: Given) -> PrivacyUnit:
     user, weight, max_weight = given["user"], given["weight"], given["max_weight"]
+    if (by_nodes := nodes_unit(given)) is not None:
+        return by_nodes
     if weight is None:
         if max_weight is not None:
             raise ParameterError(

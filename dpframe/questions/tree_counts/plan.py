@@ -12,9 +12,11 @@ from dpframe.asking.given import check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy
+from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
 from dpframe.questions.tree_counts.hhh import heavy_hitters_plan
 from dpframe.questions.tree_counts.histograms import histogram_plan
+from dpframe.questions.tree_counts.items import items_plan
 from dpframe.questions.tree_counts.relative import relative_plan
 
 MECHANISMS: Mapping[str, Callable[[Asked], TreePlan[Any]]] = {
@@ -36,8 +38,9 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Arguments that only some mechanisms take, and what they do."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
-    "additive": ("share",),
-    "laplace": ("share",),
+    "additive": ("share", "items"),
+    "laplace": ("share", "items"),
+    "gaussian": ("items",),
     "hhh": ("share",),
 }
 """What mechanisms count of a user beside records: shares need a grid."""
@@ -56,6 +59,11 @@ def make_tree_plan(
     Pure: no data, no randomness.
     """
     asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
+    if isinstance(unit, NodesUnit) and asked.listed is None and mechanism in ADDITIVE:
+        raise ParameterError(
+            "contribution='items' counts the different users of listed nodes: pass keys=, or let "
+            "dp.hhh(user=, contribution='items') find the nodes that many users have."
+        )
     if asked.listed is None and budget.delta == 0:
         raise BudgetError(
             "delta is missing: which keys there are is private, and showing them needs delta > 0, "
@@ -72,4 +80,6 @@ def make_tree_plan(
             "mechanism='gaussian' needs delta > 0: pass delta, or use mechanism='laplace'."
         )
     check_contribution(unit, mechanism, CONTRIBUTIONS)
+    if isinstance(unit, NodesUnit):
+        return items_plan(asked)
     return MECHANISMS[mechanism](asked)

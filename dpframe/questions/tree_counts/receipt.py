@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.asking.proofs import proof_facts
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
+from dpframe.nodes_unit import NodesUnit
 
 if TYPE_CHECKING:
     from dpframe.questions.tree_counts.base import TreePlan
@@ -29,7 +30,8 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "counts": unit.counts,
             "user": unit.user,
             "contribution": unit.contribution if unit.user is not None else None,
-            "max_contributions": unit.moves if unit.user and plan.grid == 1 else None,
+            "max_contributions": _rows(plan),
+            **({"at_most": unit.at_most} if isinstance(unit, NodesUnit) else {}),
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
@@ -49,3 +51,10 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
+
+
+def _rows(plan: TreePlan[Any]) -> int | None:
+    """Records of a user that count, where these are bounded."""
+    unit = plan.unit
+    bounded = unit.user is not None and plan.grid == 1 and not isinstance(unit, NodesUnit)
+    return unit.moves if bounded else None

@@ -1,0 +1,30 @@
+"""Different users at nodes, as they are asked for: by ``contribution="items"`` and ``at_most``."""
+
+from __future__ import annotations
+
+from dpframe.asking.given import Given, column_name
+from dpframe.errors import ParameterError
+from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
+
+
+def nodes_unit(given: Given) -> NodesUnit | None:
+    """Who is protected where different users are counted; None where something else is."""
+    if given["contribution"] != "items" or given["user"] is None:
+        if given.get("at_most") is not None:
+            raise ParameterError(
+                f"at_most ({given['at_most']!r}) goes with user= and contribution='items': it "
+                "bounds the nodes of a level that a user counts at. Leave it out."
+            )
+        return None
+    for name in ("max_contributions", "weight", "max_weight"):
+        if given.get(name) is not None:
+            raise ParameterError(
+                f"{name} ({given[name]!r}) does not go with contribution='items', which counts a "
+                "user once at each of at most at_most nodes a level: "
+                + ("pass at_most= instead." if name == "max_contributions" else "leave it out.")
+            )
+    return NodesUnit(
+        user=column_name("user", given["user"]),
+        contribution="items",
+        at_most=given.whole("at_most", 1, MOST) or AT_MOST,
+    )
