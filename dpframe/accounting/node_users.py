@@ -10,14 +10,25 @@ with fewer nodes moves fewer counts, which is a part of the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from dpframe.accounting.tree_levels import TreeLaws, tree_laws, worst_error
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.parts import profiles_together
+from dpframe.accounting.tree_levels import (
+    FINE_STEP,
+    TreeLaws,
+    laplace_parts,
+    tree_laws,
+    worst_error,
+)
 from dpframe.errors import BudgetError, ParameterError
+from dpframe.noise import NoiseTable
 
 FEW = 40
 """Counts that one user moves, above which Laplace noise is never the less one."""
@@ -46,6 +57,14 @@ class NodeLaws:
     @property
     def delta(self) -> float:
         return self.moved.delta
+
+    def profile(self, epsilons: Sequence[float], whole: float) -> Profile:
+        """Delta at every one of ``epsilons``, below ``whole``, as points; of bounded noise."""
+        if self.moved.family == "laplace":
+            alike = Counter(laplace_parts(self.moved)).items()
+            return tuple(profiles_together(alike, epsilons, whole))
+        tables = [noise for noise in self.moved.noises if isinstance(noise, NoiseTable)]
+        return composed_profile(tables, epsilons=epsilons, step=whole * FINE_STEP)
 
 
 def node_laws(

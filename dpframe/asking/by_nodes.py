@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dpframe.accounting.node_users import NodeLaws
 from dpframe.asking.given import Given, column_name
+from dpframe.asking.quantities import Quantity
 from dpframe.errors import ParameterError
 from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
 
@@ -28,3 +30,17 @@ def nodes_unit(given: Given) -> NodesUnit | None:
         contribution="items",
         at_most=given.whole("at_most", 1, MOST) or AT_MOST,
     )
+
+
+def moved_lines(paid: NodeLaws, unit: object) -> list[Quantity]:
+    """What one user counts at."""
+    assert isinstance(unit, NodesUnit)
+    return [
+        Quantity(
+            "at_most",
+            unit.at_most,
+            "nodes of a level that a user counts at; one with n more than that counts at each of "
+            "theirs with chance at_most / n, which makes counts too low",
+        ),
+        Quantity("moved", sum(paid.times), "counts that one user moves by 1, at most, in all"),
+    ]

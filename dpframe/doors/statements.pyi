@@ -51,6 +51,7 @@ def rollup_sql(
     acknowledge: bool = False,
     totals: bool = False,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    at_most: int | None = None,
 ) -> RollupSql: ...
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,

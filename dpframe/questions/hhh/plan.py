@@ -13,10 +13,12 @@ from dpframe.asking.given import Given, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.cells import cells_plan
 from dpframe.questions.hhh.checks import Asked, asked_for
 from dpframe.questions.hhh.histograms import histogram_plan
+from dpframe.questions.hhh.nodes import nodes_plan
 from dpframe.questions.hhh.normal import normal_plan
 from dpframe.questions.hhh.offline import offline_plan
 from dpframe.questions.hhh.printed import printed_plan
@@ -43,7 +45,7 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Arguments that only some mechanisms take, and what they do."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
-    "offline": ("share",),
+    "offline": ("share", "items"),
     "offline-gaussian": ("share",),
     "streaming": ("items",),
 }
@@ -85,6 +87,8 @@ def make_plan(
 
 def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
+    if isinstance(asked.unit, NodesUnit):
+        return nodes_plan(asked)
     if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
             f"mechanism={asked.mechanism!r} counts records and adds up no weight "

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpframe.accounting.node_users import NodeLaws, node_laws
 from dpframe.accounting.tree_levels import TreeLaws
+from dpframe.asking.by_nodes import moved_lines
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import ParameterError, advising
 from dpframe.mechanisms import node_users
@@ -57,20 +58,6 @@ class ItemsPlan(HistogramsPlan):
 
     def run(self, counted: CountTree, /) -> NoisyTree:
         return node_users.run_listed(counted, laws=self.paid, confidence=self.confidence)
-
-
-def moved_lines(paid: NodeLaws, unit: object) -> list[Quantity]:
-    """What one user counts at."""
-    assert isinstance(unit, NodesUnit)
-    return [
-        Quantity(
-            "at_most",
-            unit.at_most,
-            "nodes of a level that a user counts at; one with n more than that counts at each of "
-            "theirs with chance at_most / n, which makes counts too low",
-        ),
-        Quantity("moved", sum(paid.times), "counts that one user moves by 1, at most, in all"),
-    ]
 
 
 def items_plan(asked: Asked) -> ItemsPlan:

@@ -31,7 +31,7 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "user": unit.user,
             "contribution": unit.contribution if unit.user is not None else None,
             "max_contributions": _rows(plan),
-            **({"at_most": unit.at_most} if isinstance(unit, NodesUnit) else {}),
+            **({"at_most": unit.at_most, "adds_up": False} if isinstance(unit, NodesUnit) else {}),
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
