@@ -92,8 +92,8 @@ ROUNDING = Fraction(1, 2**20)
 
 def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
     """Who is protected: by nodes where different users are counted exactly, not in a sketch."""
-    offline = given if mechanism == "offline" else given.but(contribution=None)
-    by_nodes = nodes_unit(offline)
+    sets = mechanism == "streaming"
+    by_nodes = nodes_unit(given.but(contribution=None) if sets else given)
     if by_nodes is not None and given["remainder"] is not None:
         raise ParameterError(
             f"remainder ({given['remainder']!r}) does not go with contribution='items', whose "

@@ -157,7 +157,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     plan = rounds_plan(flat)
     if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
         return plan
-    shares = flat.but(mechanism="offline", contribution="share")
+    shares = flat.but(mechanism="offline", contribution="share", at_most=None)
     return replace(plan, former=asked_for(shares, "offline").request)
 
 
