@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpframe.budget import PrivacyUnit
 
-AT_MOST = 8
+AT_MOST = 16
 """Nodes of a level that a user counts at, where nobody says how many."""
 
 MOST = 1000
@@ -18,6 +18,10 @@ class NodesUnit(PrivacyUnit):
     """A user with all their records, counted once at each of at most ``at_most`` nodes a level."""
 
     at_most: int
+
+    @property
+    def nodes(self) -> int:
+        return self.at_most
 
     @property
     def request(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, cast
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import composed_profile
@@ -58,13 +58,17 @@ class NodeLaws:
     def delta(self) -> float:
         return self.moved.delta
 
+    @property
+    def tables(self) -> list[NoiseTable]:
+        """Of bounded noise, as often as one user moves counts."""
+        return cast("list[NoiseTable]", list(self.moved.noises))
+
     def profile(self, epsilons: Sequence[float], whole: float) -> Profile:
         """Delta at every one of ``epsilons``, below ``whole``, as points; of bounded noise."""
         if self.moved.family == "laplace":
             alike = Counter(laplace_parts(self.moved)).items()
             return tuple(profiles_together(alike, epsilons, whole))
-        tables = [noise for noise in self.moved.noises if isinstance(noise, NoiseTable)]
-        return composed_profile(tables, epsilons=epsilons, step=whole * FINE_STEP)
+        return composed_profile(self.tables, epsilons=epsilons, step=whole * FINE_STEP)
 
 
 def node_laws(

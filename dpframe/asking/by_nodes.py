@@ -9,13 +9,19 @@ from dpframe.errors import ParameterError
 from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
 
 
-def nodes_unit(given: Given) -> NodesUnit | None:
-    """Who is protected where different users are counted; None where something else is."""
-    if given["contribution"] != "items" or given["user"] is None:
+def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
+    """Who is protected where different users are counted at nodes; None where something else is.
+
+    ``exact`` is whether this mechanism counts users so: others have a set of values of each, or
+    refuse what they do not count.
+    """
+    by_items = given["contribution"] == "items" and given["user"] is not None
+    if not (by_items and exact):
         if given.get("at_most") is not None:
             raise ParameterError(
-                f"at_most ({given['at_most']!r}) goes with user= and contribution='items': it "
-                "bounds the nodes of a level that a user counts at. Leave it out."
+                f"at_most ({given['at_most']!r}) goes with user= and contribution='items' where "
+                "nodes are counted exactly: it bounds the nodes of a level that a user counts at. "
+                "Leave it out."
             )
         return None
     for name in ("max_contributions", "weight", "max_weight"):
@@ -32,13 +38,17 @@ def nodes_unit(given: Given) -> NodesUnit | None:
     )
 
 
-def moved_lines(paid: NodeLaws, unit: object) -> list[Quantity]:
+def to_be_refused(given: Given) -> Given:
+    """``given`` with a bound, where the mechanism counts no items and says so itself."""
+    return given.but(max_contributions=given["max_contributions"] or 1)
+
+
+def moved_lines(paid: NodeLaws, at_most: int | None) -> list[Quantity]:
     """What one user counts at."""
-    assert isinstance(unit, NodesUnit)
     return [
         Quantity(
             "at_most",
-            unit.at_most,
+            at_most,
             "nodes of a level that a user counts at; one with n more than that counts at each of "
             "theirs with chance at_most / n, which makes counts too low",
         ),

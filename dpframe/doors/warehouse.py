@@ -17,7 +17,6 @@ from dpframe.asking.warehouse_plan import (
 )
 from dpframe.asking.warehouse_types import DUCKDB, column_types
 from dpframe.errors import ParameterError
-from dpframe.nodes_unit import NodesUnit
 from dpframe.periods import as_period
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.rollup.ask import ROLLUP
@@ -204,7 +203,7 @@ def _written(
 ) -> RollupSql:
     """The statement of a question, for checked arguments."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
-    if isinstance(plan.unit, NodesUnit):
+    if plan.unit.nodes is not None:
         raise ParameterError(
             "contribution='items' counts different users, of each level some nodes of every user, "
             "which no statement for warehouses does: pass the rows themselves, as a frame, Parquet "

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from dpframe._duck import VIEW
 from dpframe._sql import ascending
+from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
-from dpframe.nodes_unit import NodesUnit
 from dpframe.noise import random_seed
 from dpframe.sources.counting import check_readable
 from dpframe.sources.keys import check_key_types
@@ -37,7 +37,7 @@ from dpframe.tree import CountTree, ListedNodes
 def node_users(
     source: object,
     hierarchy: Hierarchy,
-    unit: NodesUnit,
+    unit: PrivacyUnit,
     band: int,
     *,
     listed: ListedNodes | None = None,
@@ -85,7 +85,7 @@ def _found(table: pa.Table, types: tuple[str, ...]) -> CountTree:
     )
 
 
-def _pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: NodesUnit) -> pa.Table:
+def _pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
     """Users and their different values, which the cluster finds."""
     columns, user = hierarchy.source_columns, str(unit.user)
     found = check_spark(frame, hierarchy, unit)
@@ -94,7 +94,7 @@ def _pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: NodesUnit) -> pa.
 
 
 def _held(
-    hierarchy: Hierarchy, unit: NodesUnit, types: tuple[str, ...], user_type: str
+    hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], user_type: str
 ) -> tuple[list[str], tuple[str, ...]]:
     """The first CTEs, and the types of the columns then; each value of a user is read once."""
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
@@ -108,7 +108,7 @@ def _held(
 
 def found_sql(
     hierarchy: Hierarchy,
-    unit: NodesUnit,
+    unit: PrivacyUnit,
     held: list[str],
     types: tuple[str, ...],
     *,
@@ -145,7 +145,7 @@ def found_sql(
 
 def listed_sql(
     hierarchy: Hierarchy,
-    unit: NodesUnit,
+    unit: PrivacyUnit,
     held: list[str],
     types: tuple[str, ...],
     listed: ListedNodes,
@@ -168,10 +168,10 @@ def listed_sql(
     return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
 
 
-def _first(unit: NodesUnit, keys: list[str], rows: str, seed: int) -> str:
+def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
     """The nodes of one level, named by ``keys``, at which users take part."""
     order = ascending(f"hash(u, {', '.join(keys)}, {seed}::UBIGINT)", *keys)
     return (
         f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "
-        f"(PARTITION BY u ORDER BY {order}) <= {unit.at_most}"
+        f"(PARTITION BY u ORDER BY {order}) <= {unit.nodes}"
     )

@@ -139,7 +139,7 @@ def hhh(
         Instead of everything above but ``ledger``, ``release`` and ``data``: what a statement of
         :func:`rollup_sql` returned, and its plan.
     at_most
-        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 8 by
+        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
         default. One with more counts at a uniform sample of so many. Noise and threshold grow with
         its root.
 

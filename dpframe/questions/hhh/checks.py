@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpframe.asking.by_nodes import nodes_unit
+from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
 from dpframe.asking.given import Given, column_name, number
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
@@ -92,14 +92,16 @@ ROUNDING = Fraction(1, 2**20)
 
 def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
     """Who is protected: by nodes where different users are counted exactly, not in a sketch."""
-    sets = mechanism == "streaming"
-    by_nodes = nodes_unit(given.but(contribution=None) if sets else given)
+    by_nodes = unit_by_nodes(given, exact=mechanism == "offline")
     if by_nodes is not None and given["remainder"] is not None:
         raise ParameterError(
             f"remainder ({given['remainder']!r}) does not go with contribution='items', whose "
             "counts do not add up: level 0 is the number of all users, always. Leave it out."
         )
-    return measured_unit(given) if by_nodes is None else by_nodes
+    if by_nodes is not None:
+        return by_nodes
+    refused = given["contribution"] == "items" and mechanism != "streaming"
+    return measured_unit(to_be_refused(given) if refused else given)
 
 
 def measured_unit(given: Given) -> PrivacyUnit:

@@ -8,7 +8,6 @@ from typing import Any
 
 from dpframe.asking.plan import Counted
 from dpframe.hierarchy import Cells
-from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
 from dpframe.sources.counting import cell_counts, exact_counts
@@ -28,14 +27,14 @@ def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
 
 def rolled_up(plan: Any) -> HhhPlan[Any, Any] | None:
     """A plan that starts from the counts of a tree; sketches and pairs are made of rows."""
-    if isinstance(plan.unit, NodesUnit):
+    if plan.unit.nodes is not None:
         return None
     return plan if plan.counters is None and plan.items is None else None
 
 
 def columns(plan: Any) -> Sequence[str] | None:
     """What is read of a source whose rows are handed over, for pairs of a user and a value."""
-    if plan.items is None and not isinstance(plan.unit, NodesUnit):
+    if plan.items is None and plan.unit.nodes is None:
         return None
     return list(dict.fromkeys([*plan.hierarchy.source_columns, plan.unit.user]))
 
@@ -50,7 +49,7 @@ def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
         if plan.items is not None:
             pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
             return Counted(pairs, pairs.types)
-        if isinstance(plan.unit, NodesUnit):
+        if plan.unit.nodes is not None:
             users = node_users(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
             return Counted(users, users.types)
         if isinstance(plan.hierarchy, Cells):

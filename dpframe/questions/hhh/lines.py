@@ -13,7 +13,6 @@ from dpframe.asking.quantities import (
     worth_of,
 )
 from dpframe.budget import PrivacyUnit, as_written
-from dpframe.nodes_unit import NodesUnit
 
 if TYPE_CHECKING:
     from dpframe.questions.hhh.base import HhhPlan
@@ -66,7 +65,7 @@ def what_counts(plan: HhhPlan[Any, Any]) -> str:
     """What a unit of the counts is, in a word."""
     if plan.unit.measured:
         return repr(plan.unit.weight)
-    return "users" if plan.grid > 1 or isinstance(plan.unit, NodesUnit) else "records"
+    return "users" if plan.grid > 1 or plan.unit.nodes is not None else "records"
 
 
 def threshold_shown(plan: HhhPlan[Any, Any]) -> float:

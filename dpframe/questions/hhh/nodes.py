@@ -14,9 +14,7 @@ from dpframe.asking.notices import nothing_shown, wider_than_numbers
 from dpframe.asking.quantities import Quantity, noise_text, rounded_up
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells
 from dpframe.mechanisms import node_users
-from dpframe.nodes_unit import NodesUnit
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
@@ -54,9 +52,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     @cached_property
     def count_noise(self) -> NoiseTable:
         """Of all levels."""
-        (noise,) = {id(one): one for one in self.laws.moved.noises}.values()
-        assert isinstance(noise, NoiseTable)
-        return noise
+        return self.laws.tables[0]
 
     @property
     def band(self) -> int:
@@ -116,7 +112,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
                 "every node that so many users count at is shown",
             ),
             Quantity("never reported", self.never_reported, "no node of fewer users is shown"),
-            *moved_lines(self.laws, self.unit),
+            *moved_lines(self.laws, self.unit.nodes),
             Quantity("noise", noise_text(noise, 1), "added to every count, and decides"),
             Quantity("standard error", round(noise.sd, 3), "of a count, in users"),
             Quantity(
@@ -138,22 +134,15 @@ def _smallest(laws: NodeLaws) -> int:
     return max(laws.moved.thresholds)
 
 
-def nodes_plan(asked: Asked) -> NodesPlan:
+def nodes_plan(asked: Asked, at_most: int) -> NodesPlan:
     """The least noise and threshold."""
-    unit = asked.unit
-    assert isinstance(unit, NodesUnit)
     for name in ("release_share", "totals"):
         if value := getattr(asked, name):
             raise ParameterError(
                 f"{name} ({value!r}) does not go with contribution='items', which draws once for "
                 "every node and counts its users. Leave it out."
             )
-    if isinstance(asked.hierarchy, Cells):
-        raise ParameterError(
-            "contribution='items' counts the different users of the nodes of one hierarchy: pass "
-            "one, or leave contribution out for several at once."
-        )
-    times = (1, *[unit.at_most] * asked.hierarchy.height)
+    times = (1, *[at_most] * asked.hierarchy.height)
     laws = node_laws(
         times=times,
         weights=times,

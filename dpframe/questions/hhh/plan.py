@@ -13,7 +13,6 @@ from dpframe.asking.given import Given, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.cells import cells_plan
 from dpframe.questions.hhh.checks import Asked, asked_for
@@ -87,8 +86,13 @@ def make_plan(
 
 def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
-    if isinstance(asked.unit, NodesUnit):
-        return nodes_plan(asked)
+    if asked.unit.nodes is not None:
+        if isinstance(asked.hierarchy, Cells):
+            raise ParameterError(
+                "contribution='items' counts the different users of the nodes of one hierarchy: "
+                "pass one, or leave contribution out for several at once."
+            )
+        return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
             f"mechanism={asked.mechanism!r} counts records and adds up no weight "

@@ -107,7 +107,7 @@ def tree_counts(
         Instead of everything else: what a statement of :func:`tree_rollup_sql` returned, and its
         plan.
     at_most
-        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 8 by
+        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
         default. One with more counts at a uniform sample of so many. Noise grows with its root.
 
     Returns

@@ -18,7 +18,6 @@ from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, group_delta
 from dpframe.hierarchy import Hierarchy
-from dpframe.nodes_unit import NodesUnit
 from dpframe.postprocess.level_weights import deepest_level
 from dpframe.questions.tree_counts.lines import ending, heading
 from dpframe.questions.tree_counts.receipt import tree_receipt
@@ -113,7 +112,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
             "threshold": asked.threshold,
             "alpha": asked.alpha,
             "largest": asked.largest,
-            **({"at_most": self.unit.at_most} if isinstance(self.unit, NodesUnit) else {}),
+            **({} if self.unit.nodes is None else {"at_most": self.unit.nodes}),
         }
 
     # -- what a mechanism says ----------------------------------------------------------------

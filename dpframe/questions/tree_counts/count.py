@@ -8,7 +8,6 @@ from typing import Any
 
 from dpframe.asking.plan import Counted
 from dpframe.asking.warehouse_plan import WarehousePlan
-from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.tree_counts.base import TreePlan
 from dpframe.sources.counting import exact_counts
 from dpframe.sources.node_users import node_users
@@ -25,20 +24,20 @@ def fitted(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
 
 def rolled_up(plan: TreePlan[Any]) -> TreePlan[Any] | None:
     """A plan that starts from the counts of a tree; different users are no sums of it."""
-    return None if isinstance(plan.unit, NodesUnit) else plan
+    return plan if plan.unit.nodes is None else None
 
 
 def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
     """What is read of a source whose rows are handed over, for different users."""
     unit = plan.unit
-    if not isinstance(unit, NodesUnit):
+    if unit.nodes is None:
         return None
     return list(dict.fromkeys([*plan.hierarchy.source_columns, str(unit.user)]))
 
 
 def count(source: object, plan: TreePlan[Any], progress: bool) -> Counted[CountTree]:
     """True counts of the nodes that can be shown."""
-    if isinstance(plan.unit, NodesUnit):
+    if plan.unit.nodes is not None:
         users = node_users(
             source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
         )

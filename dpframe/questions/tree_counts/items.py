@@ -12,7 +12,6 @@ from dpframe.asking.by_nodes import moved_lines
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import ParameterError, advising
 from dpframe.mechanisms import node_users
-from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.tree_counts.base import Asked
 from dpframe.questions.tree_counts.histograms import HistogramsPlan
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
@@ -54,17 +53,14 @@ class ItemsPlan(HistogramsPlan):
         )
 
     def own_lines(self) -> list[Quantity]:
-        return [*moved_lines(self.paid, self.unit), *super().own_lines()]
+        return [*moved_lines(self.paid, self.unit.nodes), *super().own_lines()]
 
     def run(self, counted: CountTree, /) -> NoisyTree:
         return node_users.run_listed(counted, laws=self.paid, confidence=self.confidence)
 
 
-def items_plan(asked: Asked) -> ItemsPlan:
+def items_plan(asked: Asked, listed: ListedNodes, at_most: int) -> ItemsPlan:
     """The least noise, for listed keys."""
-    listed, unit = asked.listed, asked.unit
-    assert listed is not None
-    assert isinstance(unit, NodesUnit)
     if asked.threshold is not None:
         raise ParameterError(
             f"threshold ({asked.threshold!r}) must be left out: listed keys are all shown."
@@ -75,7 +71,7 @@ def items_plan(asked: Asked) -> ItemsPlan:
             f"most {LONGEST}: list fewer keys, or pass contribution='share'."
         )
     sizes = np.bincount(listed.level, minlength=asked.deepest + 1).tolist()
-    times = [min(unit.at_most, size) for size in sizes[: asked.deepest + 1]]
+    times = [min(at_most, size) for size in sizes[: asked.deepest + 1]]
     shares = tuple(map(float, times))
     if asked.level_weights is not None:
         shares = asked.level_weights[: asked.deepest + 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, rounded_up
-from dpframe.nodes_unit import NodesUnit
 
 if TYPE_CHECKING:
     from dpframe.questions.tree_counts.base import TreePlan
@@ -34,7 +33,7 @@ def ending(plan: TreePlan[Any]) -> list[Quantity]:
 
 def what_counts(plan: TreePlan[Any]) -> str:
     """What a unit of the counts is, in a word."""
-    return "users" if plan.grid > 1 or isinstance(plan.unit, NodesUnit) else "records"
+    return "users" if plan.grid > 1 or plan.unit.nodes is not None else "records"
 
 
 def _weights(plan: TreePlan[Any]) -> list[Quantity]:
@@ -63,7 +62,7 @@ def _keys(plan: TreePlan[Any]) -> Quantity:
 
 
 def _adding(plan: TreePlan[Any]) -> str:
-    if isinstance(plan.unit, NodesUnit):
+    if plan.unit.nodes is not None:
         return "different users do not: who is at two nodes counts at both, above them once"
     if plan.consistent:
         return "counts are whole, not negative, and parents the sum of their children and <other>"

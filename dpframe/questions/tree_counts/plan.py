@@ -12,7 +12,6 @@ from dpframe.asking.given import check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy
-from dpframe.nodes_unit import NodesUnit
 from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
 from dpframe.questions.tree_counts.hhh import heavy_hitters_plan
 from dpframe.questions.tree_counts.histograms import histogram_plan
@@ -59,10 +58,10 @@ def make_tree_plan(
     Pure: no data, no randomness.
     """
     asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
-    if isinstance(unit, NodesUnit) and asked.listed is None and mechanism in ADDITIVE:
+    if unit.nodes is not None and asked.listed is None:
         raise ParameterError(
-            "contribution='items' counts the different users of listed nodes: pass keys=, or let "
-            "dp.hhh(user=, contribution='items') find the nodes that many users have."
+            "contribution='items' counts the different users of listed nodes: pass keys=, or let hhh, "
+            "asked the same way, find the nodes that many users have."
         )
     if asked.listed is None and budget.delta == 0:
         raise BudgetError(
@@ -80,6 +79,6 @@ def make_tree_plan(
             "mechanism='gaussian' needs delta > 0: pass delta, or use mechanism='laplace'."
         )
     check_contribution(unit, mechanism, CONTRIBUTIONS)
-    if isinstance(unit, NodesUnit):
-        return items_plan(asked)
+    if asked.listed is not None and unit.nodes is not None:
+        return items_plan(asked, asked.listed, unit.nodes)
     return MECHANISMS[mechanism](asked)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from dpframe.asking.proofs import proof_facts
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
-from dpframe.nodes_unit import NodesUnit
 
 if TYPE_CHECKING:
     from dpframe.questions.tree_counts.base import TreePlan
@@ -31,7 +30,7 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "user": unit.user,
             "contribution": unit.contribution if unit.user is not None else None,
             "max_contributions": _rows(plan),
-            **({"at_most": unit.at_most, "adds_up": False} if isinstance(unit, NodesUnit) else {}),
+            **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
@@ -56,5 +55,5 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
 def _rows(plan: TreePlan[Any]) -> int | None:
     """Records of a user that count, where these are bounded."""
     unit = plan.unit
-    bounded = unit.user is not None and plan.grid == 1 and not isinstance(unit, NodesUnit)
+    bounded = unit.user is not None and plan.grid == 1 and unit.nodes is None
     return unit.moves if bounded else None
