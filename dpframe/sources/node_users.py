@@ -139,7 +139,8 @@ def found_sql(
     shown = ", ".join(f'{name} AS "{name}"' for name in result_columns(hierarchy))
     return (
         f'WITH {", ".join(parts)} SELECT level AS "level", n AS "n", {shown} '
-        f"FROM ({candidates_sql(hierarchy, types, band, root=users)})"
+        f"FROM ({candidates_sql(hierarchy, types, band, root=users)}) "
+        f"ORDER BY {hierarchy.order_by()}"
     )
 
 

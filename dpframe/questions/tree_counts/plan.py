@@ -60,8 +60,8 @@ def make_tree_plan(
     asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
     if unit.nodes is not None and asked.listed is None:
         raise ParameterError(
-            "contribution='items' counts the different users of listed nodes: pass keys=, or let hhh, "
-            "asked the same way, find the nodes that many users have."
+            "contribution='items' counts the different users of listed nodes: pass keys=, or let "
+            "hhh, asked the same way, find the nodes that many users have."
         )
     if asked.listed is None and budget.delta == 0:
         raise BudgetError(
