@@ -77,6 +77,11 @@ class PrivacyUnit:
         return LARGEST_WEIGHT if self.max_weight is None else min(self.moves, LARGEST_WEIGHT)
 
     @property
+    def nodes(self) -> int | None:
+        """Nodes of a level that a user counts at, once each, where different users are counted."""
+        return None
+
+    @property
     def request(self) -> dict[str, object]:
         """The arguments that say who is protected, but for weights that are numbers of records, as
         stored requests hold them."""

@@ -39,6 +39,7 @@ FLOORS = [
         "tree",
         "dialects",
         "steps",
+        "nodes_unit",
     },
     {"measures", "rounded_noise", "cells"},
     {"vectors", "measure_texts"},

@@ -13,6 +13,7 @@ delta is decided. The bound (`Losses.rounding`) is added to every delta, however
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -173,10 +174,12 @@ def composed_profile(
     ``step`` is the grid of the privacy loss: a coarse one is faster and overstates delta.
     ``epsilons`` increase.
     """
-    counted: dict[bytes, int] = {}
-    for noise in noises:
-        counted[noise.weights.tobytes()] = counted.get(noise.weights.tobytes(), 0) + 1
-    tables = {noise.weights.tobytes(): noise for noise in noises}
+    same = Counter(map(id, noises))  # one of many levels can be a thousand times the same
+    once = {id(noise): noise for noise in noises}
+    counted: Counter[bytes] = Counter()
+    for key, times in same.items():
+        counted[once[key].weights.tobytes()] += times
+    tables = {noise.weights.tobytes(): noise for noise in once.values()}
     parts = [(losses_of(tables[key], step), times) for key, times in counted.items()]
     together = [composed(parts, epsilon) for epsilon in {epsilons[0], epsilons[-1]}]
     return tuple((e, min(losses.delta(e) for losses in together)) for e in epsilons)

@@ -107,7 +107,7 @@ class TreeLaws:
 
 def tree_laws(
     *,
-    weights: Sequence[float],
+    weights: Sequence[float] | Sequence[Fraction],
     epsilon: float,
     delta: float,
     grid: int,

@@ -51,6 +51,7 @@ def rollup_sql(
     acknowledge: bool = False,
     totals: bool = False,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    at_most: int | None = None,
 ) -> RollupSql: ...
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
@@ -74,4 +75,5 @@ def tree_rollup_sql(
     alpha: float | None = None,
     largest: int | None = None,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
+    at_most: int | None = None,
 ) -> RollupSql: ...

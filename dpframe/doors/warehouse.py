@@ -203,6 +203,12 @@ def _written(
 ) -> RollupSql:
     """The statement of a question, for checked arguments."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
+    if plan.unit.nodes is not None:
+        raise ParameterError(
+            "contribution='items' counts different users, of each level some nodes of every user, "
+            "which no statement for warehouses does: pass the rows themselves, as a frame, Parquet "
+            "files or a Spark DataFrame, or leave contribution out."
+        )
     period, vectors = as_period(arguments.get("period")), measured(plan)
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(

@@ -59,6 +59,12 @@ def shares(
 ) -> pd.DataFrame:
     """``result.dp.share``; see :meth:`dpframe.doors.of_results.OfResults.share`."""
     nodes = shown_nodes(frame, receipt, "share")
+    if receipt.get("adds_up") is False:
+        raise ParameterError(
+            "contribution is 'items': of each level some nodes of every user count, chosen anew, "
+            "so that a node is no part of the one above it, and no interval knows by how much. "
+            "Release with contribution='share', or without user."
+        )
     name, columns = nodes.measure(measure)
     if columns.kind == "mean":
         raise ParameterError(

@@ -23,20 +23,24 @@ from dpframe.sources.record_leaves import finest
 from dpframe.sources.user_shares import same
 
 
-class Reported(Protocol):
-    """Reported nodes, of a selection or a list; the first one is the root."""
+class Placed(Protocol):
+    """Public nodes; the first one is the root."""
 
     @property
     def level(self) -> NDArray[np.int64]: ...
 
     @property
-    def ancestor(self) -> NDArray[np.int64]: ...
-
-    @property
     def keys(self) -> tuple[pa.ChunkedArray, ...]: ...
 
 
-def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
+class Reported(Placed, Protocol):
+    """Reported nodes, of a selection or a list."""
+
+    @property
+    def ancestor(self) -> NDArray[np.int64]: ...
+
+
+def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Placed) -> list[str]:
     """Both CTEs; ``types`` are those of the columns as the statement reads them."""
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
@@ -44,7 +48,7 @@ def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> li
     ]
 
 
-def levels_of(nodes: Reported) -> list[int]:
+def levels_of(nodes: Placed) -> list[int]:
     """Levels that are reported, but for the root's."""
     return sorted({level for level in nodes.level.tolist() if level})
 
@@ -55,7 +59,7 @@ def at_leaves(hierarchy: Hierarchy) -> str:
     return f"keyed LEFT JOIN leaves ON {same(finest(hierarchy), 'keyed', 'leaves')}"
 
 
-def chosen_nodes(hierarchy: Hierarchy, nodes: Reported) -> str:
+def chosen_nodes(hierarchy: Hierarchy, nodes: Placed) -> str:
     """``chosen``: one SELECT a level, of plain rows: thousands of expressions would take seconds to
     bind."""
     wide: dict[int, int] = {}
@@ -85,7 +89,7 @@ def chosen_nodes(hierarchy: Hierarchy, nodes: Reported) -> str:
 def leaves_among(
     hierarchy: Hierarchy,
     types: tuple[str, ...],
-    nodes: Reported,
+    nodes: Placed,
     keyed: str = "keyed",
     chosen: str = "chosen",
 ) -> str:

@@ -33,10 +33,6 @@ class _Line:
     level: NDArray[np.int64]
     keys: tuple[pa.ChunkedArray, ...]
 
-    @property
-    def ancestor(self) -> NDArray[np.int64]:
-        return np.full(len(self.level), -1, dtype=np.int64)
-
 
 def placed(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
     """The CTEs of ``leaves``, of one hierarchy or of cells; those of cells have a part alone."""

@@ -114,7 +114,7 @@ def rollup_statement(
         return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
     parts += [
         *_levels(hierarchy, added),
-        f"candidates AS ({_candidates(hierarchy, types, band, added)})",
+        f"candidates AS ({candidates_sql(hierarchy, types, band, added)})",
     ]
     named = [*result_columns(hierarchy), *added]
     shown = ", ".join(f'{name} AS "{name}"' for name in named)  # in any case
@@ -196,6 +196,8 @@ def _user_leaves(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
 ) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
+    if unit.contribution == "items":
+        raise AssertionError("different users are no sums of leaves: sources.node_users")
     names, grid = finest(hierarchy), unit.grid
     if grid > 1 and not unit.measured:
         return _shares_of_rows(hierarchy, types, grid=grid, seed=seed)
@@ -285,9 +287,14 @@ def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
     return parts
 
 
-def _candidates(
-    hierarchy: Hierarchy, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
+def candidates_sql(
+    hierarchy: Hierarchy,
+    types: tuple[str, ...],
+    band: int,
+    added: tuple[str, ...] = (),
+    root: tuple[str, str] = ("coalesce(sum(n), 0)::BIGINT", "level_1"),
 ) -> str:
+    """Nodes at or above the band, from ``level_l``; ``root`` is its count, and what that is of."""
     width = hierarchy.key_width
     keys = finest(hierarchy)
     ragged = hierarchy.depth(keys) is not None
@@ -303,5 +310,5 @@ def _candidates(
         selects.append(f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}")
     nulls = [f"NULL AS s{i}" for i in first(sorts)] + [f"NULL AS t{i}" for i in first(width)]
     nulls += [f"sum({name})" for name in added]
-    root = f"SELECT 0, coalesce(sum(n), 0)::BIGINT, {', '.join(nulls)} FROM level_1"
-    return "\nUNION ALL ".join([*selects, root])
+    total = f"SELECT 0, {root[0]}, {', '.join(nulls)} FROM {root[1]}"
+    return "\nUNION ALL ".join([*selects, total])

@@ -45,7 +45,7 @@ HELP = {
     "false_positives": "expected items that nobody has, in parts of what is kept",
     "heavy": "the sum, by its name, whose large values are shown; by default what has many records",
     "hierarchy": "for example ip:src or columns:country,city",
-    "at_most": "released values of a user that count fully; by default found privately",
+    "at_most": "nodes of a level that a user counts at (items); of heavy_hitters released values",
     "by": "the hierarchy, for example ip:src or columns:country,city",
     "measures": "what to measure, such as 'count' or 'sum(amount, 0, 500) AS revenue'; repeatable",
     "selection_share": "part of epsilon that selects what is shown",

@@ -9,7 +9,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
-from dpframe.questions.hhh.count import SKETCHES, count, fitted, rolled_up
+from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
 from dpframe.questions.hhh.plan import hhh_plan
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def hhh(
     progress: bool = True,
     candidates: object = None,
     plan: object = None,
+    at_most: int | None = None,
 ) -> pd.DataFrame:
     """Hierarchical heavy hitters, differentially private.
 
@@ -77,10 +78,13 @@ def hhh(
         or text: pandas makes floats of integers for one NULL, and equal floats are one user.
     contribution
         With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
-        of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or,
-        with "streaming", "items" (a user counts once at a node; at most so many leaves each).
+        of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or
+        "items": how many different users a node has, which does not add up. A user counts once at
+        each of at most ``at_most`` nodes a level; with "streaming" above ``max_contributions``
+        leaves.
     max_contributions
-        With ``contribution="records"`` or "items": how many of each user, at least 1.
+        With ``contribution="records"``, or "items" of "streaming": how many of each user, at least
+        1.
     weight
         Column of numbers, such as bytes or revenue: nodes are heavy by its sum. Whole numbers,
         decimals and floating-point ones; missing and negative ones and NaN count 0, infinity
@@ -134,6 +138,10 @@ def hhh(
     candidates, plan
         Instead of everything above but ``ledger``, ``release`` and ``data``: what a statement of
         :func:`rollup_sql` returned, and its plan.
+    at_most
+        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
+        default. One with more counts at a uniform sample of so many. Noise and threshold grow with
+        its root.
 
     Returns
     -------
@@ -188,6 +196,7 @@ HHH = Question(
     count=count,
     rollup="rollup_sql",
     rolled_up=rolled_up,
+    columns=columns,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
     instead=SKETCHES,
 )

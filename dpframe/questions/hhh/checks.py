@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
 from dpframe.asking.given import Given, column_name, number
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
@@ -89,6 +90,20 @@ ROUNDING = Fraction(1, 2**20)
 """Of a unit: a threshold is within it of what it was meant to be, in floating-point numbers."""
 
 
+def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
+    """Who is protected: by nodes where different users are counted exactly, not in a sketch."""
+    by_nodes = unit_by_nodes(given, exact=mechanism == "offline")
+    if by_nodes is not None and given["remainder"] is not None:
+        raise ParameterError(
+            f"remainder ({given['remainder']!r}) does not go with contribution='items', whose "
+            "counts do not add up: level 0 is the number of all users, always. Leave it out."
+        )
+    if by_nodes is not None:
+        return by_nodes
+    refused = given["contribution"] == "items" and mechanism != "streaming"
+    return measured_unit(to_be_refused(given) if refused else given)
+
+
 def measured_unit(given: Given) -> PrivacyUnit:
     """Who is protected, by a measure too, which needs a bound; questions without one have none."""
     unit, weight, bound = given.unit, given.get("weight"), given.get("max_weight")
@@ -133,7 +148,7 @@ LEAST_MEASURE, LARGEST_MEASURE = 1e-200, 1e200
 def asked_for(given: Given, mechanism: str) -> Asked:
     """What unchecked arguments ask of a mechanism."""
     streaming = mechanism == "streaming"
-    unit, counters = measured_unit(given), given.whole("counters", 2, LARGEST)
+    unit, counters = unit_of(given, mechanism), given.whole("counters", 2, LARGEST)
     return Asked(
         hierarchy=given.hierarchies,
         unit=unit,

@@ -11,6 +11,7 @@ from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
 from dpframe.sources.counting import cell_counts, exact_counts
+from dpframe.sources.node_users import node_users
 from dpframe.sources.sketching import sketch_states
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import partitioned_states
@@ -26,12 +27,16 @@ def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
 
 def rolled_up(plan: Any) -> HhhPlan[Any, Any] | None:
     """A plan that starts from the counts of a tree; sketches and pairs are made of rows."""
+    if plan.unit.nodes is not None:
+        return None
     return plan if plan.counters is None and plan.items is None else None
 
 
 def columns(plan: Any) -> Sequence[str] | None:
     """What is read of a source whose rows are handed over, for pairs of a user and a value."""
-    return None if plan.items is None else [*plan.hierarchy.source_columns, plan.unit.user]
+    if plan.items is None and plan.unit.nodes is None:
+        return None
+    return list(dict.fromkeys([*plan.hierarchy.source_columns, plan.unit.user]))
 
 
 SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
@@ -44,6 +49,9 @@ def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
         if plan.items is not None:
             pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
             return Counted(pairs, pairs.types)
+        if plan.unit.nodes is not None:
+            users = node_users(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+            return Counted(users, users.types)
         if isinstance(plan.hierarchy, Cells):
             cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
             return Counted(cells, cells.types)

@@ -13,6 +13,7 @@ from dpframe.asking.explain import explaining
 from dpframe.asking.given import Given, GoesWith
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
+from dpframe.errors import ParameterError
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import asked_for
 from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
@@ -146,12 +147,17 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     mechanism = given.chosen("mechanism", FLAT_MECHANISMS)
     given.goes(OF_ROUNDS, mechanism)
     flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
+    if mechanism == "offline" and given["contribution"] == "items":
+        raise ParameterError(
+            "contribution='items' of one column is mechanism='rounds', which finds more: leave "
+            "mechanism out."
+        )
     if mechanism != "rounds":
         return hhh_plan(flat)
     plan = rounds_plan(flat)
     if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
         return plan
-    shares = flat.but(mechanism="offline", contribution="share")
+    shares = flat.but(mechanism="offline", contribution="share", at_most=None)
     return replace(plan, former=asked_for(shares, "offline").request)
 
 

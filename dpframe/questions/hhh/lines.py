@@ -65,7 +65,7 @@ def what_counts(plan: HhhPlan[Any, Any]) -> str:
     """What a unit of the counts is, in a word."""
     if plan.unit.measured:
         return repr(plan.unit.weight)
-    return "users" if plan.grid > 1 else "records"
+    return "users" if plan.grid > 1 or plan.unit.nodes is not None else "records"
 
 
 def threshold_shown(plan: HhhPlan[Any, Any]) -> float:

@@ -17,6 +17,7 @@ from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.cells import cells_plan
 from dpframe.questions.hhh.checks import Asked, asked_for
 from dpframe.questions.hhh.histograms import histogram_plan
+from dpframe.questions.hhh.nodes import nodes_plan
 from dpframe.questions.hhh.normal import normal_plan
 from dpframe.questions.hhh.offline import offline_plan
 from dpframe.questions.hhh.printed import printed_plan
@@ -43,7 +44,7 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Arguments that only some mechanisms take, and what they do."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
-    "offline": ("share",),
+    "offline": ("share", "items"),
     "offline-gaussian": ("share",),
     "streaming": ("items",),
 }
@@ -85,6 +86,13 @@ def make_plan(
 
 def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
+    if asked.unit.nodes is not None:
+        if isinstance(asked.hierarchy, Cells):
+            raise ParameterError(
+                "contribution='items' counts the different users of the nodes of one hierarchy: "
+                "pass one, or leave contribution out for several at once."
+            )
+        return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
             f"mechanism={asked.mechanism!r} counts records and adds up no weight "

@@ -10,7 +10,7 @@ from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.tree_counts.checks import tree_plan
-from dpframe.questions.tree_counts.count import count, fitted
+from dpframe.questions.tree_counts.count import columns, count, fitted, rolled_up
 
 if TYPE_CHECKING:
     from datetime import date
@@ -50,6 +50,7 @@ def tree_counts(
     progress: bool = True,
     candidates: object = None,
     plan: object = None,
+    at_most: int | None = None,
 ) -> pd.DataFrame:
     """Counts of all nodes of a hierarchy, differentially private, that add up.
 
@@ -70,7 +71,8 @@ def tree_counts(
         in the data: a node is shown if its noisy count reaches a threshold, or one below it is
         shown. Keys must not come from the data.
     user, contribution, max_contributions
-        As for :func:`hhh` ("share" or "records").
+        As for :func:`hhh` ("share" or "records"). "items", with ``keys``: how many different users
+        each listed node has, which does not add up; without ``keys`` :func:`hhh` finds them.
     weight
         Column of whole numbers: a row stands for so many records. Floating-point numbers are
         refused: round them to whole units first. Missing and negative ones count 0, and so does
@@ -104,6 +106,9 @@ def tree_counts(
     candidates, plan
         Instead of everything else: what a statement of :func:`tree_rollup_sql` returned, and its
         plan.
+    at_most
+        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
+        default. One with more counts at a uniform sample of so many. Noise grows with its root.
 
     Returns
     -------
@@ -147,7 +152,13 @@ def tree_counts(
 
 
 TREE_COUNTS = Question(
-    ask=tree_counts, planned=tree_plan, fitted=fitted, count=count, rollup="tree_rollup_sql"
+    ask=tree_counts,
+    planned=tree_plan,
+    fitted=fitted,
+    count=count,
+    rollup="tree_rollup_sql",
+    rolled_up=rolled_up,
+    columns=columns,
 )
 
 explain_tree_counts = explaining(

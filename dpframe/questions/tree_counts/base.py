@@ -86,6 +86,11 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
         return self.asked.consistent
 
     @property
+    def adds_up(self) -> bool:
+        """Whether true counts of nodes are the sums of those below them and the rest."""
+        return True
+
+    @property
     def request(self) -> dict[str, object]:
         """The arguments that this plan answers, as plain JSON types."""
         asked = self.asked
@@ -96,17 +101,18 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
             "delta": self.budget.delta,
             "user": self.unit.user,
             "contribution": self.unit.contribution if self.unit.user is not None else None,
-            "max_contributions": self.unit.max_contributions,
+            "max_contributions": self.unit.request["max_contributions"],
             "weight": self.unit.weight,
             "max_weight": self.unit.max_weight,
             "mechanism": self.mechanism,
             "keys": None if self.listed is None else self.listed.name,
-            "consistent": self.consistent,
+            "consistent": self.asked.consistent,
             "confidence": self.confidence,
             "level_weights": None if asked.level_weights is None else list(asked.level_weights),
             "threshold": asked.threshold,
             "alpha": asked.alpha,
             "largest": asked.largest,
+            **({} if self.unit.nodes is None else {"at_most": self.unit.nodes}),
         }
 
     # -- what a mechanism says ----------------------------------------------------------------
@@ -200,7 +206,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
 
     def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
-        invalid = mostly_invalid(frame, self.hierarchy)
+        invalid = mostly_invalid(frame, self.hierarchy) if self.adds_up else []
         weight = self.unit.weight if self.text_weights else None
         if weight is not None and (unread := no_weights(frame, weight)):
             return facts.with_notices([*invalid, *unread])

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, cast
 
+from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
 from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.base import TreeMechanism, TreePlan
-from dpframe.questions.tree_counts.plan import GOES_WITH, TREE_MECHANISMS, make_tree_plan
+from dpframe.questions.tree_counts.plan import ADDITIVE, GOES_WITH, TREE_MECHANISMS, make_tree_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
@@ -52,13 +53,16 @@ def _delta(delta: object, keys: object) -> float:
 
 def _unit(given: Given) -> PrivacyUnit:
     user, weight, max_weight = given["user"], given["weight"], given["max_weight"]
+    if (by_nodes := unit_by_nodes(given, exact=given["mechanism"] in ADDITIVE)) is not None:
+        return by_nodes
     if weight is None:
         if max_weight is not None:
             raise ParameterError(
                 f"max_weight ({max_weight!r}) needs weight=: name the column that says for how "
                 "many records a row stands, or leave max_weight out."
             )
-        return given.unit
+        refused = given["contribution"] == "items" and user is not None
+        return to_be_refused(given).unit if refused else given.unit
     weight = column_name("weight", weight)
     if user is not None:
         raise ParameterError(

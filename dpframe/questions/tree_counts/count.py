@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from dpframe.asking.plan import Counted
 from dpframe.asking.warehouse_plan import WarehousePlan
 from dpframe.questions.tree_counts.base import TreePlan
 from dpframe.sources.counting import exact_counts
+from dpframe.sources.node_users import node_users
 from dpframe.sources.relations import only_text
 from dpframe.tree import CountTree
 
@@ -20,8 +22,26 @@ def fitted(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
     return replace(plan, text_weights=only_text(source))
 
 
+def rolled_up(plan: TreePlan[Any]) -> TreePlan[Any] | None:
+    """A plan that starts from the counts of a tree; different users are no sums of it."""
+    return plan if plan.unit.nodes is None else None
+
+
+def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
+    """What is read of a source whose rows are handed over, for different users."""
+    unit = plan.unit
+    if unit.nodes is None:
+        return None
+    return list(dict.fromkeys([*plan.hierarchy.source_columns, str(unit.user)]))
+
+
 def count(source: object, plan: TreePlan[Any], progress: bool) -> Counted[CountTree]:
     """True counts of the nodes that can be shown."""
+    if plan.unit.nodes is not None:
+        users = node_users(
+            source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
+        )
+        return Counted(users, users.types)
     tree = exact_counts(
         source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
     )

@@ -25,13 +25,14 @@ def tree_frame(noisy: NoisyTree, plan: TreePlan[Any], types: Sequence[str] = ())
     """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
     ``residual`` is what no row below covers: a count minus those of its children in the frame.
-    Residuals add up to the total. The ``<other>`` rows carry the label of their parent and
-    ``<other>`` behind it.
+    Residuals add up to the total. Where counts do not add up it is the count. The ``<other>`` rows
+    carry the label of their parent and ``<other>`` behind it.
     """
     hierarchy = plan.hierarchy
     tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
     residual = tree.count.copy()
-    np.subtract.at(residual, tree.parent[1:], tree.count[1:])
+    if plan.adds_up:
+        np.subtract.at(residual, tree.parent[1:], tree.count[1:])
     keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
     labels = _labels(tree, plan, keys)
     order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)

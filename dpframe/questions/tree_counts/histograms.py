@@ -59,9 +59,14 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         return {"levels": [law_facts(noise, self.grid) for noise in self.laws.noises]}
 
     @property
+    def moved(self) -> TreeLaws:
+        """The laws of all counts that one unit of privacy moves: here one a level."""
+        return self.laws
+
+    @property
     def tables(self) -> list[NoiseTable]:
         """The laws that have bounds: all, or none of a pure release."""
-        return [noise for noise in self.laws.noises if isinstance(noise, NoiseTable)]
+        return bounded(self.laws)
 
     @property
     def least(self) -> tuple[int | None, ...]:
@@ -69,7 +74,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         return (None,) * len(self.laws.noises)
 
     @property
-    def game(self) -> Game:
+    def game(self) -> Game | None:
         """A count a level that moves by one, or by the shares of a user."""
         numbers, tables = numbered(*self.tables)
         linear = self.laws.family == "laplace"
@@ -100,8 +105,8 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     def _curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
         record = per_record(self.budget, self.unit.moves).epsilon
         if self._exact:
-            return composed_profile(self.tables, epsilons=epsilons, step=record * FINE_STEP)
-        return profiles_together(Counter(laplace_parts(self.laws)).items(), epsilons, record)
+            return composed_profile(bounded(self.moved), epsilons=epsilons, step=record * FINE_STEP)
+        return profiles_together(Counter(laplace_parts(self.moved)).items(), epsilons, record)
 
     @property
     def errors(self) -> dict[str, float]:
@@ -115,17 +120,23 @@ class HistogramsPlan(TreePlan[TreeLaws]):
             Quantity(f"noise {name}", noise_text(noise, grid), "added to every count there")
             for name, noise in _alike(self.laws)
         ]
+        before = " before counts are made to add up" if self.adds_up else ""
         sd = max(noise.sd / grid for noise in self.laws.noises)
         error = Quantity(
             "standard error",
             f"{sd:.4g}",
-            f"of the noisiest count before counts are made to add up, in {what}",
+            f"of the noisiest count{before}, in {what}",
         )
         if not self.tables or self.consistent:
             return [*noises, error]
         most = -(-(max(n.highest for n in self.tables) + grid // 2) // grid)
         bound = Quantity("largest error", most, f"no count is further off, in {what}")
         return [*noises, error, bound]
+
+
+def bounded(laws: TreeLaws) -> list[NoiseTable]:
+    """Those that have bounds."""
+    return [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ def ending(plan: TreePlan[Any]) -> list[Quantity]:
 
 def what_counts(plan: TreePlan[Any]) -> str:
     """What a unit of the counts is, in a word."""
-    return "users" if plan.grid > 1 else "records"
+    return "users" if plan.grid > 1 or plan.unit.nodes is not None else "records"
 
 
 def _weights(plan: TreePlan[Any]) -> list[Quantity]:
@@ -62,6 +62,8 @@ def _keys(plan: TreePlan[Any]) -> Quantity:
 
 
 def _adding(plan: TreePlan[Any]) -> str:
+    if plan.unit.nodes is not None:
+        return "different users do not: who is at two nodes counts at both, above them once"
     if plan.consistent:
         return "counts are whole, not negative, and parents the sum of their children and <other>"
     return "counts as they were drawn: unbiased noise, signed, parents need not be sums"

@@ -15,6 +15,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
 from dpframe.questions.tree_counts.hhh import heavy_hitters_plan
 from dpframe.questions.tree_counts.histograms import histogram_plan
+from dpframe.questions.tree_counts.items import items_plan
 from dpframe.questions.tree_counts.relative import relative_plan
 
 MECHANISMS: Mapping[str, Callable[[Asked], TreePlan[Any]]] = {
@@ -36,8 +37,9 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Arguments that only some mechanisms take, and what they do."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
-    "additive": ("share",),
-    "laplace": ("share",),
+    "additive": ("share", "items"),
+    "laplace": ("share", "items"),
+    "gaussian": ("items",),
     "hhh": ("share",),
 }
 """What mechanisms count of a user beside records: shares need a grid."""
@@ -56,6 +58,11 @@ def make_tree_plan(
     Pure: no data, no randomness.
     """
     asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
+    if unit.nodes is not None and asked.listed is None:
+        raise ParameterError(
+            "contribution='items' counts the different users of listed nodes: pass keys=, or let "
+            "hhh, asked the same way, find the nodes that many users have."
+        )
     if asked.listed is None and budget.delta == 0:
         raise BudgetError(
             "delta is missing: which keys there are is private, and showing them needs delta > 0, "
@@ -72,4 +79,6 @@ def make_tree_plan(
             "mechanism='gaussian' needs delta > 0: pass delta, or use mechanism='laplace'."
         )
     check_contribution(unit, mechanism, CONTRIBUTIONS)
+    if asked.listed is not None and unit.nodes is not None:
+        return items_plan(asked, asked.listed, unit.nodes)
     return MECHANISMS[mechanism](asked)

@@ -29,7 +29,8 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "counts": unit.counts,
             "user": unit.user,
             "contribution": unit.contribution if unit.user is not None else None,
-            "max_contributions": unit.moves if unit.user and plan.grid == 1 else None,
+            "max_contributions": _rows(plan),
+            **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
@@ -49,3 +50,10 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
+
+
+def _rows(plan: TreePlan[Any]) -> int | None:
+    """Records of a user that count, where these are bounded."""
+    unit = plan.unit
+    bounded = unit.user is not None and plan.grid == 1 and unit.nodes is None
+    return unit.moves if bounded else None

@@ -159,8 +159,8 @@ def test_front_doors_agree() -> None:
     )
 
 
-@pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian"])
-def test_items_are_for_streams(mechanism: str) -> None:
+@pytest.mark.parametrize("mechanism", ["offline-gaussian", "laplace", "gaussian"])
+def test_items_are_for_streams_and_exact_counts(mechanism: str) -> None:
     refused = f"contribution='items' does not go with mechanism='{mechanism}'"
     with pytest.raises(dp.ParameterError, match=refused):
         dp.explain(

@@ -167,7 +167,7 @@ WEIGHTS: list[Wrong] = [
     (
         {**USER, "contribution": "items", "max_contributions": 2},
         ParameterError,
-        ("contribution='items'", "'share'"),
+        ("contribution='items'", "at_most="),
     ),
 ]
 

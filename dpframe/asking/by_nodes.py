@@ -1,0 +1,56 @@
+"""Different users at nodes, as they are asked for: by ``contribution="items"`` and ``at_most``."""
+
+from __future__ import annotations
+
+from dpframe.accounting.node_users import NodeLaws
+from dpframe.asking.given import Given, column_name
+from dpframe.asking.quantities import Quantity
+from dpframe.errors import ParameterError
+from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
+
+
+def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
+    """Who is protected where different users are counted at nodes; None where something else is.
+
+    ``exact`` is whether this mechanism counts users so: others have a set of values of each, or
+    refuse what they do not count.
+    """
+    by_items = given["contribution"] == "items" and given["user"] is not None
+    if not (by_items and exact):
+        if given.get("at_most") is not None:
+            raise ParameterError(
+                f"at_most ({given['at_most']!r}) goes with user= and contribution='items' where "
+                "nodes are counted exactly: it bounds the nodes of a level that a user counts at. "
+                "Leave it out."
+            )
+        return None
+    for name in ("max_contributions", "weight", "max_weight"):
+        if given.get(name) is not None:
+            raise ParameterError(
+                f"{name} ({given[name]!r}) does not go with contribution='items', which counts a "
+                "user once at each of at most at_most nodes a level: "
+                + ("pass at_most= instead." if name == "max_contributions" else "leave it out.")
+            )
+    return NodesUnit(
+        user=column_name("user", given["user"]),
+        contribution="items",
+        at_most=given.whole("at_most", 1, MOST) or AT_MOST,
+    )
+
+
+def to_be_refused(given: Given) -> Given:
+    """``given`` with a bound, where the mechanism counts no items and says so itself."""
+    return given.but(max_contributions=given["max_contributions"] or 1)
+
+
+def moved_lines(paid: NodeLaws, at_most: int | None) -> list[Quantity]:
+    """What one user counts at."""
+    return [
+        Quantity(
+            "at_most",
+            at_most,
+            "nodes of a level that a user counts at; one with n more than that counts at each of "
+            "theirs with chance at_most / n, which makes counts too low",
+        ),
+        Quantity("moved", sum(paid.times), "counts that one user moves by 1, at most, in all"),
+    ]

@@ -1,0 +1,108 @@
+"""Noisy numbers of different users at every node, each count with noise of its own.
+
+Neighbours: one user with all their records, who is counted once in the total and once at each of at
+most ``times[l]`` nodes of level l; which these are depends on this user and a secret seed alone. So
+a user moves at most T = sum of ``times`` counts by 1 each (:mod:`dpframe.accounting.node_users`).
+
+*Listed keys.* Every listed node is released, those that nobody has too. There are no ``<other>``
+nodes: users who are at a listed child can be beside it too, and nothing is left over.
+
+*Keys that are found.* Think of noise on every node that could be. A node is shown if its own noisy
+count reaches the threshold of its level, and the total always; that is one function of all noisy
+counts. Nobody draws for nodes whose count is 0 or 1, which are those that one user alone has, and
+those where no user takes part: noise has a highest value, and with 1 more is below the threshold.
+Unlike in counts that add up, nothing else is shown because of what is below it: a node above a
+shown one can be one where nobody takes part.
+
+Stability histograms (Bun, Nissim and Stemmer, 2019), one a level, with exact composition.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe.accounting.node_users import NodeLaws
+from dpframe.mechanisms import level_counts
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.selected import plain_interval, selected_interval
+from dpframe.tree import CountTree, NoisyNodes, NoisyTree
+
+
+def cost(laws: NodeLaws, *, epsilon: float) -> float:
+    """Delta of one user at ``epsilon``, of Laplace noise at that of the scales."""
+    return level_counts.cost(laws.moved, epsilon=epsilon)
+
+
+def run_listed(tree: CountTree, *, laws: NodeLaws, confidence: float) -> NoisyTree:
+    """Perturb every listed node."""
+    size = len(tree.level)
+    noisy, half, variance = tree.count.copy(), np.zeros(size, dtype=np.int64), np.zeros(size)
+    for level, noise in enumerate(laws.levels.noises):
+        here = tree.at_level(level)
+        noisy[here] += noise.draw(len(here))
+        half[here] = _half(noise, confidence)
+        variance[here] = noise.sd**2
+    none = np.zeros(size, dtype=np.bool_)
+    return NoisyTree(
+        level=tree.level,
+        parent=tree.parent,
+        count=noisy,
+        lower=noisy - half,
+        upper=noisy + half,
+        other=none,
+        open=none,
+        keys=tree.keys,
+        variance=variance,
+    )
+
+
+def _half(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
+    if isinstance(noise, UnboundedNoise):
+        return noise.half_width(confidence)
+    low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)
+    return -int(low[0])
+
+
+def run_found(
+    tree: CountTree, *, laws: NodeLaws, thresholds: tuple[int, ...], confidence: float
+) -> NoisyNodes:
+    """Perturb every node, and show what reaches the threshold of its level; and the total."""
+    noisy = tree.count.copy()
+    shown = tree.level == 0
+    lower, upper = np.empty_like(noisy), np.empty_like(noisy)
+    for level, noise in enumerate(laws.levels.noises):
+        here = tree.at_level(level)
+        noisy[here] += noise.draw(len(here))
+        if level:
+            shown[here] = noisy[here] >= thresholds[level]
+            here = here[shown[here]]
+        lower[here], upper[here] = _interval(
+            noise, level, thresholds[level], noisy[here], confidence
+        )
+    # public from here on: what is not shown carries no number
+    kept = np.flatnonzero(shown)
+    return NoisyNodes(
+        level=tree.level[kept],
+        ancestor=np.full(len(kept), -1),
+        residual=noisy[kept],
+        count=noisy[kept],
+        terms=np.zeros(len(kept), dtype=np.int64),
+        keys=tuple(key.take(pa.array(kept)) for key in tree.keys),
+        bounds=(lower[kept], upper[kept]),
+    )
+
+
+def _interval(
+    noise: NoiseTable | UnboundedNoise,
+    level: int,
+    threshold: int,
+    noisy: NDArray[np.int64],
+    confidence: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For true counts, given that they are shown."""
+    assert isinstance(noise, NoiseTable)
+    if level == 0:
+        return plain_interval(noise, noisy, confidence)
+    return selected_interval(noise, threshold, noisy, confidence, least=1)

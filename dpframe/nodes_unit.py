@@ -1,0 +1,56 @@
+"""A user as the unit of privacy, who counts once at each of their nodes, of every level some."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpframe.budget import PrivacyUnit
+
+AT_MOST = 16
+"""Nodes of a level that a user counts at, where nobody says how many."""
+
+MOST = 1000
+"""Nodes of a level that can be asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesUnit(PrivacyUnit):
+    """A user with all their records, counted once at each of at most ``at_most`` nodes a level."""
+
+    at_most: int
+
+    @property
+    def nodes(self) -> int:
+        return self.at_most
+
+    @property
+    def request(self) -> dict[str, object]:
+        return {
+            "user": self.user,
+            "contribution": self.contribution,
+            "max_contributions": None,
+            "at_most": self.at_most,
+        }
+
+    @property
+    def moves(self) -> int:
+        """A user is the unit of the accountant."""
+        return 1
+
+    @property
+    def sentence(self) -> str:
+        return f"adding or removing one user ({self.user!r}) with all their records"
+
+    @property
+    def counts(self) -> str:
+        return (
+            f"different users; one who has more than {self.at_most} nodes of a level counts at a "
+            "uniform sample of so many there"
+        )
+
+    @property
+    def what_counts(self) -> str:
+        return (
+            "what the numbers count: a user once at each of their nodes, so that they do not add "
+            "up: of a whole the number is not the sum of its parts"
+        )

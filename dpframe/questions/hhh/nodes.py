@@ -1,0 +1,155 @@
+"""Nodes that many different users have, found from data, and how many have each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.node_users import NodeLaws, node_laws
+from dpframe.asking.by_nodes import moved_lines
+from dpframe.asking.notices import nothing_shown, wider_than_numbers
+from dpframe.asking.quantities import Quantity, noise_text, rounded_up
+from dpframe.asking.receipt import Receipt, law_facts
+from dpframe.errors import ParameterError
+from dpframe.mechanisms import node_users
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.lines import heading, threshold_shown
+from dpframe.questions.hhh.receipt import hhh_receipt
+from dpframe.tree import CountTree, NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesPlan(HhhPlan[NodeLaws, CountTree]):
+    """One draw for a node, which decides and is in the count."""
+
+    paper = (
+        "a noisy number of users at every node, and a threshold (stability histograms: Bun, "
+        "Nissim, Stemmer 2019), of each level as many nodes of one user as at_most says"
+    )
+    held = (
+        "lower and upper hold the number of users as they are counted, with the stated "
+        "confidence, given what is shown: they do not cover what at_most takes away, which makes "
+        "counts too low"
+    )
+
+    @property
+    def mechanism(self) -> str:
+        """Asked for as "offline", by what is counted."""
+        return "items"
+
+    @property
+    def test_noise(self) -> NoiseTable:
+        return self.count_noise
+
+    @cached_property
+    def count_noise(self) -> NoiseTable:
+        """Of all levels."""
+        return self.laws.tables[0]
+
+    @property
+    def band(self) -> int:
+        return self.threshold_units - self.count_noise.highest
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @cached_property
+    def chance_at_threshold(self) -> float:
+        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact curve of all counts that one user moves."""
+        return whole_profile(self.budget, 1, self._curve)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        return self.laws.profile(epsilons, self.budget.epsilon)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        return {"count": self.half_width(1)}
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        thresholds = (self.threshold_units,) * (self.height + 1)
+        return node_users.run_found(
+            counted, laws=self.laws, thresholds=thresholds, confidence=self.confidence
+        )
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        release = law_facts(self.count_noise, 1)
+        unit = {"max_contributions": None, **self.unit.request}
+        return hhh_receipt(self, name).and_also(
+            {**unit, "adds_up": False, "noise": {"release": release}}
+        )
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        nothing = nothing_shown(
+            frame,
+            threshold=self.threshold,
+            smallest=_smallest(self.laws),
+            what="users",
+            certain=self.certainly_reported,
+        )
+        return facts.with_notices([*nothing, *wider_than_numbers(frame)])
+
+    def lines(self) -> list[Quantity]:
+        noise, shown = self.count_noise, threshold_shown(self)
+        return [
+            *heading(self),
+            Quantity("threshold", shown, "noisy number of users from which a node is shown"),
+            Quantity(
+                "certainly reported",
+                self.certainly_reported,
+                "every node that so many users count at is shown",
+            ),
+            Quantity("never reported", self.never_reported, "no node of fewer users is shown"),
+            *moved_lines(self.laws, self.unit.nodes),
+            Quantity("noise", noise_text(noise, 1), "added to every count, and decides"),
+            Quantity("standard error", round(noise.sd, 3), "of a count, in users"),
+            Quantity(
+                "typical error",
+                f"+-{self.half_width(1)} with confidence {self.confidence:g}",
+                "of a count for its noise, in users; wider near the threshold",
+            ),
+            Quantity("largest error", noise.highest, "the noise of no count is larger, in users"),
+            Quantity("adds up", False, "level 0 is the number of all users, and no sum"),
+            Quantity(
+                "computed delta",
+                rounded_up(self.delta_spent),
+                "upper bound from the table that is drawn from",
+            ),
+        ]
+
+
+def _smallest(laws: NodeLaws) -> int:
+    return max(laws.moved.thresholds)
+
+
+def nodes_plan(asked: Asked, at_most: int) -> NodesPlan:
+    """The least noise and threshold."""
+    for name in ("release_share", "totals"):
+        if value := getattr(asked, name):
+            raise ParameterError(
+                f"{name} ({value!r}) does not go with contribution='items', which draws once for "
+                "every node and counts its users. Leave it out."
+            )
+    times = (1, *[at_most] * asked.hierarchy.height)
+    laws = node_laws(
+        times=times,
+        weights=times,
+        epsilon=asked.budget.epsilon,
+        delta=asked.budget.delta,
+        listed=False,
+        family=None,
+    )
+    own = replace(asked, remainder=False)
+    return NodesPlan(asked=own, threshold=own.at_least(_smallest(laws)), laws=laws)

@@ -1,0 +1,92 @@
+"""Numbers of different users at listed nodes, which do not add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpframe.accounting.node_users import NodeLaws, node_laws
+from dpframe.accounting.tree_levels import TreeLaws
+from dpframe.asking.by_nodes import moved_lines
+from dpframe.asking.quantities import Quantity
+from dpframe.errors import ParameterError, advising
+from dpframe.mechanisms import node_users
+from dpframe.questions.tree_counts.base import Asked
+from dpframe.questions.tree_counts.histograms import HistogramsPlan
+from dpframe.tree import CountTree, ListedNodes, NoisyTree
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemsPlan(HistogramsPlan):
+    """One draw for every listed node, from the law of its level."""
+
+    keys: ListedNodes
+    paid: NodeLaws
+
+    band = 1
+    least_shown = None
+    consistent = False
+    adds_up = False
+    game = None
+    """No proof is written yet."""
+
+    paper = (
+        "a noisy number of users at every node, of each level as many of one user as at_most says "
+        "(stability histograms: Bun, Nissim, Stemmer 2019), with integer noise and exact "
+        "composition"
+    )
+
+    @property
+    def moved(self) -> TreeLaws:
+        return self.paid.moved
+
+    @property
+    def method(self) -> str:
+        return f"items-{self.laws.family}"
+
+    @property
+    def held(self) -> str:
+        return (
+            "lower and upper hold the number of users as they are counted, with the stated "
+            "confidence: they do not cover what at_most takes away, which makes counts too low"
+        )
+
+    def own_lines(self) -> list[Quantity]:
+        return [*moved_lines(self.paid, self.unit.nodes), *super().own_lines()]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return node_users.run_listed(counted, laws=self.paid, confidence=self.confidence)
+
+
+def items_plan(asked: Asked, listed: ListedNodes, at_most: int) -> ItemsPlan:
+    """The least noise, for listed keys."""
+    if asked.threshold is not None:
+        raise ParameterError(
+            f"threshold ({asked.threshold!r}) must be left out: listed keys are all shown."
+        )
+    if len(listed.level) > LONGEST:
+        raise ParameterError(
+            f"keys has {len(listed.level)} nodes, and contribution='items' counts the users of at "
+            f"most {LONGEST}: list fewer keys, or pass contribution='share'."
+        )
+    sizes = np.bincount(listed.level, minlength=asked.deepest + 1).tolist()
+    times = [min(at_most, size) for size in sizes[: asked.deepest + 1]]
+    shares = tuple(map(float, times))
+    if asked.level_weights is not None:
+        shares = asked.level_weights[: asked.deepest + 1]
+    family = asked.mechanism
+    with advising("even out level_weights", given=asked.level_weights is not None):
+        paid = node_laws(
+            times=times,
+            weights=shares,
+            epsilon=asked.budget.epsilon,
+            delta=asked.budget.delta,
+            listed=True,
+            family=family if family == "laplace" or family == "gaussian" else None,
+        )
+    return ItemsPlan(asked=asked, laws=paid.levels, shares=shares, keys=listed, paid=paid)
+
+
+LONGEST = 100_000
+"""Listed nodes that a statement is written with."""

@@ -1,0 +1,156 @@
+"""Different users at nodes, at every door: typed as people type it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.errors import ParameterError
+
+ROWS = pd.DataFrame(
+    [(f"u{i}", line, f"{line}{i % 2}") for i in range(600) for line in "ab"] * 2
+    + [(None, "a", "a0")] * 5,
+    columns=["rider", "line", "stop"],
+)
+BUDGET: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-6, "progress": False}
+USERS: dict[str, Any] = {"user": "rider", "contribution": "items"}
+TRUTH = {
+    "*": 601,
+    "a": 601,
+    "b": 600,
+    "a / a0": 301,
+    "a / a1": 300,
+    "b / b0": 300,
+    "b / b1": 300,
+}
+KEYS = [("a", "a0"), ("a", "a1"), ("b", "b1"), ("c", "c0")]
+
+
+def near(frame: pd.DataFrame, truth: dict[str, int], most: int = 40) -> None:
+    """All nodes, and counts that are off by no more than noise can be."""
+    found = dict(zip(frame["prefix"], frame["count"], strict=True))
+    assert list(found) == list(truth)
+    for prefix, count in found.items():
+        assert abs(count - truth[prefix]) <= most
+
+
+def test_nodes_are_found_with_how_many_users_they_have() -> None:
+    frame = ROWS.dp.hhh(["line", "stop"], **USERS, **BUDGET)
+    near(frame, TRUTH)
+    assert (frame["residual"] == frame["count"]).all()
+    receipt = frame.dp.receipt
+    assert (receipt["adds_up"], receipt["at_most"], receipt["mechanism"]) == (False, 16, "items")
+    assert "adds up" in str(receipt)
+    assert receipt["max_contributions"] is None
+
+
+def test_listed_nodes_are_all_counted_and_nothing_beside_them() -> None:
+    frame = dp.tree_counts(ROWS, ["line", "stop"], keys=KEYS, **USERS, **BUDGET)
+    listed = ("*", "a", "b", "c", "a / a0", "a / a1", "b / b1", "c / c0")
+    near(frame, {prefix: TRUTH.get(prefix, 0) for prefix in listed})
+    assert (frame["residual"] == frame["count"]).all()
+    receipt = frame.dp.receipt
+    assert (receipt["adds_up"], receipt["consistent"]) == (False, False)
+    card = {line[0]: line[1] for line in receipt["card"]}
+    assert card["at_most"] == 16
+    assert card["moved"] == 1 + 3 + 4  # the total, three listed lines, four listed stops
+    pure = dp.tree_counts(ROWS, ["line"], epsilon=9.0, keys=["a"], **USERS, progress=False)
+    assert pure.dp.receipt["delta"] == 0
+
+
+def test_a_user_counts_at_no_more_nodes_of_a_level_than_at_most_says() -> None:
+    """Of two lines each rider counts at one: about half of them, and at one stop of two."""
+    frame = dp.hhh(ROWS, ["line", "stop"], at_most=1, **USERS, **BUDGET)
+    found = dict(zip(frame["prefix"], frame["count"], strict=True))
+    assert abs(found["a"] + found["b"] - 601) <= 40
+    assert 150 <= found["a"] <= 450
+
+
+@pytest.mark.parametrize("kind", ["table", "view"])
+def test_in_sql(kind: str) -> None:
+    connection = duckdb.connect()
+    dp.register(connection)
+    connection.register("rows_of_python", ROWS)
+    connection.execute(f"CREATE TEMP {kind} trips AS FROM rows_of_python")
+    arguments = (
+        "epsilon := 20.0, delta := 1e-6, \"user\" := 'rider', contribution := 'items', at_most := 4"
+    )
+    near(connection.sql(f"FROM dp_hhh('trips', ['line', 'stop'], {arguments})").df(), TRUTH)
+    listed = connection.sql(f"FROM dp_tree_counts('trips', ['line'], keys := ['b'], {arguments})")
+    near(listed.df(), {"*": 601, "b": 600})
+
+
+@pytest.mark.engines
+def test_on_the_command_line(tmp_path: Path) -> None:
+    """Law: both commands, as they are typed; and what is not there is refused with a reason."""
+    ROWS.to_parquet(tmp_path / "trips.parquet")
+    (tmp_path / "keys.csv").write_text("line\nb\n")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dpframe", *words, "--epsilon", "20", "--delta", "1e-6"]
+        users = ["--user", "rider", "--contribution", "items", "--at-most", "4", "--format", "csv"]
+        return subprocess.run(
+            [*command, *users], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    found = run("hhh", "trips.parquet", "columns:line,stop")
+    near(pd.read_csv(io.StringIO(found.stdout)), TRUTH)
+    assert "at_most" in found.stderr
+    listed = run("tree-counts", "trips.parquet", "columns:line", "--keys", "keys.csv")
+    near(pd.read_csv(io.StringIO(listed.stdout)), {"*": 601, "b": 600})
+    refused = run("tree-counts", "trips.parquet", "columns:line")
+    assert refused.returncode != 0
+    assert "pass --keys" in refused.stderr
+
+
+REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (dp.explain, {"hierarchy": "ip:a * ip:b"}, "one hierarchy"),
+    (dp.explain, {"max_contributions": 3}, "pass at_most= instead"),
+    (dp.explain, {"remainder": True}, "level 0 is the number of all users"),
+    (dp.explain, {"release_share": 0.3}, "draws once"),
+    (dp.explain, {"weight": "w", "max_weight": 2}, "leave it out"),
+    (dp.explain, {"mechanism": "laplace"}, "mechanism='offline'"),
+    (dp.explain, {"at_most": 1001}, "from 1 to 1000"),
+    (dp.explain, {"threshold": 3}, "smallest private threshold"),
+    (dp.explain, {"contribution": "share", "at_most": 2}, "contribution='items'"),
+    (dp.explain_tree_counts, {}, "pass keys=, or let hhh, asked"),
+    (dp.explain_tree_counts, {"mechanism": "relative", "keys": ["a"]}, "finds keys by itself"),
+]
+
+
+@pytest.mark.parametrize(("ask", "arguments", "said"), REFUSED)
+def test_what_it_does_not_do_is_refused_with_a_reason(
+    ask: Any, arguments: dict[str, Any], said: str
+) -> None:
+    call = {"hierarchy": ["line"], "epsilon": 1.0, "delta": 1e-6, **USERS, **arguments}
+    with pytest.raises(ParameterError, match=said):
+        ask(**call)
+
+
+def test_statements_shares_and_proofs_say_what_they_lack() -> None:
+    with pytest.raises(ParameterError, match="no statement for warehouses"):
+        dp.rollup_sql(["line"], table="t", dialect="postgres", epsilon=1.0, delta=1e-6, **USERS)
+    frame = dp.hhh(ROWS, ["line"], **USERS, **BUDGET)
+    with pytest.raises(ParameterError, match="no part of the one above"):
+        frame.dp.share()
+    assert "not verified" in str(dp.verify(frame))
+    assert "proved:" not in str(dp.verify(frame))
+
+
+def test_a_name_replays_what_it_answered_and_other_bounds_are_others(tmp_path: Path) -> None:
+    ledger = dp.Ledger(tmp_path / "l.db", epsilon=50.0, delta=1e-5)
+    named: dict[str, Any] = {"ledger": ledger, "release": "riders", **USERS, **BUDGET}
+    first = dp.hhh(ROWS, ["line"], **named)
+    with pytest.warns(dp.ReplayedNotice):
+        again = dp.hhh(ROWS, ["line"], **named)
+    pd.testing.assert_frame_equal(first, again)
+    with pytest.raises(dp.LedgerError):
+        dp.hhh(ROWS, ["line"], at_most=2, **named)
