@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -53,6 +53,16 @@ class Proof:
             raise BrokenProofError(f"{name!r} must be the number of a table")
         return self.laws[number]
 
+    def law_or_none(self, name: str) -> Law | None:
+        """The same, or None where the game says that there is none."""
+        if name in self.game and self.game[name] is None:
+            return None
+        return self.law(name)
+
+    def of(self, game: Mapping[str, Any]) -> Proof:
+        """The same tables and promise with another game: a step of this one."""
+        return replace(self, game=game)
+
     def scale(self, name: str) -> Fraction:
         """A positive number of the game, exactly."""
         return positive(self.game.get(name), name)
@@ -66,6 +76,11 @@ def positive(value: object, name: str) -> Fraction:
     if isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf:
         return Fraction(value)
     raise BrokenProofError(f"{name!r} must be a positive number")
+
+
+def nothing_or_positive(value: object, name: str) -> Fraction:
+    """The same, or 0."""
+    return Fraction(0) if value == 0 and value is not False else positive(value, name)
 
 
 FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
@@ -95,7 +110,7 @@ def read_proof(text: str) -> Proof:
         raise BrokenProofError("'group' must be a whole number from 1 on")
     return Proof(
         epsilon=positive(promise["epsilon"], "epsilon"),
-        delta=Fraction(0) if delta == 0 and delta is not False else positive(delta, "delta"),
+        delta=nothing_or_positive(delta, "delta"),
         group=group,
         game=game,
         laws=tuple(read_law(number, each) for number, each in enumerate(tables)),

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from dpframe.verifier.adaptive import parts
+from dpframe.verifier.measure_receipts import check_measures
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
-    "offline": ("path", "shares"),
+    "offline": ("path", "shares", "steps"),
     "laplace": ("counts",),
     "gaussian": ("counts",),
     "tree-laplace": ("counts",),
@@ -24,6 +26,7 @@ KINDS = {
     "misra-gries": ("sketches",),
     "misra-gries-standard": ("sketches",),
     "synthetic-privhp": ("counts",),
+    "rollup": ("measures", "steps"),
 }
 """The games that belong to the mechanism that a receipt names."""
 
@@ -47,17 +50,93 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         kind in KINDS.get(mechanism, ()),
         f"the mechanism {mechanism!r} is no game {kind!r}",
     )
+    if mechanism == "rollup":
+        _same_rollup(receipt, proof)
+        return
+    selection = _beside_whole_counts(receipt, proof)
     claim(
-        receipt.get("whole_counts") is None,
-        "the receipt has whole counts, whose noise is in no proof",
+        "release" not in selection.game or selection.game["release"] is not None,
+        "the receipt has released counts, the proof none",
     )
     group = receipt.get("max_contributions")
     claim(
         group is None or group == proof.group or kind == "merged",
         f"the receipt has {group!r} records of a user, the proof {proof.group}",
     )
-    _same_levels(receipt, proof)
-    _same(receipt, proof)
+    _same_levels(receipt, selection)
+    _same(receipt, selection)
+
+
+def _beside_whole_counts(receipt: Mapping[str, Any], proof: Proof) -> Proof:
+    """The selection; with whole counts of cells the first of two steps, with one count of every
+    kind and of the total in the second."""
+    told = receipt.get("whole_counts")
+    if not isinstance(told, Mapping):
+        claim(told is None, "the receipt's whole counts are not understood")
+        claim(proof.game.get("kind") != "steps", "the proof has whole counts, the receipt none")
+        return proof
+    kinds = [part.game.get("kind") for _, _, part in parts(proof)]
+    claim(
+        kinds in (["path", "counts"], ["shares", "counts"]),
+        "the receipt has whole counts, whose noise is not in the proof",
+    )
+    selection, whole = (part for _, _, part in parts(proof))
+    levels, height = whole.game.get("levels"), receipt.get("height")
+    claim(
+        isinstance(levels, list) and isinstance(height, int) and len(levels) == height + 1,
+        f"the receipt has whole counts of {height!r} kinds and the total, the proof has others",
+    )
+    facts = told.get("noise")
+    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    for level in levels or ():
+        law = whole.table(level.get("table") if isinstance(level, Mapping) else None, "table")
+        claim(
+            ends == (law.lowest, law.highest),
+            f"noise of whole counts goes from and to {ends} in the receipt, in the proof "
+            f"{law.lowest} to {law.highest}",
+        )
+    return selection
+
+
+def _same_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """One selection where keys are not listed, and one game of measures."""
+    claim(proof.group == 1, f"the receipt has one record or user, the proof {proof.group}")
+    each = [part for _, _, part in parts(proof)]
+    measures = [part for part in each if part.game.get("kind") == "measures"]
+    selections = [part for part in each if part.game.get("kind") in ("path", "shares")]
+    listed = receipt.get("keys") is not None
+    claim(
+        (len(each), len(measures), len(selections)) == (2 - listed, 1, 1 - listed),
+        f"a rollup {'of listed keys measures' if listed else 'selects once, then measures'}; the "
+        f"proof has {len(selections)} selections and {len(measures)} games of measures",
+    )
+    check_measures(receipt, measures[0])
+    for selection in selections:
+        _same_selection(receipt, selection)
+
+
+def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Height, threshold, ends of the noise, in records or users, or in what a sum counts."""
+    game, units = proof.game, proof.game.get("units", 1)
+    height, told = receipt.get("height"), receipt.get("threshold")
+    claim(
+        game.get("height") == height,
+        f"the receipt has height {height!r}, the proof {game.get('height')!r}",
+    )
+    facts, law = receipt.get("noise"), proof.law("test")
+    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    measures = receipt["measures"].values()
+    sums = [m.get("upper") for m in measures if str(m.get("spec")).startswith("sum(")]
+    for worth in (1, *(bound for bound in sums if type(bound) in (int, float))):
+        threshold = told * units / worth if isinstance(told, int | float) and worth else None
+        near = threshold is not None and abs(threshold - proof.whole("threshold")) < 1
+        if near and ends == (law.lowest / units * worth, law.highest / units * worth):
+            return
+    raise FailedClaimError(
+        f"the receipt has threshold {told!r} and test noise {ends}, the proof "
+        f"{proof.whole('threshold') / units:g} and {law.lowest / units:g} to "
+        f"{law.highest / units:g}"
+    )
 
 
 def _same_levels(receipt: Mapping[str, Any], proof: Proof) -> None:

@@ -1,0 +1,164 @@
+"""Whether the receipt of a rollup says what its proof is about: which measures there are, within
+which bounds, and the noise that they got."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.measures import Drawn, all_drawn, moved_between, reads
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import claim
+
+SPEC = re.compile(
+    r'(?P<kind>[a-z]+)(?:\((?:(?P<plain>[^,"()=]+)|"(?P<quoted>(?:[^"]|"")+)")?.*\))?'
+)
+AT_MOST = re.compile(r"at_most=([0-9]+)(?:, share=[^,\"()=]+)?\)$")
+BOUNDS = re.compile(
+    r'(?:[^,"()=]+|"(?:[^"]|"")+"), ([^,"()=]+), ([^,"()=]+?)(, clipped=true)?(?:, |\))'
+)
+"""Of the text of a measure in a receipt: what it measures, how many rows or nodes of a user, the
+bounds of values."""
+
+ROUNDED = Fraction(1, 2**50)
+"""How far a product of doubles is off, in parts of it, at most."""
+
+
+def check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """FailedClaimError for what is measured and not in the proof, or drawn with less noise."""
+    told = receipt.get("measures")
+    claim(isinstance(told, Mapping), "the receipt names no measures, and the proof does")
+    assert isinstance(told, Mapping)
+    height, drawn, read = receipt.get("height"), all_drawn(proof), reads(proof)
+    proved = proof.game.get("height")
+    claim(proved == height, f"the receipt has height {height!r}, the proof {proved!r}")
+    names = {each.measure for each in drawn} | set(read)
+    claim(
+        names == set(told),
+        f"the receipt has measures {', '.join(sorted(told))}, the proof {', '.join(sorted(names))}",
+    )
+    for name, facts in told.items():
+        own = [each for each in drawn if each.measure == name]
+        spec = str(facts.get("spec")) if isinstance(facts, Mapping) else ""
+        wanted = _wanted(spec, receipt.get("user"), name in read)
+        claim(
+            sorted(each.of for each in own) == sorted(wanted),
+            f"measure {name!r} is {spec}, which draws {', '.join(wanted) or 'nothing'}; the proof "
+            f"has {', '.join(each.of for each in own) or 'nothing'}",
+        )
+        for each in own:
+            _same_facts(each, spec, facts, receipt.get("user"))
+        pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
+        _same_noise(name, facts, [*own, *pair])
+
+
+def _wanted(spec: str, user: object, read: bool) -> list[str]:
+    """What a measure draws, as its text says."""
+    kind = spec.partition("(")[0]
+    if kind == "count":
+        return ["users" if user is not None and not AT_MOST.search(spec) else "rows"]
+    if kind == "distinct":
+        return ["distinct"]
+    bounds = BOUNDS.search(spec.partition("(")[2])
+    if kind not in ("sum", "mean") or bounds is None:
+        raise BrokenProofError(f"the receipt measures {spec!r}, which is not known")
+    searches = [bound for bound in bounds.groups()[:2] if bound == "auto"]
+    return ["search"] * len(searches) + [kind] * (not read) + ["outside"] * bool(bounds[3])
+
+
+def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) -> None:
+    """How often a user counts, and bounds of values."""
+    told, own = AT_MOST.search(spec), each.facts
+    if "at_most" in own:
+        most = int(told[1]) if told else 1
+        claim(own["at_most"] == most, f"{spec} counts {most}, the proof {own['at_most']}")
+    if each.of == "distinct":
+        found = SPEC.fullmatch(spec)
+        column = found and (found["plain"] or (found["quoted"] or "").replace('""', '"'))
+        claim(
+            own["singly"] is (user is None or column == user),
+            f"{spec} counts {'values' if own['singly'] else 'users'}, the proof something else",
+        )
+    if own.get("low") is None:
+        return
+    for name, bound in (("low", facts.get("lower")), ("high", facts.get("upper"))):
+        steps = _in_steps(bound, own["decimals"])
+        claim(
+            abs(own[name] - steps) <= Fraction(1, 2) + abs(steps) * ROUNDED,
+            f"{spec} has the bound {bound!r}, the proof {own[name]} steps of "
+            f"10**-{own['decimals']}",
+        )
+
+
+def _in_steps(bound: object, decimals: object) -> Fraction:
+    if (
+        not isinstance(bound, int | float)
+        or not math.isfinite(bound)
+        or type(decimals) is not int
+        or not -400 < decimals < 400
+    ):
+        raise BrokenProofError("bounds must be numbers, and steps powers of ten")
+    return Fraction(bound) * Fraction(10) ** decimals
+
+
+# -- the noise that was drawn, which a receipt says after the release -----------------------------
+
+
+def _same_noise(name: str, facts: Mapping[str, Any], drawn: list[Drawn]) -> None:
+    told = facts.get("noise")
+    if told is None:  # of a plan
+        return
+    if not isinstance(told, list) or not all(isinstance(each, Mapping) for each in told):
+        raise BrokenProofError(f"the receipt's noise of {name!r} is not understood")
+    for estimate in told:
+        of = str(estimate.get("of"))
+        found = [each for each in drawn if each.of == of]
+        if not found:  # a mean is made of what is above and below; a sum may be read from it
+            found = [
+                each for each in drawn if each.of == "mean" and of in ("above", "below", "sum")
+            ]
+        claim(len(found) == 1, f"measure {name!r} has noise of {of!r}, which is not in the proof")
+        _within(name, facts, estimate, found[0])
+
+
+def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], each: Drawn) -> None:
+    """No less noise than the proof says."""
+    if each.of == "distinct":
+        law = estimate.get("law")
+        ends = (law.get("lowest"), law.get("highest")) if isinstance(law, Mapping) else None
+        proved = (None, None) if each.table is None else (each.table.lowest, each.table.highest)
+        claim(ends == proved, f"noise of {name!r} goes from and to {ends}, in the proof {proved}")
+        return
+    if each.of in ("rows", "users", "outside"):
+        unit = estimate.get("unit")
+        claim(unit == each.facts["unit"], f"{name!r} counts in units of 1/{unit}, the proof not")
+    scales = estimate.get("scales")
+    if not isinstance(scales, Mapping) or not all(_positive(one) for one in scales.values()):
+        raise BrokenProofError(f"the receipt's scales of {name!r} are not understood")
+    moved = each.moved
+    if moved is None:
+        low, high = (
+            _nearest(_in_steps(facts.get(end), estimate.get("decimals")))
+            for end in ("lower", "upper")
+        )
+        moved = moved_between(each.of, low, high)
+    loss = sum((moved / Fraction(one) for one in scales.values()), Fraction(0))
+    claim(
+        loss <= each.loss,
+        f"{name!r}, {estimate.get('of')}: scales in the receipt lose {float(loss):.9g}, more than "
+        f"{float(each.loss):.9g}",
+    )
+
+
+def _positive(value: object) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
+
+
+def _nearest(steps: Fraction) -> int:
+    """Halves away from 0, as values become steps."""
+    whole = math.floor(abs(steps) + Fraction(1, 2))
+    return whole if steps > 0 else -whole
