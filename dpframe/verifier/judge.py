@@ -118,7 +118,8 @@ def _of_group(proof: Proof, delta: Fraction) -> Fraction:
     if proof.group == 1 or delta == 0:
         return delta
     one = exp_below(Fraction(0))
-    return delta * (exp_above(proof.epsilon) - one) / (exp_below(proof.epsilon / proof.group) - one)
+    each = exp_below(proof.epsilon / proof.group) - one
+    return delta * (exp_above(proof.epsilon) - one) / each if each > 0 else Fraction(1)
 
 
 def _per_record(proof: Proof) -> Fraction:

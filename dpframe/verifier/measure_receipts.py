@@ -11,7 +11,7 @@ from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measures import Drawn, all_drawn, moved_between, reads
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import Proof, is_number
 from dpframe.verifier.verdict import claim
 
 SPEC = re.compile(
@@ -53,7 +53,25 @@ def check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
         for each in own:
             _same_facts(each, spec, facts, receipt.get("user"))
         pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
-        _same_noise(name, facts, [*own, *pair])
+        for each in pair:
+            _same_bounds(each, spec, facts)
+        _same_noise(name, facts, own, pair)
+    _no_more_than_told(told, drawn, read)
+
+
+def _no_more_than_told(
+    told: Mapping[str, Any], drawn: list[Drawn], read: Mapping[str, str]
+) -> None:
+    """No measure loses more than the receipt says; a mean for itself and what is read from it."""
+    for name in set(told) - set(read):
+        names = {name, *(each for each, of in read.items() if of == name)}
+        loss = sum((each.loss for each in drawn if each.measure in names), Fraction(0))
+        epsilons = [told[each].get("epsilon") for each in names]
+        claim(
+            all(_positive(each) for each in epsilons)
+            and loss <= sum(map(Fraction, epsilons)) * (1 + ROUNDED),
+            f"measure {name!r} loses {float(loss):.9g}, and the receipt says less",
+        )
 
 
 def _wanted(spec: str, user: object, read: bool) -> list[str]:
@@ -63,7 +81,7 @@ def _wanted(spec: str, user: object, read: bool) -> list[str]:
         return ["users" if user is not None and not AT_MOST.search(spec) else "rows"]
     if kind == "distinct":
         return ["distinct"]
-    bounds = BOUNDS.search(spec.partition("(")[2])
+    bounds = BOUNDS.match(spec.partition("(")[2])
     if kind not in ("sum", "mean") or bounds is None:
         raise BrokenProofError(f"the receipt measures {spec!r}, which is not known")
     searches = [bound for bound in bounds.groups()[:2] if bound == "auto"]
@@ -83,8 +101,12 @@ def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) 
             own["singly"] is (user is None or column == user),
             f"{spec} counts {'values' if own['singly'] else 'users'}, the proof something else",
         )
-    if own.get("low") is None:
-        return
+    if own.get("low") is not None:
+        _same_bounds(each, spec, facts)
+
+
+def _same_bounds(each: Drawn, spec: str, facts: Mapping[str, Any]) -> None:
+    own = each.facts
     for name, bound in (("low", facts.get("lower")), ("high", facts.get("upper"))):
         steps = _in_steps(bound, own["decimals"])
         claim(
@@ -95,41 +117,44 @@ def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) 
 
 
 def _in_steps(bound: object, decimals: object) -> Fraction:
-    if (
-        not isinstance(bound, int | float)
-        or not math.isfinite(bound)
-        or type(decimals) is not int
-        or not -400 < decimals < 400
-    ):
+    if not is_number(bound) or type(decimals) is not int or not -400 < decimals < 400:
         raise BrokenProofError("bounds must be numbers, and steps powers of ten")
     return Fraction(bound) * Fraction(10) ** decimals
+
+
+TOLD: Mapping[str, tuple[str, ...]] = {"mean": ("above", "below"), "search": ()}
+"""What the noise of is in a receipt: a mean is made of what is above and below."""
 
 
 # -- the noise that was drawn, which a receipt says after the release -----------------------------
 
 
-def _same_noise(name: str, facts: Mapping[str, Any], drawn: list[Drawn]) -> None:
+def _same_noise(name: str, facts: Mapping[str, Any], own: list[Drawn], pair: list[Drawn]) -> None:
+    """Of what is its own, and of the ``pair`` that a sum is read from."""
     told = facts.get("noise")
     if told is None:  # of a plan
         return
     if not isinstance(told, list) or not all(isinstance(each, Mapping) for each in told):
         raise BrokenProofError(f"the receipt's noise of {name!r} is not understood")
-    for estimate in told:
-        of = str(estimate.get("of"))
-        found = [each for each in drawn if each.of == of]
-        if not found:  # a mean is made of what is above and below; a sum may be read from it
-            found = [
-                each for each in drawn if each.of == "mean" and of in ("above", "below", "sum")
-            ]
-        claim(len(found) == 1, f"measure {name!r} has noise of {of!r}, which is not in the proof")
-        _within(name, facts, estimate, found[0])
+    wanted = [("sum", each) for each in pair]
+    for each in own:
+        wanted += [(kind, each) for kind in TOLD.get(each.of, (each.of,))]
+    kinds = [str(estimate.get("of")) for estimate in told]
+    claim(
+        sorted(kinds) == sorted(kind for kind, _ in wanted),
+        f"measure {name!r} has noise of {', '.join(kinds)}, which is not what the proof has",
+    )
+    by_kind = dict(wanted)
+    for kind, estimate in zip(kinds, told, strict=True):
+        _within(name, facts, estimate, by_kind[kind])
 
 
 def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], each: Drawn) -> None:
     """No less noise than the proof says."""
     if each.of == "distinct":
         law = estimate.get("law")
-        ends = (law.get("lowest"), law.get("highest")) if isinstance(law, Mapping) else None
+        known = isinstance(law, Mapping) and {"lowest", "highest"} <= set(law)
+        ends = (law["lowest"], law["highest"]) if known else None  # type: ignore[index]
         proved = (None, None) if each.table is None else (each.table.lowest, each.table.highest)
         claim(ends == proved, f"noise of {name!r} goes from and to {ends}, in the proof {proved}")
         return
@@ -137,7 +162,11 @@ def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], ea
         unit = estimate.get("unit")
         claim(unit == each.facts["unit"], f"{name!r} counts in units of 1/{unit}, the proof not")
     scales = estimate.get("scales")
-    if not isinstance(scales, Mapping) or not all(_positive(one) for one in scales.values()):
+    if (
+        not isinstance(scales, Mapping)
+        or "parts" not in scales
+        or not all(_positive(one) for one in scales.values())
+    ):
         raise BrokenProofError(f"the receipt's scales of {name!r} are not understood")
     moved = each.moved
     if moved is None:
@@ -155,7 +184,7 @@ def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], ea
 
 
 def _positive(value: object) -> bool:
-    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
+    return is_number(value) and value > 0
 
 
 def _nearest(steps: Fraction) -> int:

@@ -118,7 +118,7 @@ def _drawn(proof: Proof, told: Any, height: int) -> Drawn:
         raise BrokenProofError(f"what is drawn has a measure and is one of {', '.join(OWN)}")
     noise = set(told) - OWN[kind] - {"measure", "of"}
     part = proof.of(told)
-    if kind in VALUED and told.get("low") is None:
+    if kind in VALUED and all(told.get(each) is None for each in OWN[kind]):
         moved, wanted = None, {"epsilon"}
     elif kind == "distinct" and "table" in told:
         moved, wanted = _moved(part, kind, height), {"table", "epsilon", "delta"}

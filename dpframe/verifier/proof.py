@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 from dpframe.verifier.laws import BrokenProofError, Law, read_law
 
@@ -72,9 +72,13 @@ def positive(value: object, name: str) -> Fraction:
     """A positive number: a double, taken exactly, or a text "3/4" or "3"."""
     if isinstance(value, str) and FRACTION.fullmatch(value):
         over, _, under = value.partition("/")
-        return Fraction(int(over), int(under or 1))
-    if isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf:
-        return Fraction(value)
+        found = Fraction(int(over), int(under or 1))
+    elif isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf:
+        found = Fraction(value)
+    else:
+        found = Fraction(0)
+    if 1 / LARGEST <= found <= LARGEST:
+        return found
     raise BrokenProofError(f"{name!r} must be a positive number")
 
 
@@ -83,13 +87,33 @@ def nothing_or_positive(value: object, name: str) -> Fraction:
     return Fraction(0) if value == 0 and value is not False else positive(value, name)
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a number in a receipt is one that can be reckoned with."""
+    return type(value) in (int, float) and -1e100 < value < 1e100  # type: ignore[operator]
+
+
+LARGEST = Fraction(10**100)
+"""Of positive numbers; the smallest is one over it."""
+
+MOST_DIGITS = 60
+"""Of whole numbers."""
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise BrokenProofError(f"a whole number of the proof has more than {MOST_DIGITS} digits")
+    return int(digits)
+
+
 FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
 
 
 def read_proof(text: str) -> Proof:
     """A proof out of its text; BrokenProofError says what is wrong with it."""
     try:
-        told = json.loads(text)
+        told = json.loads(text, parse_int=_whole)
+    except BrokenProofError:
+        raise
     except (ValueError, RecursionError):
         raise BrokenProofError("the proof is no JSON") from None
     if not isinstance(told, dict) or told.get("format") != "dpframe proof":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.adaptive import parts
 from dpframe.verifier.measure_receipts import check_measures
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import Proof, is_number
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
@@ -36,7 +35,7 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     for name, proved in (("epsilon", proof.epsilon), ("delta", proof.delta)):
         told = receipt.get(name)
         claim(
-            type(told) in (int, float) and Fraction(told) == proved,  # type: ignore[arg-type]
+            type(told) in (int, float) and told == proved,
             f"the receipt promises {name} {told!r}, the proof is of {float(proved)!r}",
         )
     epsilon, delta = float(proof.epsilon), float(proof.delta)
@@ -80,7 +79,11 @@ def _beside_whole_counts(receipt: Mapping[str, Any], proof: Proof) -> Proof:
         kinds in (["path", "counts"], ["shares", "counts"]),
         "the receipt has whole counts, whose noise is not in the proof",
     )
-    selection, whole = (part for _, _, part in parts(proof))
+    (_, _, selection), (epsilon, delta, whole) = parts(proof)
+    claim(
+        told.get("epsilon") == epsilon and told.get("delta") == delta,
+        "the receipt has whole counts of another budget than the proof",
+    )
     levels, height = whole.game.get("levels"), receipt.get("height")
     claim(
         isinstance(levels, list) and isinstance(height, int) and len(levels) == height + 1,
@@ -117,18 +120,23 @@ def _same_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
     """Height, threshold, ends of the noise, in records or users, or in what a sum counts."""
-    game, units = proof.game, proof.game.get("units", 1)
+    game, shares = proof.game, proof.game.get("kind") == "shares"
+    units = proof.whole("units", 1) if shares else 1
     height, told = receipt.get("height"), receipt.get("threshold")
     claim(
         game.get("height") == height,
         f"the receipt has height {height!r}, the proof {game.get('height')!r}",
     )
+    claim(shares or receipt.get("user") is None, "the receipt has users, the proof one record")
     facts, law = receipt.get("noise"), proof.law("test")
+    grid = facts.get("grid") if isinstance(facts, Mapping) else None
+    claim(grid == units, f"the receipt counts in units of 1/{grid}, the proof of 1/{units}")
     ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
     measures = receipt["measures"].values()
     sums = [m.get("upper") for m in measures if str(m.get("spec")).startswith("sum(")]
-    for worth in (1, *(bound for bound in sums if type(bound) in (int, float))):
-        threshold = told * units / worth if isinstance(told, int | float) and worth else None
+    claim(is_number(told), "the receipt has no threshold")
+    for worth in (1, *filter(is_number, sums)):
+        threshold = told * units / worth if told is not None and worth else None
         near = threshold is not None and abs(threshold - proof.whole("threshold")) < 1
         if near and ends == (law.lowest / units * worth, law.highest / units * worth):
             return
@@ -171,8 +179,9 @@ def _same(receipt: Mapping[str, Any], proof: Proof) -> None:
     units = game.get("units", 1)
     if worth is not None or "threshold" not in game:
         return
-    told, proved = receipt.get("threshold"), game["threshold"]
-    if isinstance(told, int | float):
+    told = receipt.get("threshold")
+    if is_number(told):
+        proved = proof.whole("threshold")
         claim(
             round(told * units) == proved,
             f"the receipt has threshold {told!r}, the proof {proved / units:g}",

@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import math
+import random
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -147,8 +148,11 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "less": (lambda t: entry(t, 0).pop("unit"), "or more than that|whole number"),
     "kind": (lambda t: entry(t, 0).update(of="rest"), "is one of"),
     "bounds": (lambda t: entry(t, 1).update(low=2**60), "lower bound"),
-    "no bounds": (lambda t: entry(t, 1).update(low=None), "or more than that"),
-    "found bounds": (lambda t: entry(t, 1).update(low=None, high=None, epsilon="1"), "more than"),
+    "no bounds": (lambda t: entry(t, 1).update(low=None), "'low' must be a whole number"),
+    "found bounds": (
+        lambda t: entry(t, 1).update(low=None, high=None, decimals=None, epsilon="1"),
+        "or more than that",
+    ),
     "read": (lambda t: measured(t).update(read={"s": "m"}), "not drawn"),
     "nothing": (lambda t: measured(t).update(drawn=[]), "list of what is drawn"),
     "no steps": (lambda t: t["game"].update(steps=[]), "list of steps"),
@@ -277,7 +281,8 @@ def test_whole_counts_of_cells_are_proved(arguments: dict[str, Any]) -> None:
         (lambda t: t["tables"].reverse(), "noise of whole counts"),
         (lambda t: t["game"]["steps"][0].update(epsilon=0.6), "steps lose"),
         (lambda t: t["game"]["steps"][0]["game"].update(height=2), "height 3"),
-        (lambda t: t["game"]["steps"][1].update(epsilon=0.4), "the claim delta"),
+        (lambda t: t["game"]["steps"][1].update(epsilon=0.4), "of another budget"),
+        (lambda t: t["game"]["steps"][1]["game"].update(levels=None), "the proof has others"),
     ],
 )
 def test_other_proofs_of_whole_counts_fail(change: Change, said: str) -> None:
@@ -289,3 +294,53 @@ def test_other_proofs_of_whole_counts_fail(change: Change, said: str) -> None:
     verdict = verify_receipt(receipt, json.dumps(told))
     assert verdict.outcome == "failed"
     assert said in verdict.reason, verdict.reason
+
+
+# -- what is broken --------------------------------------------------------------------------------
+
+ODD: tuple[Any, ...] = (None, True, 0, -1, 1e308, math.nan, 10**400, 10**50, "", "1/3", "x", [], {})
+
+
+def places(told: Any, place: tuple[Any, ...] = ()) -> Any:
+    """Of everything in a JSON object."""
+    inside = told if isinstance(told, dict) else dict(enumerate(told))
+    for name, value in inside.items():
+        yield (*place, name)
+        if isinstance(value, dict | list):
+            yield from places(value, (*place, name))
+
+
+def broken(told: dict[str, Any], generator: random.Random) -> Any:
+    """Copies with something odd, or nothing, at each place, and these places."""
+    for place in list(places(told)):
+        for value in generator.sample(ODD, 3):
+            other = copy.deepcopy(told)
+            within = other
+            for name in place[:-1]:
+                within = within[name]
+            within[place[-1]] = value
+            yield place, other
+
+
+@pytest.mark.parametrize("kind", ["rollup", "cells"])
+def test_whatever_is_broken_has_a_verdict(kind: str, sales: pd.DataFrame) -> None:
+    """Law: odd values anywhere in a proof or receipt give a verdict, never an error; and none of
+    those that say less noise or more than is drawn is proved."""
+    if kind == "rollup":
+        wanted = {"n": "count", "m": "mean(x, 0, 5)", "s": "sum(x, 0, 5)", "z": "sum(x, auto, 3)"}
+        result = dp.rollup(sales, ["a"], wanted, epsilon=1.0, delta=1e-6)
+    else:
+        result = sales.dp.hhh("a * b", epsilon=1.0, delta=1e-6, totals=True)
+    facts = result.dp.receipt.to_dict()
+    text = facts.pop("proof")["text"]
+    del facts["card"]
+    generator = random.Random(3)
+    for place, other in broken(json.loads(text), generator):
+        verdict = verify_receipt(facts, json.dumps(other))
+        kept = place[0] in ("promise", "tables") or place[-1] in ("game", "drawn", "scale", "low")
+        assert not (kept and verdict and other != json.loads(text)), (place, other)
+    for place, other in broken(facts, generator):
+        verdict = verify_receipt(other, text)
+        kept = place[0] in ("epsilon", "delta", "guarantee", "height", "mechanism")
+        kept |= place[-1] in ("spec", "of", "scales", "lowest", "highest")
+        assert not (kept and verdict and other != facts), place
