@@ -17,11 +17,11 @@ from dpframe.verifier.verdict import FailedClaimError, Found, NotVerifiedError, 
 
 ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "path": selections.path,
+    "measures": measures.measures,
     "shares": selections.shares,
     "counts": counts.counts,
     "sketches": sketches.sketches,
     "merged": sketches.merged,
-    "measures": measures.measures,
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
 than what would be enough."""
@@ -118,8 +118,7 @@ def _of_group(proof: Proof, delta: Fraction) -> Fraction:
     if proof.group == 1 or delta == 0:
         return delta
     one = exp_below(Fraction(0))
-    each = exp_below(proof.epsilon / proof.group) - one
-    return delta * (exp_above(proof.epsilon) - one) / each if each > 0 else Fraction(1)
+    return delta * (exp_above(proof.epsilon) - one) / (exp_below(proof.epsilon / proof.group) - one)
 
 
 def _per_record(proof: Proof) -> Fraction:

@@ -11,7 +11,8 @@ from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measures import Drawn, all_drawn, moved_between, reads
-from dpframe.verifier.proof import Proof, is_number
+from dpframe.verifier.numbers import is_number
+from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import claim
 
 SPEC = re.compile(

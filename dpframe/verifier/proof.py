@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeGuard
+from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError, Law, read_law
 
@@ -87,13 +87,11 @@ def nothing_or_positive(value: object, name: str) -> Fraction:
     return Fraction(0) if value == 0 and value is not False else positive(value, name)
 
 
-def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a number in a receipt is one that can be reckoned with."""
-    return type(value) in (int, float) and -1e100 < value < 1e100  # type: ignore[operator]
-
-
 LARGEST = Fraction(10**100)
 """Of positive numbers; the smallest is one over it."""
+
+LEAST_EPSILON = Fraction(1, 2**60)
+"""Of one record: e^epsilon is above 1 by far more than its rounding."""
 
 MOST_DIGITS = 60
 """Of whole numbers."""
@@ -132,8 +130,11 @@ def read_proof(text: str) -> Proof:
     delta, group = promise["delta"], promise["group"]
     if type(group) is not int or group < 1:
         raise BrokenProofError("'group' must be a whole number from 1 on")
+    epsilon = positive(promise["epsilon"], "epsilon")
+    if epsilon < group * LEAST_EPSILON:
+        raise BrokenProofError("'epsilon' is too small for a group of so many records")
     return Proof(
-        epsilon=positive(promise["epsilon"], "epsilon"),
+        epsilon=epsilon,
         delta=nothing_or_positive(delta, "delta"),
         group=group,
         game=game,

@@ -7,11 +7,13 @@ from typing import Any
 
 from dpframe.verifier.adaptive import parts
 from dpframe.verifier.measure_receipts import check_measures
-from dpframe.verifier.proof import Proof, is_number
+from dpframe.verifier.numbers import is_number
+from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
     "offline": ("path", "shares", "steps"),
+    "rollup": ("measures", "steps"),
     "laplace": ("counts",),
     "gaussian": ("counts",),
     "tree-laplace": ("counts",),
@@ -25,7 +27,6 @@ KINDS = {
     "misra-gries": ("sketches",),
     "misra-gries-standard": ("sketches",),
     "synthetic-privhp": ("counts",),
-    "rollup": ("measures", "steps"),
 }
 """The games that belong to the mechanism that a receipt names."""
 

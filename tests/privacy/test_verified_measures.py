@@ -22,6 +22,8 @@ from dpframe.asking.proofs import proof_text
 from dpframe.noise import laplace
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.path import PathGame, path_bound
+from tests.privacy.random_rollups import drawn_rollup
+from tests.privacy.test_verified_plans import cases
 from tests.privacy.test_verifier import SCHEMA, of
 
 DELTA: dict[str, Any] = {"delta": 1e-6}
@@ -117,6 +119,21 @@ def test_a_proof_is_the_same_for_other_data(sales: pd.DataFrame) -> None:
         ]
         assert found[0] == found[1]
         assert found[0]["text"] is not None
+
+
+def test_random_rollups_are_proved() -> None:
+    """Law: of some rollups drawn from all there are every one is confirmed."""
+    for case in cases(12, seed=5, most=12, least=0.2, draw=drawn_rollup):
+        assert case.verdict, (case.arguments, case.verdict.reason)
+        assert case.verdict.bound is not None
+        assert case.verdict.bound <= Fraction(case.plan.budget.delta)
+
+
+@pytest.mark.evidence
+def test_a_hundred_rollups_are_proved() -> None:
+    """Law: every one of 100."""
+    for case in cases(100, seed=1, draw=drawn_rollup):
+        assert case.verdict, (case.arguments, case.verdict.reason)
 
 
 Change = Callable[[dict[str, Any]], Any]
