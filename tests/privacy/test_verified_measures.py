@@ -109,6 +109,26 @@ def test_every_release_is_proved_with_its_scales(name: str, sales: pd.DataFrame)
                 assert "scales in the receipt lose" in verdict.reason
 
 
+def test_noise_that_is_drawn_too_small_is_in_the_receipt(
+    sales: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted bug: parts and levels that have all of epsilon each; the receipt says so."""
+    from dpframe.mechanisms import measured_parts
+    from dpframe.mechanisms import rollup as mechanism
+
+    def each(weights: Any, *, most: int, epsilon: Fraction) -> Any:
+        return measured_parts.scales_for(
+            dict.fromkeys(weights, Fraction(1)), most=most, epsilon=epsilon
+        )
+
+    monkeypatch.setattr(mechanism, "scales_for", each)
+    monkeypatch.setattr(measured_parts, "cost", lambda scales, most: Fraction(0))
+    result = dp.rollup(sales, ["c"], "count", epsilon=1.0, keys=[str(n) for n in range(50)])
+    assert len(result.dp.receipt["measures"]["count"]["noise"][0]["scales"]) > 1
+    assert "scales in the receipt lose" in dp.verify(result).reason
+    assert dp.verify(result).outcome == "failed"
+
+
 def test_a_proof_is_the_same_for_other_data(sales: pd.DataFrame) -> None:
     """Law: no number of a proof is from data, found bounds included."""
     for name in ("a count and a sum", "found bounds", "different values"):
