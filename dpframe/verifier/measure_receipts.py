@@ -98,9 +98,10 @@ def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) 
     if each.of == "distinct":
         found = SPEC.fullmatch(spec)
         column = found and (found["plain"] or (found["quoted"] or "").replace('""', '"'))
+        singly = user is None or column == user
         claim(
-            own["singly"] is (user is None or column == user),
-            f"{spec} counts {'values' if own['singly'] else 'users'}, the proof something else",
+            own["singly"] is singly,
+            f"counts of {spec} move by {'one' if singly else 'more'} each, in the proof not",
         )
     if own.get("low") is not None:
         _same_bounds(each, spec, facts)

@@ -223,6 +223,7 @@ def test_tampered_proofs_fail(name: str) -> None:
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, 500, clipped=true)"), "outside"),
         (lambda r: r["measures"]["s"].update(spec="median(x)"), "is not known"),
         (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "counts 7"),
+        (lambda r: r["measures"]["s"].update(epsilon=0.41), "the receipt says less"),
         (lambda r: r.update(user="u"), "draws users"),
         (lambda r: r.update(height=3), "height 3"),
         (lambda r: r.update(keys="k"), "of listed keys"),
@@ -240,6 +241,58 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
     verdict = verify_receipt(receipt)
     assert verdict.outcome == "failed"
     assert said in verdict.reason, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("a mean, and a sum that is read", lambda m: m["s"].update(upper=400.0), "the bound 400"),
+        ("a mean, and a sum that is read", lambda m: m["m"].update(epsilon=0.1), "says less"),
+        ("a mean, and a sum that is read", lambda m: m["s"]["noise"].pop(), "has noise of sum"),
+        ("a mean, and a sum that is read", lambda m: m["m"]["noise"].pop(), "has noise of above"),
+        (
+            "different values, many",
+            lambda m: m["d"].update(spec="distinct(c, at_most=30)"),
+            "by more each",
+        ),
+        (
+            "different values, many",
+            lambda m: m["d"].update(spec="distinct(u, at_most=3)"),
+            "counts 3",
+        ),
+        (
+            "different values, many",
+            lambda m: m["d"]["noise"][0]["law"].update(highest=3),
+            "goes from",
+        ),
+        ("different values, many", lambda m: m["n"]["noise"][0].update(unit=1), "in units of 1/1"),
+        ("found bounds", lambda m: m["s"].update(upper=2.0**40), "scales in the receipt lose"),
+        ("found bounds", lambda m: m["s"].update(spec="sum(x, 0, auto, clipped=true)"), "draws"),
+        ("found bounds", lambda m: m["s"]["noise"][0]["scales"].pop("parts"), "not understood"),
+    ],
+)
+def test_a_receipt_of_another_release_fails(
+    name: str, change: Change, said: str, sales: pd.DataFrame
+) -> None:
+    """Law: so it is with what a release says of its noise, its found bounds and its sharing."""
+    measures, arguments = ROLLUPS[name]
+    result = dp.rollup(sales, ["a", "b"], measures, **{"epsilon": 1.0, **arguments})
+    facts, text = result.dp.receipt.to_dict(), proof_text(planned(name))
+    assert verify_receipt(facts, text)
+    change(facts["measures"])
+    verdict = verify_receipt(facts, text)
+    assert verdict.outcome == "failed"
+    assert said in verdict.reason, verdict.reason
+
+
+def test_a_selection_of_records_is_none_of_users() -> None:
+    """Law: sums of records and of users are drawn alike; who is protected, the selection shows."""
+    totals = {"s": dp.sum("x", **BOUNDS)}
+    receipt = dp.explain_rollup(["a"], totals, epsilon=1.0, **DELTA).plan.receipt().to_dict()
+    assert verify_receipt(receipt)
+    verdict = verify_receipt({**receipt, "user": "u"})
+    assert verdict.outcome == "failed"
+    assert "the receipt has users, the proof one record" in verdict.reason
 
 
 def test_a_proof_of_the_selection_alone_is_none_of_a_rollup() -> None:
