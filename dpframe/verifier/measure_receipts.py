@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from dpframe.verifier.adaptive import parts
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measures import Drawn, all_drawn, moved_between, reads
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import claim
+from dpframe.verifier.verdict import FailedClaimError, claim
 
 SPEC = re.compile(
     r'(?P<kind>[a-z]+)(?:\((?:(?P<plain>[^,"()=]+)|"(?P<quoted>(?:[^"]|"")+)")?.*\))?'
@@ -29,7 +30,53 @@ ROUNDED = Fraction(1, 2**50)
 """How far a product of doubles is off, in parts of it, at most."""
 
 
-def check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
+def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """One selection where keys are not listed, and one game of measures."""
+    claim(proof.group == 1, f"the receipt has one record or user, the proof {proof.group}")
+    each = [part for _, _, part in parts(proof)]
+    measures = [part for part in each if part.game.get("kind") == "measures"]
+    selections = [part for part in each if part.game.get("kind") in ("path", "shares")]
+    listed = receipt.get("keys") is not None
+    claim(
+        (len(each), len(measures), len(selections)) == (2 - listed, 1, 1 - listed),
+        f"a rollup {'of listed keys measures' if listed else 'selects once, then measures'}; the "
+        f"proof has {len(selections)} selections and {len(measures)} games of measures",
+    )
+    _check_measures(receipt, measures[0])
+    for selection in selections:
+        _same_selection(receipt, selection)
+
+
+def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Height, threshold, ends of the noise, in records or users, or in what a sum counts."""
+    game, shares = proof.game, proof.game.get("kind") == "shares"
+    units = proof.whole("units", 1) if shares else 1
+    height, told = receipt.get("height"), receipt.get("threshold")
+    claim(
+        game.get("height") == height,
+        f"the receipt has height {height!r}, the proof {game.get('height')!r}",
+    )
+    claim(shares or receipt.get("user") is None, "the receipt has users, the proof one record")
+    facts, law = receipt.get("noise"), proof.law("test")
+    grid = facts.get("grid") if isinstance(facts, Mapping) else None
+    claim(grid == units, f"the receipt counts in units of 1/{grid}, the proof of 1/{units}")
+    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    measures = receipt["measures"].values()
+    sums = [m.get("upper") for m in measures if str(m.get("spec")).startswith("sum(")]
+    claim(is_number(told), "the receipt has no threshold")
+    for worth in (1, *filter(is_number, sums)):
+        threshold = told * units / worth if told is not None and worth else None
+        near = threshold is not None and abs(threshold - proof.whole("threshold")) < 1
+        if near and ends == (law.lowest / units * worth, law.highest / units * worth):
+            return
+    raise FailedClaimError(
+        f"the receipt has threshold {told!r} and test noise {ends}, the proof "
+        f"{proof.whole('threshold') / units:g} and {law.lowest / units:g} to "
+        f"{law.highest / units:g}"
+    )
+
+
+def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
     """FailedClaimError for what is measured and not in the proof, or drawn with less noise."""
     told = receipt.get("measures")
     claim(isinstance(told, Mapping), "the receipt names no measures, and the proof does")
