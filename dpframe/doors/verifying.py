@@ -130,6 +130,9 @@ def _made_again(facts: Mapping[str, Any]) -> str | None:
     if question is None:
         return None
     arguments = {name: value for name, value in told["arguments"].items() if value is not None}
+    arguments.setdefault(question.about, arguments.get("hierarchy"))
+    if isinstance(arguments.get("measures"), list):
+        arguments["measures"] = dict(arguments["measures"])
     if arguments.get("user") is None:
         arguments.pop("max_contributions", None)
     if arguments.get("contribution") == "share":

@@ -30,6 +30,16 @@ class NodeCounts:
     epsilon: Fraction
     delta: float
 
+    @property
+    def table(self) -> NoiseTable | None:
+        """Of bounded noise; None where it is pure."""
+        return self.noise if isinstance(self.noise, NoiseTable) else None
+
+    @property
+    def scale(self) -> Fraction | None:
+        """Of pure noise, as it is drawn; None where there is a table."""
+        return None if isinstance(self.noise, NoiseTable) else self.noise.scale
+
 
 def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> NodeCounts:
     """The law with less noise within the budget; without delta the pure one."""

@@ -14,6 +14,7 @@ from dpframe.verifier.proof import Proof, positive
 from dpframe.verifier.verdict import Found, Step, claim
 
 COUNTS = "docs/guarantees.md, Counts of every node"
+PUBLIC = f"{COUNTS}, listed keys; Why it holds: cells, whole counts"
 BASELINES = "docs/guarantees.md, Baselines"
 ROUNDING = "docs/guarantees.md, Integer noise, exactly"
 
@@ -23,6 +24,8 @@ def counts(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     all: docs/guarantees.md, "Counts of every node"."""
     levels, units = _levels(proof), proof.whole("units", 1)
     hidden = Step("a node that only one table has is never shown", BASELINES)
+    if all(level.get("least") is None for level in levels):
+        hidden = Step("which nodes are shown is public, or was released before", PUBLIC)
     if all("scale" in level and "table" not in level for level in levels):
         return _unbounded(levels, units, epsilon)
     laws = [proof.table(level.get("table"), "table") for level in levels]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from dpframe.verifier import counts, selections, sketches
+from dpframe.verifier import adaptive, counts, measures, selections, sketches
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import exp_above, exp_below, shown
 from dpframe.verifier.proof import Proof, read_proof
 from dpframe.verifier.receipts import check_receipt
 from dpframe.verifier.verdict import FailedClaimError, Found, NotVerifiedError, Step, Verdict
 
-GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
+ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "path": selections.path,
+    "measures": measures.measures,
     "shares": selections.shares,
     "counts": counts.counts,
     "sketches": sketches.sketches,
@@ -24,6 +25,12 @@ GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
 than what would be enough."""
+
+GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
+    **ALONE,
+    "steps": partial(adaptive.steps, ALONE),
+}
+"""And several of them after each other."""
 
 GROUPS = "docs/guarantees.md, Why it holds: users; decision 0031"
 

@@ -59,11 +59,13 @@ def selection_slips(
 
 
 def selection_loss(
-    *, left: Fraction, right: Fraction, release: Fraction, height: int, remainder: bool
+    *, left: Fraction, right: Fraction, release: Fraction | None, height: int, remainder: bool
 ) -> Fraction:
-    """What a unit pays at most, times all units: selected at the first test, at the last, never."""
+    """What a unit pays at most, times all units: selected at the first test, at the last, never.
+    Without ``release`` no number is released."""
+    seen = Fraction(0) if release is None else 1 / release
     return max(
-        1 / right + 1 / release,
-        (height - 1) / left + 1 / release,
-        height / left + (1 / release if remainder else 0),
+        1 / right + seen,
+        (height - 1) / left + seen,
+        height / left + (seen if remainder else 0),
     )

@@ -7,6 +7,7 @@ is rounded up where that makes a bound larger.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeGuard
 
 BITS = 96
 ONE = 1 << BITS
@@ -58,6 +59,11 @@ def exp_below(x: Fraction) -> int:
 def exp_above(x: Fraction) -> int:
     """At least e^x, in parts of ONE."""
     return exp_between(x)[1]
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a number in a receipt is one that can be reckoned with."""
+    return type(value) in (int, float) and -1e100 < value < 1e100  # type: ignore[operator]
 
 
 def shown(bound: Fraction) -> str:

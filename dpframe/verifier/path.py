@@ -41,10 +41,11 @@ Point = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, kw_only=True)
 class PathGame:
-    """What the release is made of; ``height`` tests, then the root if ``remainder``."""
+    """What the release is made of; ``height`` tests, then the root if ``remainder``. Without a law
+    of ``release`` no number is: of a node it is seen that it was selected."""
 
     test: Law
-    release: Law
+    release: Law | None
     height: int
     threshold: int
     remainder: bool
@@ -138,8 +139,11 @@ class Shifted:
     which is added.
     """
 
-    def __init__(self, law: Law, *, more_first: bool) -> None:
-        still, moved = [*law.weights, 0], [0, *law.weights]
+    def __init__(self, law: Law | None, *, more_first: bool) -> None:
+        weights = [] if law is None else law.weights
+        still, moved = [*weights, 0], [0, *weights]
+        if law is None:  # nothing is seen of V: one value, as likely in both
+            still = moved = [TABLE]
         first, second = (moved, still) if more_first else (still, moved)
         pairs = list(zip(first, second, strict=True))
         self._p, self._q = [sum(p for p, q in pairs if q == 0)], [0]

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -53,6 +53,16 @@ class Proof:
             raise BrokenProofError(f"{name!r} must be the number of a table")
         return self.laws[number]
 
+    def law_or_none(self, name: str) -> Law | None:
+        """The same, or None where the game says that there is none."""
+        if name in self.game and self.game[name] is None:
+            return None
+        return self.law(name)
+
+    def of(self, game: Mapping[str, Any]) -> Proof:
+        """The same tables and promise with another game: a step of this one."""
+        return replace(self, game=game)
+
     def scale(self, name: str) -> Fraction:
         """A positive number of the game, exactly."""
         return positive(self.game.get(name), name)
@@ -62,10 +72,35 @@ def positive(value: object, name: str) -> Fraction:
     """A positive number: a double, taken exactly, or a text "3/4" or "3"."""
     if isinstance(value, str) and FRACTION.fullmatch(value):
         over, _, under = value.partition("/")
-        return Fraction(int(over), int(under or 1))
-    if isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf:
-        return Fraction(value)
+        found = Fraction(int(over), int(under or 1))
+    elif isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf:
+        found = Fraction(value)
+    else:
+        found = Fraction(0)
+    if 1 / LARGEST <= found <= LARGEST:
+        return found
     raise BrokenProofError(f"{name!r} must be a positive number")
+
+
+def nothing_or_positive(value: object, name: str) -> Fraction:
+    """The same, or 0."""
+    return Fraction(0) if value == 0 and value is not False else positive(value, name)
+
+
+LARGEST = Fraction(10**100)
+"""Of positive numbers; the smallest is one over it."""
+
+LEAST_EPSILON = Fraction(1, 2**60)
+"""Of one record: e^epsilon is above 1 by far more than its rounding."""
+
+MOST_DIGITS = 60
+"""Of whole numbers."""
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise BrokenProofError(f"a whole number of the proof has more than {MOST_DIGITS} digits")
+    return int(digits)
 
 
 FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
@@ -74,7 +109,9 @@ FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
 def read_proof(text: str) -> Proof:
     """A proof out of its text; BrokenProofError says what is wrong with it."""
     try:
-        told = json.loads(text)
+        told = json.loads(text, parse_int=_whole)
+    except BrokenProofError:
+        raise
     except (ValueError, RecursionError):
         raise BrokenProofError("the proof is no JSON") from None
     if not isinstance(told, dict) or told.get("format") != "dpframe proof":
@@ -93,9 +130,12 @@ def read_proof(text: str) -> Proof:
     delta, group = promise["delta"], promise["group"]
     if type(group) is not int or group < 1:
         raise BrokenProofError("'group' must be a whole number from 1 on")
+    epsilon = positive(promise["epsilon"], "epsilon")
+    if epsilon < group * LEAST_EPSILON:
+        raise BrokenProofError("'epsilon' is too small for a group of so many records")
     return Proof(
-        epsilon=positive(promise["epsilon"], "epsilon"),
-        delta=Fraction(0) if delta == 0 and delta is not False else positive(delta, "delta"),
+        epsilon=epsilon,
+        delta=nothing_or_positive(delta, "delta"),
         group=group,
         game=game,
         laws=tuple(read_law(number, each) for number, each in enumerate(tables)),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
+from dpframe.verifier.cell_receipts import beside_whole_counts
+from dpframe.verifier.measure_receipts import check_rollup
+from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
-    "offline": ("path", "shares"),
+    "offline": ("path", "shares", "steps"),
+    "rollup": ("measures", "steps"),
     "laplace": ("counts",),
     "gaussian": ("counts",),
     "tree-laplace": ("counts",),
@@ -33,7 +36,7 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     for name, proved in (("epsilon", proof.epsilon), ("delta", proof.delta)):
         told = receipt.get(name)
         claim(
-            type(told) in (int, float) and Fraction(told) == proved,  # type: ignore[arg-type]
+            type(told) in (int, float) and told == proved,
             f"the receipt promises {name} {told!r}, the proof is of {float(proved)!r}",
         )
     epsilon, delta = float(proof.epsilon), float(proof.delta)
@@ -47,9 +50,13 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         kind in KINDS.get(mechanism, ()),
         f"the mechanism {mechanism!r} is no game {kind!r}",
     )
+    if mechanism == "rollup":
+        check_rollup(receipt, proof)
+        return
+    proof = beside_whole_counts(receipt, proof)
     claim(
-        receipt.get("whole_counts") is None,
-        "the receipt has whole counts, whose noise is in no proof",
+        "release" not in proof.game or proof.game["release"] is not None,
+        "the receipt has released counts, the proof none",
     )
     group = receipt.get("max_contributions")
     claim(
@@ -92,8 +99,9 @@ def _same(receipt: Mapping[str, Any], proof: Proof) -> None:
     units = game.get("units", 1)
     if worth is not None or "threshold" not in game:
         return
-    told, proved = receipt.get("threshold"), game["threshold"]
-    if isinstance(told, int | float):
+    told = receipt.get("threshold")
+    if is_number(told):
+        proved = proof.whole("threshold")
         claim(
             round(told * units) == proved,
             f"the receipt has threshold {told!r}, the proof {proved / units:g}",

@@ -17,7 +17,7 @@ def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     """One record along one path: docs/guarantees.md, "Why it holds: one record"."""
     game = PathGame(
         test=proof.law("test"),
-        release=proof.law("release"),
+        release=proof.law_or_none("release"),
         height=proof.whole("height", 1),
         threshold=proof.whole("threshold"),
         remainder=proof.flag("remainder"),
@@ -37,13 +37,14 @@ def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     """All units of a record or user, wherever they lie: docs/mechanism.md, "Users as shares"."""
-    test, release = proof.law("test"), proof.law("release")
+    test, release = proof.law("test"), proof.law_or_none("release")
     height, units, threshold = (
         proof.whole("height", 1),
         proof.whole("units", 1),
         proof.whole("threshold"),
     )
-    left, right, scale = (proof.scale(name) for name in ("left", "right", "release_scale"))
+    left, right = proof.scale("left"), proof.scale("right")
+    scale = None if release is None else proof.scale("release_scale")
     claim(
         test.highest + units < threshold,
         f"threshold {threshold} is no more than {units} units above {test.highest}, the most that "
@@ -54,7 +55,9 @@ def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     )
     claim(loss <= epsilon, f"the scales lose {float(loss):.9g}, more than {float(epsilon):.9g}")
     bot, top = linear.selection_slips(test, left=left, right=right, units=units)
-    ends = linear.slip_of_release(release, scale, units)
+    ends = Fraction(0)
+    if release is not None and scale is not None:
+        ends = linear.slip_of_release(release, scale, units)
     return Found(
         height * max(bot, top) + ends,
         Step("a node that only one table has is never selected", f"{SHARES}, after step 4"),

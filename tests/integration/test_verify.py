@@ -52,6 +52,41 @@ def test_from_a_release_to_its_proof(trips: pd.DataFrame, tmp_path: Path) -> Non
     assert (failed.returncode, failed.stdout.partition(":")[0]) == (1, "failed")
 
 
+@pytest.mark.engines
+def test_a_rollup_from_the_command_line_is_proved(trips: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: what the command line measures it proves; a scale that is too small it refuses."""
+    file, out = tmp_path / "trips.csv", tmp_path / "out.json"
+    trips.to_csv(file, index=False)
+    asked = ("columns:origin,dest", "--measure", "count", "--measure", "mean(u, 0, 800) AS mean")
+    released = run("rollup", file, *asked, "--epsilon", 1, "--delta", 1e-6, "-o", out, "--quiet")
+    assert released.returncode == 0, released.stderr
+    proved = run("verify", out)
+    assert (proved.returncode, proved.stdout.partition(":")[0]) == (0, "proved"), proved
+    assert "mean, mean: loses 0.42, moves by 8000000000 at scale" in proved.stdout
+    told = json.loads(out.read_text())
+    told["receipt"]["measures"]["mean"]["noise"][0]["scales"]["parts"] *= 0.9
+    out.write_text(json.dumps(told))
+    failed = run("verify", out, "--quiet")
+    assert failed.returncode == 1
+    assert "scales in the receipt lose" in failed.stdout
+
+
+def test_rollups_in_files_and_ledgers_are_proved(trips: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: also of users, whose proof is made again from the arguments, and together."""
+    book = dp.Ledger(tmp_path / "budget.db", epsilon=5.0, delta=1e-5)
+    measures = {"users": "count", "total": dp.sum("u", lower=0, upper="auto")}
+    for user in (None, "u"):
+        result = dp.rollup(
+            trips, ["origin"], measures, epsilon=2.0, delta=1e-6, user=user, ledger=book
+        )
+        parquet = tmp_path / "r.parquet"
+        result.to_parquet(parquet)
+        assert dp.verify(parquet), dp.verify(parquet)
+        assert dp.verify(result) == dp.verify(parquet)
+        assert (result.dp.receipt["proof"]["text"] is None) is (user == "u")
+    assert dp.verify(book), dp.verify(book)
+
+
 @pytest.mark.parametrize(
     "arguments", [{}, {"user": "u"}, {"user": "u", "remainder": False, "release_share": 0.4}]
 )

@@ -606,11 +606,13 @@ class Code:
 
 def mutants() -> list[Mutant]:
     """All of them."""
+    from tests.privacy.rollup_mutants import rolled_up  # which changes proofs as this module does
+
     found = [
         Mutant(name, where, each.refused, each.exceeds, each.audited)
         for name, where, each in (*selections(), *histograms())
     ]
-    found += [Mutant(name, where, ask) for name, where, ask in proofs()]
+    found += [Mutant(name, where, ask) for name, where, ask in (*rolled_up(), *proofs())]
     code = [
         *((name, Code(run)) for name, run in CODE.items()),
         *((name, Code(run, True)) for name, run in TESTS.items()),

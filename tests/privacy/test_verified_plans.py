@@ -1,17 +1,19 @@
 """Random plans over the whole range of parameters: the verifier confirms every one.
 
-``python -m tests.privacy.test_verified_plans 500 1`` prints a line a plan: how much larger the
-verifier's bound is than the accountant's, and how long it took. Where they disagree one is wrong.
+``python -m tests.privacy.test_verified_plans 500 1`` prints a line a plan, and then one for each of
+a fifth as many rollups: how much larger the verifier's bound is than the accountant's, and how long
+it took. Where they disagree one is wrong.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,6 +26,7 @@ from dpframe.asking.proofs import proof_text
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.verifier.judge import verify_receipt
 from dpframe.verifier.verdict import Verdict
+from tests.privacy.random_rollups import drawn_rollup
 
 USERS: tuple[dict[str, Any], ...] = (
     {},
@@ -54,6 +57,13 @@ class Case:
         """How much larger the bound is than what the accountant computed."""
         computed, bound = self.plan.delta_spent, self.verdict.bound
         return float(bound or 0) / computed - 1 if computed else 0.0
+
+
+EXPLAINED: dict[str, Any] = {
+    "hhh": dp.explain,
+    "tree_counts": dp.explain_tree_counts,
+    "rollup": dp.explain_rollup,
+}
 
 
 def drawn(generator: random.Random) -> dict[str, Any]:
@@ -100,16 +110,23 @@ def patience() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def cases(number: int, seed: int, *, most: float = 128, least: float = 1e-3) -> Iterator[Case]:
+def cases(
+    number: int,
+    seed: int,
+    *,
+    most: float = 128,
+    least: float = 1e-3,
+    draw: Callable[[random.Random], dict[str, Any]] = drawn,
+) -> Iterator[Case]:
     """So many plans that can be made; what no plan is made for is left out."""
     generator = random.Random(seed)
     while number:
-        arguments = drawn(generator)
+        arguments = draw(generator)
         question = arguments.pop("question")
         about = arguments.pop("hierarchy")
         if int(about.rpartition("=")[2]) > most or arguments["epsilon"] < least:
             continue
-        explain = dp.explain if question == "hhh" else dp.explain_tree_counts
+        explain = EXPLAINED[question]
         try:
             with patience():
                 plan: Any = explain(about, **arguments).plan
@@ -141,7 +158,8 @@ def test_five_hundred_plans_are_proved() -> None:
 
 
 def main(number: int, seed: int) -> None:
-    for case in cases(number, seed):
+    rollups = cases(number // 5, seed, draw=drawn_rollup)
+    for case in itertools.chain(cases(number, seed), rollups):
         print(
             f"{case.verdict.outcome}\t{case.excess:.2e}\t{case.seconds:.2f}\t{case.arguments}",
             flush=True,

@@ -10,7 +10,7 @@ from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.notices import wider_than_numbers
-from dpframe.asking.proofs import Game
+from dpframe.asking.proofs import Game, numbered
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.budget import Budget
@@ -65,9 +65,20 @@ class CellsPlan(OfflinePlan):
 
     @property
     def game(self) -> Game | None:
-        """That of a path with so many tests as there are kinds; of whole counts no proof is written
-        yet."""
-        return super().game if self.totals is None else None
+        """That of a path with so many tests as there are kinds; then, of whole counts, one count of
+        each kind and the total."""
+        selection = super().game
+        if self.totals is None or selection is None:
+            return selection
+        numbers, tables = numbered(*selection.tables, self.totals.noise)
+        level = {"table": numbers[-1], "least": None}
+        counts = {"kind": "counts", "units": 1, "levels": [level] * (self.height + 1)}
+        whole = self.budget
+        steps = [
+            {"epsilon": whole.epsilon * part, "delta": whole.delta * part, "game": dict(facts)}
+            for part, facts in ((1 - FOR_TOTALS, selection.facts), (FOR_TOTALS, counts))
+        ]
+        return Game({"kind": "steps", "steps": steps}, tables)
 
     @property
     def total_half_width(self) -> int:

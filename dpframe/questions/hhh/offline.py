@@ -107,17 +107,25 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
 
 def selection_game(
-    laws: Laws, test: NoiseTable, *, height: int, threshold: int, remainder: bool, moves: int
+    laws: Laws,
+    test: NoiseTable,
+    *,
+    height: int,
+    threshold: int,
+    remainder: bool,
+    moves: int,
+    released: bool = True,
 ) -> Game:
-    """What a verifier takes of a selection: ``test`` is the law of the tests, centred."""
-    (test_number, release), tables = numbered(test, laws.release)
+    """What a verifier takes of a selection: ``test`` is the law of the tests, centred. Where
+    nothing is ``released`` it is only seen what is selected."""
+    numbers, tables = numbered(test, *[laws.release][:released])
     facts: dict[str, object] = {
         "kind": "path",
         "height": height,
         "threshold": threshold,
         "remainder": remainder,
-        "test": test_number,
-        "release": release,
+        "test": numbers[0],
+        "release": numbers[1] if released else None,
     }
     if not offline_hhh.has_profile(laws):
         facts |= {
@@ -125,7 +133,7 @@ def selection_game(
             "units": laws.grid,
             "left": laws.left,
             "right": laws.right,
-            "release_scale": laws.release_scale,
+            "release_scale": laws.release_scale if released else None,
         }
     return Game(facts, tables, moves)
 

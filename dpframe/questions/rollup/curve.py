@@ -10,7 +10,6 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import Losses, losses_of
 from dpframe.accounting.parts import losses_of_profile, pure
 from dpframe.mechanisms.node_counts import NodeCounts
-from dpframe.noise import NoiseTable
 
 if TYPE_CHECKING:
     from dpframe.questions.rollup.plan import RollupPlan
@@ -41,13 +40,14 @@ def _profiles(plan: RollupPlan) -> Iterator[Profile]:
 
 
 def _counts(counts: NodeCounts, step: float) -> tuple[Losses, int]:
-    distinct, noise = counts.distinct, counts.noise
+    distinct = counts.distinct
     if not distinct.singly or distinct.touched > MOST_COUNTS:
         whole = pure(float(counts.epsilon), counts.delta)
         return losses_of_profile(whole, step), 1
-    if isinstance(noise, NoiseTable):
-        return losses_of(noise, step), distinct.touched
-    return losses_of_profile(_pure(1 / noise.scale), step), distinct.touched
+    if counts.scale is not None:
+        return losses_of_profile(_pure(1 / counts.scale), step), distinct.touched
+    assert counts.table is not None
+    return losses_of(counts.table, step), distinct.touched
 
 
 def _pure(epsilon: Fraction) -> Profile:

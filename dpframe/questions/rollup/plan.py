@@ -21,6 +21,7 @@ from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import STEP, together
 from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
@@ -37,10 +38,11 @@ from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.base import Asked
 from dpframe.questions.rollup.curve import parts
+from dpframe.questions.rollup.game import rollup_game
+from dpframe.questions.rollup.limits import check_least, check_scales
 from dpframe.questions.rollup.lines import MANY, lines, measured_line
 from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
 from dpframe.questions.rollup.sharing import drawn_and_read
-from dpframe.steps import WHOLE_DIGITS
 from dpframe.tree import ListedNodes
 from dpframe.vectors import Vector, distinct_of, searches_of
 
@@ -53,19 +55,12 @@ used again, so that everything else pays for it: at four levels 0.16 shows more 
 stability histograms do, with half of their error (tests/benchmarks/rollup_error.py). Users are
 fewer than records, so that a higher threshold would hide more."""
 
-LEAST = 1e-6
-"""Epsilon of a measure, below which noise would hide everything."""
-
 SEARCH = Fraction(1, 4)
 """Part of a measure's epsilon for each bound that is searched."""
 
 UNSHOWN = 0.02, 0.1, 0.3
 """``release_share`` of a selection whose counts are not released: as good as nothing, or the first
 whose table, which is never drawn from, is not too long."""
-
-LARGEST_SCALE = 2**54
-"""Scale of noise on parts alone: a draw beyond 64 bits, which would be an error, has a chance below
-1e-200."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +161,11 @@ class RollupPlan(LevelPlan[Asked]):
         """Of the intervals of a number of different values."""
         return half_width(self.counts[name].noise, 1, self.confidence)
 
+    @cached_property
+    def game(self) -> Game:
+        """What it draws, for a verifier."""
+        return rollup_game(self)
+
     def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
         """The only noisy step: the selection, then every measure on its parts."""
         return rollup.run(
@@ -225,7 +225,7 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
         epsilon *= 1 - (default if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
-    _check_least(each, asked)
+    check_least(each, asked)
     counts = _node_counts(asked, each, delta)
     spent = sum(count.delta for count in counts.values())
     by_user, selection = asked.unit.user is not None, None
@@ -239,7 +239,7 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
         for name, measure in others.items()
         if measure.searched
     }
-    _check_scales(paid, searching, counts)
+    check_scales(paid, searching, counts)
     return kind(
         asked=asked,
         selection=selection,
@@ -259,32 +259,6 @@ def _searching(measure: Measure, epsilon: Fraction, by_user: bool) -> Searching:
         each=SEARCH * epsilon,
         rest=epsilon - SEARCH * epsilon * len(searches),
     )
-
-
-def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
-    for name, own in each.items():
-        if own < Fraction(LEAST):
-            raise BudgetError(
-                f"measure {name!r} would get epsilon {float(own):.2g} of {asked.budget.epsilon:g}: "
-                "ask for fewer measures, raise its share=, or raise epsilon."
-            )
-
-
-def _check_scales(
-    paid: Mapping[str, tuple[Paid, ...]],
-    searching: Mapping[str, Searching],
-    counts: Mapping[str, NodeCounts],
-) -> None:
-    vectors = {name: [p.vector.most / p.epsilon for p in each] for name, each in paid.items()}
-    scales = {name: max(several) for name, several in vectors.items() if several}
-    scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
-    scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
-    for name, scale in scales.items():
-        if scale > LARGEST_SCALE:
-            raise BudgetError(
-                f"measure {name!r} would get noise beyond 64 bits: raise epsilon or its share=, or "
-                "lower at_most or the bounds."
-            )
 
 
 def _node_counts(asked: Asked, each: Mapping[str, Fraction], delta: float) -> dict[str, NodeCounts]:

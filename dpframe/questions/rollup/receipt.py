@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 from dpframe.postprocess.above import PARTS
 from dpframe.postprocess.mean_noise import BY_VALUE
@@ -44,6 +46,7 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "what is shown; not what clipping to the bounds takes away",
             "budget": UNTRACKED,
             "ledger": None,
+            **proof_facts(plan, "rollup"),
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
@@ -81,11 +84,16 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
         "unit": vector.unit,
         "decimals": vector.bounds.decimals if of_values else None,
         "scales": {
-            "parts" if at == PARTS else str(at): float(scale)
+            "parts" if at == PARTS else str(at): _exact(scale)
             for at, scale in estimate.scales.items()
         },
         **(BY_VALUE if vector.kind in ("above", "below") else {}),
     }
+
+
+def _exact(scale: Fraction) -> float | int:
+    """As it is drawn with: whole numbers that no double holds stay whole."""
+    return int(scale) if scale.denominator == 1 and scale > 2**53 else float(scale)
 
 
 def bounds_found(plan: RollupPlan, noisy: NoisyRollup) -> dict[str, tuple[float, float]]:

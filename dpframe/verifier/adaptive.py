@@ -1,0 +1,53 @@
+"""Games one after the other, each of which may depend on what the others showed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.proof import Proof, nothing_or_positive, positive
+from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
+
+SEVERAL = "docs/guarantees.md, Several releases"
+
+Game = Callable[[Proof, Fraction, Fraction], Found]
+
+
+def parts(proof: Proof) -> list[tuple[Fraction, Fraction, Proof]]:
+    """The games of a proof, with the epsilon and delta of each: the one that it has, or steps."""
+    if proof.game.get("kind") != "steps":
+        return [(proof.epsilon / proof.group, proof.delta, proof)]
+    told = proof.game.get("steps")
+    if not isinstance(told, list) or not told:
+        raise BrokenProofError("the game needs a list of steps")
+    return [_part(proof, each) for each in told]
+
+
+def _part(proof: Proof, told: Any) -> tuple[Fraction, Fraction, Proof]:
+    if not isinstance(told, dict) or set(told) != {"epsilon", "delta", "game"}:
+        raise BrokenProofError("a step has epsilon, delta and game, and no more")
+    if not isinstance(told["game"], dict):
+        raise BrokenProofError("the game of a step must be an object")
+    delta = nothing_or_positive(told["delta"], "delta")
+    return positive(told["epsilon"], "epsilon"), delta, proof.of(told["game"])
+
+
+def steps(games: Mapping[str, Game], proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """All games of a proof: their epsilons add up to at most the promised one, and so do the deltas
+    that are found (adaptive composition). The delta of a step says how fine it is bounded."""
+    each = parts(proof)
+    spent = sum((own for own, _, _ in each), Fraction(0))
+    claim(spent <= epsilon, f"steps lose {float(spent):.9g}, more than {float(epsilon):.9g}")
+    bound, said = Fraction(0), list[Step]()
+    for own, delta, part in each:
+        kind = part.game.get("kind")
+        game = games.get(kind) if isinstance(kind, str) else None
+        if game is None:
+            raise NotVerifiedError(f"this verifier knows no game {kind!r} as a step")
+        found = game(part, own, min(delta, enough))
+        bound += found.bound
+        said += found.steps
+    whole = Step(f"{len(each)} steps: epsilons add up to {float(spent):.9g}, deltas too", SEVERAL)
+    return Found(bound, whole, *said)

@@ -1,0 +1,45 @@
+"""Whether the receipt of cells with whole counts says what its proof is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpframe.verifier.adaptive import parts
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import claim
+
+
+def beside_whole_counts(receipt: Mapping[str, Any], proof: Proof) -> Proof:
+    """The selection; with whole counts of cells the first of two steps, with one count of every
+    kind and of the total in the second."""
+    told = receipt.get("whole_counts")
+    if not isinstance(told, Mapping):
+        claim(told is None, "the receipt's whole counts are not understood")
+        claim(proof.game.get("kind") != "steps", "the proof has whole counts, the receipt none")
+        return proof
+    kinds = [part.game.get("kind") for _, _, part in parts(proof)]
+    claim(
+        kinds in (["path", "counts"], ["shares", "counts"]),
+        "the receipt has whole counts, whose noise is not in the proof",
+    )
+    (_, _, selection), (epsilon, delta, whole) = parts(proof)
+    claim(
+        told.get("epsilon") == epsilon and told.get("delta") == delta,
+        "the receipt has whole counts of another budget than the proof",
+    )
+    levels, height = whole.game.get("levels"), receipt.get("height")
+    claim(
+        isinstance(levels, list) and isinstance(height, int) and len(levels) == height + 1,
+        f"the receipt has whole counts of {height!r} kinds and the total, the proof has others",
+    )
+    facts = told.get("noise")
+    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    for level in levels or ():
+        law = whole.table(level.get("table") if isinstance(level, Mapping) else None, "table")
+        claim(
+            ends == (law.lowest, law.highest),
+            f"noise of whole counts goes from and to {ends} in the receipt, in the proof "
+            f"{law.lowest} to {law.highest}",
+        )
+    return selection

@@ -1,0 +1,242 @@
+"""Whether the receipt of a rollup says what its proof is about: which measures there are, within
+which bounds, and the noise that they got."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.adaptive import parts
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.measures import Drawn, all_drawn, moved_between, reads
+from dpframe.verifier.numbers import is_number
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import FailedClaimError, claim
+
+SPEC = re.compile(
+    r'(?P<kind>[a-z]+)(?:\((?:(?P<plain>[^,"()=]+)|"(?P<quoted>(?:[^"]|"")+)")?.*\))?'
+)
+AT_MOST = re.compile(r"at_most=([0-9]+)(?:, share=[^,\"()=]+)?\)$")
+BOUNDS = re.compile(
+    r'(?:[^,"()=]+|"(?:[^"]|"")+"), ([^,"()=]+), ([^,"()=]+?)(, clipped=true)?(?:, |\))'
+)
+"""Of the text of a measure in a receipt: what it measures, how many rows or nodes of a user, the
+bounds of values."""
+
+ROUNDED = Fraction(1, 2**50)
+"""How far a product of doubles is off, in parts of it, at most."""
+
+
+def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """One selection where keys are not listed, and one game of measures."""
+    claim(proof.group == 1, f"the receipt has one record or user, the proof {proof.group}")
+    each = [part for _, _, part in parts(proof)]
+    measures = [part for part in each if part.game.get("kind") == "measures"]
+    selections = [part for part in each if part.game.get("kind") in ("path", "shares")]
+    listed = receipt.get("keys") is not None
+    claim(
+        (len(each), len(measures), len(selections)) == (2 - listed, 1, 1 - listed),
+        f"a rollup {'of listed keys measures' if listed else 'selects once, then measures'}; the "
+        f"proof has {len(selections)} selections and {len(measures)} games of measures",
+    )
+    _check_measures(receipt, measures[0])
+    for selection in selections:
+        _same_selection(receipt, selection)
+
+
+def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Height, threshold, ends of the noise, in records or users, or in what a sum counts."""
+    game, shares = proof.game, proof.game.get("kind") == "shares"
+    units = proof.whole("units", 1) if shares else 1
+    height, told = receipt.get("height"), receipt.get("threshold")
+    claim(
+        game.get("height") == height,
+        f"the receipt has height {height!r}, the proof {game.get('height')!r}",
+    )
+    claim(shares or receipt.get("user") is None, "the receipt has users, the proof one record")
+    facts, law = receipt.get("noise"), proof.law("test")
+    grid = facts.get("grid") if isinstance(facts, Mapping) else None
+    claim(grid == units, f"the receipt counts in units of 1/{grid}, the proof of 1/{units}")
+    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    measures = receipt["measures"].values()
+    sums = [m.get("upper") for m in measures if str(m.get("spec")).startswith("sum(")]
+    claim(is_number(told), "the receipt has no threshold")
+    for worth in (1, *filter(is_number, sums)):
+        threshold = told * units / worth if told is not None and worth else None
+        near = threshold is not None and abs(threshold - proof.whole("threshold")) < 1
+        if near and ends == (law.lowest / units * worth, law.highest / units * worth):
+            return
+    raise FailedClaimError(
+        f"the receipt has threshold {told!r} and test noise {ends}, the proof "
+        f"{proof.whole('threshold') / units:g} and {law.lowest / units:g} to "
+        f"{law.highest / units:g}"
+    )
+
+
+def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """FailedClaimError for what is measured and not in the proof, or drawn with less noise."""
+    told = receipt.get("measures")
+    claim(isinstance(told, Mapping), "the receipt names no measures, and the proof does")
+    assert isinstance(told, Mapping)
+    height, drawn, read = receipt.get("height"), all_drawn(proof), reads(proof)
+    proved = proof.game.get("height")
+    claim(proved == height, f"the receipt has height {height!r}, the proof {proved!r}")
+    names = {each.measure for each in drawn} | set(read)
+    claim(
+        names == set(told),
+        f"the receipt has measures {', '.join(sorted(told))}, the proof {', '.join(sorted(names))}",
+    )
+    for name, facts in told.items():
+        own = [each for each in drawn if each.measure == name]
+        spec = str(facts.get("spec")) if isinstance(facts, Mapping) else ""
+        wanted = _wanted(spec, receipt.get("user"), name in read)
+        claim(
+            sorted(each.of for each in own) == sorted(wanted),
+            f"measure {name!r} is {spec}, which draws {', '.join(wanted) or 'nothing'}; the proof "
+            f"has {', '.join(each.of for each in own) or 'nothing'}",
+        )
+        for each in own:
+            _same_facts(each, spec, facts, receipt.get("user"))
+        pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
+        for each in pair:
+            _same_bounds(each, spec, facts)
+        _same_noise(name, facts, own, pair)
+    _no_more_than_told(told, drawn, read)
+
+
+def _no_more_than_told(
+    told: Mapping[str, Any], drawn: list[Drawn], read: Mapping[str, str]
+) -> None:
+    """No measure loses more than the receipt says; a mean for itself and what is read from it."""
+    for name in set(told) - set(read):
+        names = {name, *(each for each, of in read.items() if of == name)}
+        loss = sum((each.loss for each in drawn if each.measure in names), Fraction(0))
+        epsilons = [told[each].get("epsilon") for each in names]
+        claim(
+            all(_positive(each) for each in epsilons)
+            and loss <= sum(map(Fraction, epsilons)) * (1 + ROUNDED),
+            f"measure {name!r} loses {float(loss):.9g}, and the receipt says less",
+        )
+
+
+def _wanted(spec: str, user: object, read: bool) -> list[str]:
+    """What a measure draws, as its text says."""
+    kind = spec.partition("(")[0]
+    if kind == "count":
+        return ["users" if user is not None and not AT_MOST.search(spec) else "rows"]
+    if kind == "distinct":
+        return ["distinct"]
+    bounds = BOUNDS.match(spec.partition("(")[2])
+    if kind not in ("sum", "mean") or bounds is None:
+        raise BrokenProofError(f"the receipt measures {spec!r}, which is not known")
+    searches = [bound for bound in bounds.groups()[:2] if bound == "auto"]
+    return ["search"] * len(searches) + [kind] * (not read) + ["outside"] * bool(bounds[3])
+
+
+def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) -> None:
+    """How often a user counts, and bounds of values."""
+    told, own = AT_MOST.search(spec), each.facts
+    if "at_most" in own:
+        most = int(told[1]) if told else 1
+        claim(own["at_most"] == most, f"{spec} counts {most}, the proof {own['at_most']}")
+    if each.of == "distinct":
+        found = SPEC.fullmatch(spec)
+        column = found and (found["plain"] or (found["quoted"] or "").replace('""', '"'))
+        singly = user is None or column == user
+        claim(
+            own["singly"] is singly,
+            f"counts of {spec} move by {'one' if singly else 'more'} each, in the proof not",
+        )
+    if own.get("low") is not None:
+        _same_bounds(each, spec, facts)
+
+
+def _same_bounds(each: Drawn, spec: str, facts: Mapping[str, Any]) -> None:
+    own = each.facts
+    for name, bound in (("low", facts.get("lower")), ("high", facts.get("upper"))):
+        steps = _in_steps(bound, own["decimals"])
+        claim(
+            abs(own[name] - steps) <= Fraction(1, 2) + abs(steps) * ROUNDED,
+            f"{spec} has the bound {bound!r}, the proof {own[name]} steps of "
+            f"10**-{own['decimals']}",
+        )
+
+
+def _in_steps(bound: object, decimals: object) -> Fraction:
+    if not is_number(bound) or type(decimals) is not int or not -400 < decimals < 400:
+        raise BrokenProofError("bounds must be numbers, and steps powers of ten")
+    return Fraction(bound) * Fraction(10) ** decimals
+
+
+TOLD: Mapping[str, tuple[str, ...]] = {"mean": ("above", "below"), "search": ()}
+"""What the noise of is in a receipt: a mean is made of what is above and below."""
+
+
+# -- the noise that was drawn, which a receipt says after the release -----------------------------
+
+
+def _same_noise(name: str, facts: Mapping[str, Any], own: list[Drawn], pair: list[Drawn]) -> None:
+    """Of what is its own, and of the ``pair`` that a sum is read from."""
+    told = facts.get("noise")
+    if told is None:  # of a plan
+        return
+    if not isinstance(told, list) or not all(isinstance(each, Mapping) for each in told):
+        raise BrokenProofError(f"the receipt's noise of {name!r} is not understood")
+    wanted = [("sum", each) for each in pair]
+    for each in own:
+        wanted += [(kind, each) for kind in TOLD.get(each.of, (each.of,))]
+    kinds = [str(estimate.get("of")) for estimate in told]
+    claim(
+        sorted(kinds) == sorted(kind for kind, _ in wanted),
+        f"measure {name!r} has noise of {', '.join(kinds)}, which is not what the proof has",
+    )
+    by_kind = dict(wanted)
+    for kind, estimate in zip(kinds, told, strict=True):
+        _within(name, facts, estimate, by_kind[kind])
+
+
+def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], each: Drawn) -> None:
+    """No less noise than the proof says."""
+    if each.of == "distinct":
+        law = estimate.get("law")
+        known = isinstance(law, Mapping) and {"lowest", "highest"} <= set(law)
+        ends = (law["lowest"], law["highest"]) if known else None  # type: ignore[index]
+        proved = (None, None) if each.table is None else (each.table.lowest, each.table.highest)
+        claim(ends == proved, f"noise of {name!r} goes from and to {ends}, in the proof {proved}")
+        return
+    if each.of in ("rows", "users", "outside"):
+        unit = estimate.get("unit")
+        claim(unit == each.facts["unit"], f"{name!r} counts in units of 1/{unit}, the proof not")
+    scales = estimate.get("scales")
+    if (
+        not isinstance(scales, Mapping)
+        or "parts" not in scales
+        or not all(_positive(one) for one in scales.values())
+    ):
+        raise BrokenProofError(f"the receipt's scales of {name!r} are not understood")
+    moved = each.moved
+    if moved is None:
+        low, high = (
+            _nearest(_in_steps(facts.get(end), estimate.get("decimals")))
+            for end in ("lower", "upper")
+        )
+        moved = moved_between(each.of, low, high)
+    loss = sum((moved / Fraction(one) for one in scales.values()), Fraction(0))
+    claim(
+        loss <= each.loss,
+        f"{name!r}, {estimate.get('of')}: scales in the receipt lose {float(loss):.9g}, more than "
+        f"{float(each.loss):.9g}",
+    )
+
+
+def _positive(value: object) -> bool:
+    return is_number(value) and value > 0
+
+
+def _nearest(steps: Fraction) -> int:
+    """Halves away from 0, as values become steps."""
+    whole = math.floor(abs(steps) + Fraction(1, 2))
+    return whole if steps > 0 else -whole

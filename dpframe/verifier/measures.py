@@ -1,0 +1,166 @@
+"""Measures on the parts of what a selection shows: what one record or user moves, and what for.
+
+docs/guarantees.md, "Measures on the parts of a selection". How much is moved is not claimed: it
+follows here from what is added up and from its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.composition import composed_bound
+from dpframe.verifier.laws import BrokenProofError, Law
+from dpframe.verifier.proof import Proof, nothing_or_positive, positive
+from dpframe.verifier.verdict import Found, Step, claim
+
+MEASURES = "docs/guarantees.md, Measures on the parts of a selection"
+
+COUNTED, VALUED = ("rows", "users", "outside"), ("sum", "mean")
+"""What adds up: units of what is there, and steps of values between bounds."""
+
+OWN: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(COUNTED, frozenset({"unit", "at_most"})),
+    **dict.fromkeys(VALUED, frozenset({"low", "high", "decimals"})),
+    "distinct": frozenset({"at_most", "singly"}),
+    "search": frozenset(),
+}
+"""What is said of each, besides its measure and its noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """One thing that is drawn for a measure.
+
+    ``moved`` is by how much one record, or user, moves it in total; None where bounds are found.
+    Noise is discrete Laplace over all integers, of ``scale``; of parts and levels of what adds up
+    1/scale is divided between them. Where bounds are found its scale follows from these and
+    ``epsilon``; with a ``table`` the noise is that, and ``moved`` counts move by one.
+    """
+
+    measure: str
+    of: str
+    facts: Mapping[str, Any]
+    moved: int | None
+    scale: Fraction | None = None
+    epsilon: Fraction | None = None
+    delta: Fraction = Fraction(0)
+    table: Law | None = None
+
+    @property
+    def loss(self) -> Fraction:
+        """Epsilon of all of it."""
+        if self.scale is None or self.moved is None:
+            assert self.epsilon is not None
+            return self.epsilon
+        return self.moved / self.scale
+
+
+def measures(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """Everything that is drawn for measures once it is known which nodes are shown."""
+    drawn = all_drawn(proof)
+    loss = sum((each.loss for each in drawn), Fraction(0))
+    claim(loss <= epsilon, f"measures lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    bound, said = Fraction(0), list[Step]()
+    for each in drawn:
+        if each.table is not None:
+            assert each.moved is not None
+            own = min(each.delta, enough)
+            bound += composed_bound([(each.table, each.moved)], each.loss, own)
+        said.append(Step(_said(each), f"{MEASURES}, {POINTS[each.of]}"))
+    whole = Step(f"all measures lose at most {float(loss):.9g} together", f"{MEASURES}, after 7")
+    return Found(bound, *said, whole)
+
+
+POINTS = {
+    **dict.fromkeys((*COUNTED, *VALUED), "points 2 to 5"),
+    "distinct": "point 6",
+    "search": "point 7",
+}
+
+
+def _said(each: Drawn) -> str:
+    what = f"{each.measure}, {each.of}: loses {float(each.loss):.9g}"
+    if each.moved is None:
+        return f"{what}, by a scale that follows from the bounds that are found"
+    if each.table is not None:
+        return f"{what}, as {each.moved} counts that move by one"
+    assert each.scale is not None
+    return f"{what}, moves by {each.moved} at scale {float(each.scale):.9g}"
+
+
+def all_drawn(proof: Proof) -> list[Drawn]:
+    """Everything that the game says is drawn; BrokenProofError for what it cannot be."""
+    told, height = proof.game.get("drawn"), proof.whole("height", 1)
+    if not isinstance(told, list) or not told:
+        raise BrokenProofError("the game needs a list of what is drawn")
+    drawn = [_drawn(proof, each, height) for each in told]
+    means = {each.measure for each in drawn if each.of == "mean"}
+    for name, of in reads(proof).items():
+        if of not in means:
+            raise BrokenProofError(f"{name!r} is read from a mean {of!r} that is not drawn")
+    return drawn
+
+
+def reads(proof: Proof) -> Mapping[str, str]:
+    """Sums that are read from what a mean draws, and from which: they draw nothing."""
+    told = proof.game.get("read", {})
+    if not isinstance(told, dict) or not all(isinstance(of, str) for of in told.values()):
+        raise BrokenProofError("'read' must name a mean for every sum that is read from one")
+    return told
+
+
+def _drawn(proof: Proof, told: Any, height: int) -> Drawn:
+    kind = told.get("of") if isinstance(told, dict) else None
+    if not isinstance(kind, str) or kind not in OWN or not isinstance(told.get("measure"), str):
+        raise BrokenProofError(f"what is drawn has a measure and is one of {', '.join(OWN)}")
+    noise = set(told) - OWN[kind] - {"measure", "of"}
+    part = proof.of(told)
+    if kind in VALUED and all(told.get(each) is None for each in OWN[kind]):
+        moved, wanted = None, {"epsilon"}
+    elif kind == "distinct" and "table" in told:
+        moved, wanted = _moved(part, kind, height), {"table", "epsilon", "delta"}
+        if told.get("singly") is not True:
+            raise BrokenProofError("a table is for counts that move by one each")
+    else:
+        moved, wanted = _moved(part, kind, height), {"scale"}
+    if noise != wanted or not OWN[kind] <= set(told):
+        raise BrokenProofError(f"{kind!r} has not what it needs, or more than that")
+    return Drawn(
+        measure=told["measure"],
+        of=kind,
+        facts=told,
+        moved=moved,
+        scale=part.scale("scale") if "scale" in wanted else None,
+        epsilon=positive(told["epsilon"], "epsilon") if "epsilon" in wanted else None,
+        delta=nothing_or_positive(told.get("delta", 0), "delta"),
+        table=part.law("table") if "table" in wanted else None,
+    )
+
+
+def _moved(part: Proof, kind: str, height: int) -> int:
+    """By how much one record, or user, moves it in total."""
+    if kind in COUNTED:
+        return part.whole("unit", 1) * part.whole("at_most", 1)
+    if kind in VALUED:
+        return moved_between(kind, _whole(part, "low"), _whole(part, "high"))
+    if kind == "distinct":  # at every level, and once or as often at the root
+        most = part.whole("at_most", 1)
+        return height * most + (1 if part.flag("singly") else most)
+    return 1
+
+
+def moved_between(kind: str, low: int, high: int) -> int:
+    """The same of values between bounds in steps: of a mean it is what both vectors move."""
+    if low > high:
+        raise BrokenProofError("the lower bound must not be above the upper one")
+    return max(1, high - low if kind == "mean" else max(abs(low), abs(high)))
+
+
+def _whole(part: Proof, name: str) -> int:
+    value = part.game.get(name)
+    if type(value) is not int:
+        raise BrokenProofError(f"{name!r} must be a whole number")
+    return value

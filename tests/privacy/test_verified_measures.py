@@ -1,0 +1,436 @@
+"""Rollups and whole counts of cells, verified: every plan, every release, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.proofs import proof_text
+from dpframe.noise import laplace
+from dpframe.verifier.judge import verify_proof, verify_receipt
+from dpframe.verifier.path import PathGame, path_bound
+from tests.privacy.random_rollups import drawn_rollup
+from tests.privacy.test_verified_plans import cases
+from tests.privacy.test_verifier import SCHEMA, of
+
+DELTA: dict[str, Any] = {"delta": 1e-6}
+BOUNDS: dict[str, Any] = {"lower": 0, "upper": 500}
+OF_USER: dict[str, Any] = {**DELTA, "user": "u", "epsilon": 6.0}
+
+ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a count and a sum": ({"n": "count", "s": dp.sum("x", **BOUNDS)}, DELTA),
+    "listed": ({"n": "count", "s": dp.sum("x", lower=-10, upper=500)}, {"keys": ["x", "y"]}),
+    "cut values": ({"s": dp.sum("x", lower=-0.5, upper=0.1, clipped=True)}, DELTA),
+    "a mean, and a sum that is read": (
+        {"m": dp.mean("x", **BOUNDS), "s": dp.sum("x", **BOUNDS, clipped=True)},
+        DELTA,
+    ),
+    "different values": ({"d": dp.distinct("c")}, DELTA),
+    "different values, many": ({"d": dp.distinct("u", at_most=30), "n": "count"}, OF_USER),
+    "values of users": ({"d": dp.distinct('c "q"', at_most=3), "e": "count"}, OF_USER),
+    "rows of users": ({"n": dp.count(at_most=5, share=2), "m": dp.mean("x", **BOUNDS)}, OF_USER),
+    "totals of users": ({"s": dp.sum("x", lower=-3, upper=700)}, OF_USER),
+    "found bounds": (
+        {"s": dp.sum("x", lower="auto", upper="auto", clipped=True, share=0.5)},
+        DELTA,
+    ),
+    "found bounds of a mean": ({"m": dp.mean("x", lower=0, upper="auto")}, OF_USER),
+    "heavy by a sum": ({"s": dp.sum("x", **BOUNDS), "n": "count"}, {**DELTA, "heavy": "s"}),
+}
+"""Measures, and how they are asked for."""
+
+
+def planned(name: str) -> Any:
+    measures, arguments = ROLLUPS[name]
+    by = ["a"] if "keys" in arguments else ["a", "b"]
+    return dp.explain_rollup(by, measures, **{"epsilon": 1.0, **arguments}).plan
+
+
+@pytest.fixture(scope="module")
+def sales() -> pd.DataFrame:
+    rng, n = np.random.default_rng(1), 4000
+    return pd.DataFrame(
+        {
+            "a": rng.choice(["x", "y"], n),
+            "b": rng.choice(list("pqr"), n),
+            "x": rng.uniform(-20, 600, n),
+            "c": rng.integers(0, 50, n),
+            'c "q"': rng.integers(0, 50, n),
+            "u": rng.integers(0, 3000, n),
+        }
+    )
+
+
+@pytest.mark.parametrize("name", ROLLUPS)
+def test_every_rollup_is_proved(name: str) -> None:
+    """Law: what a plan promises is proved, by a proof of the schema that the receipt belongs to."""
+    plan = planned(name)
+    text, receipt = proof_text(plan), plan.receipt()
+    jsonschema.validate(json.loads(text or ""), SCHEMA)
+    verdict = verify_receipt(receipt, text)
+    assert verdict, verdict
+    assert verdict.bound is not None
+    assert verdict.bound <= Fraction(plan.budget.delta)
+    assert (receipt["proof"]["text"] is None) is (len(text or "") > 40_000)
+    assert all("docs/" in step.where for step in verdict.steps)
+
+
+@pytest.mark.parametrize("name", ROLLUPS)
+def test_every_release_is_proved_with_its_scales(name: str, sales: pd.DataFrame) -> None:
+    """Law: so is a release, whose receipt says which scales were drawn with and which bounds were
+    found; with a hundredth less noise, or by the receipt of another plan, it fails."""
+    measures, arguments = ROLLUPS[name]
+    by = ["a"] if "keys" in arguments else ["a", "b"]
+    result = dp.rollup(sales, by, measures, **{"epsilon": 1.0, **arguments})
+    assert dp.verify(result), dp.verify(result)
+    text = proof_text(planned(name))
+    facts = result.dp.receipt.to_dict()
+    assert verify_receipt(facts, text)
+    for measure, told in facts["measures"].items():
+        for number, estimate in enumerate(told["noise"]):
+            for at in estimate.get("scales", {}):
+                less = copy.deepcopy(facts)
+                less["measures"][measure]["noise"][number]["scales"][at] *= 0.99
+                verdict = verify_receipt(less, text)
+                assert verdict.outcome == "failed"
+                assert "scales in the receipt lose" in verdict.reason
+
+
+def test_noise_that_is_drawn_too_small_is_in_the_receipt(
+    sales: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted bug: parts and levels that have all of epsilon each; the receipt says so."""
+    from dpframe.mechanisms import measured_parts
+    from dpframe.mechanisms import rollup as mechanism
+
+    def each(weights: Any, *, most: int, epsilon: Fraction) -> Any:
+        return measured_parts.scales_for(
+            dict.fromkeys(weights, Fraction(1)), most=most, epsilon=epsilon
+        )
+
+    monkeypatch.setattr(mechanism, "scales_for", each)
+    monkeypatch.setattr(measured_parts, "cost", lambda scales, most: Fraction(0))
+    result = dp.rollup(sales, ["c"], "count", epsilon=1.0, keys=[str(n) for n in range(50)])
+    assert len(result.dp.receipt["measures"]["count"]["noise"][0]["scales"]) > 1
+    assert "scales in the receipt lose" in dp.verify(result).reason
+    assert dp.verify(result).outcome == "failed"
+
+
+def test_a_proof_is_the_same_for_other_data(sales: pd.DataFrame) -> None:
+    """Law: no number of a proof is from data, found bounds included."""
+    for name in ("a count and a sum", "found bounds", "different values"):
+        measures, arguments = ROLLUPS[name]
+        found = [
+            dp.rollup(frame, ["a"], measures, **{"epsilon": 1.0, **arguments}).dp.receipt["proof"]
+            for frame in (sales, sales.iloc[:7])
+        ]
+        assert found[0] == found[1]
+        assert found[0]["text"] is not None
+
+
+def test_random_rollups_are_proved() -> None:
+    """Law: of some rollups drawn from all there are every one is confirmed."""
+    for case in cases(12, seed=5, most=12, least=0.2, draw=drawn_rollup):
+        assert case.verdict, (case.arguments, case.verdict.reason)
+        assert case.verdict.bound is not None
+        assert case.verdict.bound <= Fraction(case.plan.budget.delta)
+
+
+@pytest.mark.evidence
+def test_a_hundred_rollups_are_proved() -> None:
+    """Law: every one of 100."""
+    for case in cases(100, seed=1, draw=drawn_rollup):
+        assert case.verdict, (case.arguments, case.verdict.reason)
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def entry(told: dict[str, Any], n: int) -> dict[str, Any]:
+    drawn: dict[str, Any] = told["game"]["steps"][1]["game"]["drawn"][n]
+    return drawn
+
+
+def measured(told: dict[str, Any]) -> dict[str, Any]:
+    game: dict[str, Any] = told["game"]["steps"][1]["game"]
+    return game
+
+
+TAMPERED: dict[str, tuple[Change, str]] = {
+    "scale": (lambda t: entry(t, 0).update(scale="1"), "measures lose"),
+    "bound": (lambda t: entry(t, 1).update(high=6_000_000_000), "measures lose"),
+    "rows": (lambda t: entry(t, 0).update(at_most=2), "measures lose"),
+    "another": (
+        lambda t: measured(t)["drawn"].append({**entry(t, 0), "measure": "z"}),
+        "measures lose",
+    ),
+    "steps": (lambda t: t["game"]["steps"][0].update(epsilon=1.0), "steps lose"),
+    "selection": (lambda t: t["game"]["steps"][0].update(epsilon=0.1), "the claim delta"),
+    "threshold": (lambda t: t["game"]["steps"][0]["game"].update(threshold=9), "the claim delta"),
+    "delta": (lambda t: t["promise"].update(delta=1e-9), "the claim delta"),
+    "more": (lambda t: entry(t, 0).update(moves=1), "or more than that"),
+    "less": (lambda t: entry(t, 0).pop("unit"), "or more than that|whole number"),
+    "kind": (lambda t: entry(t, 0).update(of="rest"), "is one of"),
+    "bounds": (lambda t: entry(t, 1).update(low=2**60), "lower bound"),
+    "no bounds": (lambda t: entry(t, 1).update(low=None), "'low' must be a whole number"),
+    "found bounds": (
+        lambda t: entry(t, 1).update(low=None, high=None, decimals=None, epsilon="1"),
+        "or more than that",
+    ),
+    "read": (lambda t: measured(t).update(read={"s": "m"}), "not drawn"),
+    "nothing": (lambda t: measured(t).update(drawn=[]), "list of what is drawn"),
+    "no steps": (lambda t: t["game"].update(steps=[]), "list of steps"),
+    "steps of steps": (
+        lambda t: t["game"]["steps"][0].update(game=copy.deepcopy(t["game"])),
+        "as a step",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_tampered_proofs_fail(name: str) -> None:
+    """Law: what moves more, draws less or is not paid for fails, and says which claim does."""
+    change, said = TAMPERED[name]
+    told = json.loads(proof_text(planned("a count and a sum")) or "")
+    assert verify_proof(json.dumps(told))
+    change(told)
+    verdict = verify_proof(json.dumps(told))
+    assert verdict.outcome == ("not verified" if name == "steps of steps" else "failed")
+    assert re.search(said, verdict.reason), verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: r["measures"].update(z={"spec": "count"}), "has measures n, s, z"),
+        (lambda r: r["measures"].pop("s"), "the proof n, s"),
+        (lambda r: r["measures"]["s"].update(upper=501.0), "has the bound 501"),
+        (lambda r: r["measures"]["s"].update(spec="mean(x, 0, 500)"), "draws mean"),
+        (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search, sum"),
+        (lambda r: r["measures"]["s"].update(spec="sum(x, 0, 500, clipped=true)"), "outside"),
+        (lambda r: r["measures"]["s"].update(spec="median(x)"), "is not known"),
+        (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "counts 7"),
+        (lambda r: r["measures"]["s"].update(epsilon=0.41), "the receipt says less"),
+        (lambda r: r.update(user="u"), "draws users"),
+        (lambda r: r.update(height=3), "height 3"),
+        (lambda r: r.update(keys="k"), "of listed keys"),
+        (lambda r: r.update(threshold=60.0), "threshold 60"),
+        (lambda r: r["noise"].update(highest=9), "test noise"),
+        (lambda r: r.update(epsilon=0.9), "promises epsilon"),
+        (lambda r: r.update(mechanism="offline"), "the receipt none"),
+    ],
+)
+def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
+    """Law: a proof does not serve a receipt that measures something else."""
+    receipt = planned("a count and a sum").receipt().to_dict()
+    assert verify_receipt(receipt)
+    change(receipt)
+    verdict = verify_receipt(receipt)
+    assert verdict.outcome == "failed"
+    assert said in verdict.reason, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("a mean, and a sum that is read", lambda m: m["s"].update(upper=400.0), "the bound 400"),
+        ("a mean, and a sum that is read", lambda m: m["m"].update(epsilon=0.1), "says less"),
+        ("a mean, and a sum that is read", lambda m: m["s"]["noise"].pop(), "has noise of sum"),
+        ("a mean, and a sum that is read", lambda m: m["m"]["noise"].pop(), "has noise of above"),
+        (
+            "different values, many",
+            lambda m: m["d"].update(spec="distinct(c, at_most=30)"),
+            "by more each",
+        ),
+        (
+            "different values, many",
+            lambda m: m["d"].update(spec="distinct(u, at_most=3)"),
+            "counts 3",
+        ),
+        (
+            "different values, many",
+            lambda m: m["d"]["noise"][0]["law"].update(highest=3),
+            "goes from",
+        ),
+        ("different values, many", lambda m: m["n"]["noise"][0].update(unit=1), "in units of 1/1"),
+        ("found bounds", lambda m: m["s"].update(upper=2.0**40), "scales in the receipt lose"),
+        ("found bounds", lambda m: m["s"].update(spec="sum(x, 0, auto, clipped=true)"), "draws"),
+        ("found bounds", lambda m: m["s"]["noise"][0]["scales"].pop("parts"), "not understood"),
+    ],
+)
+def test_a_receipt_of_another_release_fails(
+    name: str, change: Change, said: str, sales: pd.DataFrame
+) -> None:
+    """Law: so it is with what a release says of its noise, its found bounds and its sharing."""
+    measures, arguments = ROLLUPS[name]
+    result = dp.rollup(sales, ["a", "b"], measures, **{"epsilon": 1.0, **arguments})
+    facts, text = result.dp.receipt.to_dict(), proof_text(planned(name))
+    assert verify_receipt(facts, text)
+    change(facts["measures"])
+    verdict = verify_receipt(facts, text)
+    assert verdict.outcome == "failed"
+    assert said in verdict.reason, verdict.reason
+
+
+def test_a_selection_of_records_is_none_of_users() -> None:
+    """Law: sums of records and of users are drawn alike; who is protected, the selection shows."""
+    totals = {"s": dp.sum("x", **BOUNDS)}
+    receipt = dp.explain_rollup(["a"], totals, epsilon=1.0, **DELTA).plan.receipt().to_dict()
+    assert verify_receipt(receipt)
+    verdict = verify_receipt({**receipt, "user": "u"})
+    assert verdict.outcome == "failed"
+    assert "the receipt has users, the proof one record" in verdict.reason
+
+
+def test_a_proof_of_the_selection_alone_is_none_of_a_rollup() -> None:
+    """Law: what is measured has to be in the proof, whatever else is."""
+    receipt = planned("a count and a sum").receipt().to_dict()
+    told = json.loads(receipt.pop("proof")["text"])
+    for kept in ([0], [1], [0, 0, 1]):
+        steps = {"kind": "steps", "steps": [told["game"]["steps"][n] for n in kept]}
+        verdict = verify_receipt(receipt, json.dumps({**told, "game": steps}))
+        assert verdict.outcome == "failed"
+        assert "a rollup selects once, then measures" in verdict.reason
+    alone = json.dumps({**told, "game": told["game"]["steps"][0]["game"]})
+    assert "is no game 'path'" in verify_receipt(receipt, alone).reason
+
+
+@pytest.mark.parametrize("height", [1, 2, 3])
+def test_selections_without_numbers_are_bounded_by_the_definition(height: int) -> None:
+    """Law: where nothing is released the bound is the largest divergence of which node, if any, of
+    a path is selected, over all residuals; never below it, and hardly above."""
+    test, epsilon = laplace(1.5, 5), 0.4
+    threshold, tails = test.highest + 2, test.at_least()
+
+    def chance(records: int) -> float:
+        return float(tails[min(max(threshold - records - test.lowest, 0), len(tails) - 1)])
+
+    worst = 0.0
+    for residuals in itertools.product(range(threshold + test.highest + 2), repeat=height):
+        if any(after < before for before, after in itertools.pairwise(residuals)):
+            continue  # of the next node above there is as much or more
+        seen, more = ([*selected(map(chance, each))] for each in (residuals, up(residuals)))
+        for p, q in ((seen, more), (more, seen)):
+            apart = sum(max(a - math.exp(epsilon) * b, 0) for a, b in zip(p, q, strict=True))
+            worst = max(worst, apart)
+    game = PathGame(
+        test=of(test), release=None, height=height, threshold=threshold, remainder=False
+    )
+    bound = float(path_bound(game, Fraction(epsilon)))
+    assert worst * (1 - 1e-12) <= bound <= worst * 1.01
+
+
+def up(residuals: tuple[int, ...]) -> list[int]:
+    """With one record more; a node that was not there cannot be selected, nor tested."""
+    return [each + 1 for each in residuals]
+
+
+def selected(chances: Any) -> Any:
+    """The chances that each node is the first one that is selected, and that none is."""
+    left = 1.0
+    for chance in chances:
+        yield left * chance
+        left *= 1 - chance
+    yield left
+
+
+# -- whole counts of cells -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [{}, {"remainder": False}, {"epsilon": 0.01}])
+def test_whole_counts_of_cells_are_proved(arguments: dict[str, Any]) -> None:
+    """Law: the selection by half of the budget and the whole counts by the other half."""
+    plan = dp.explain("a * b", totals=True, **{"epsilon": 1.0, **DELTA, **arguments}).plan
+    text, receipt = proof_text(plan), plan.receipt()
+    jsonschema.validate(json.loads(text or ""), SCHEMA)
+    verdict = verify_receipt(receipt, text)
+    assert verdict, verdict
+    assert verdict.bound is not None
+    assert verdict.bound <= Fraction(receipt["computed_delta"]) * Fraction(11, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t["game"]["steps"].pop(), "not in the proof"),
+        (lambda t: t["game"]["steps"].reverse(), "not in the proof"),
+        (lambda t: t["game"]["steps"][1]["game"]["levels"].pop(), "the proof has others"),
+        (lambda t: t["tables"].reverse(), "noise of whole counts"),
+        (lambda t: t["game"]["steps"][0].update(epsilon=0.6), "steps lose"),
+        (lambda t: t["game"]["steps"][0]["game"].update(height=2), "height 3"),
+        (lambda t: t["game"]["steps"][1].update(epsilon=0.4), "of another budget"),
+        (lambda t: t["game"]["steps"][1]["game"].update(levels=None), "the proof has others"),
+    ],
+)
+def test_other_proofs_of_whole_counts_fail(change: Change, said: str) -> None:
+    """Law: whole counts that are not in the proof, are fewer, or are not paid for, are refused."""
+    receipt = dp.explain("a * b", totals=True, epsilon=1.0, **DELTA).plan.receipt().to_dict()
+    told = json.loads(receipt.pop("proof")["text"])
+    assert verify_receipt(receipt, json.dumps(told))
+    change(told)
+    verdict = verify_receipt(receipt, json.dumps(told))
+    assert verdict.outcome == "failed"
+    assert said in verdict.reason, verdict.reason
+
+
+# -- what is broken --------------------------------------------------------------------------------
+
+ODD: tuple[Any, ...] = (None, True, 0, -1, 1e308, math.nan, 10**400, 10**50, "", "1/3", "x", [], {})
+
+
+def places(told: Any, place: tuple[Any, ...] = ()) -> Any:
+    """Of everything in a JSON object."""
+    inside = told if isinstance(told, dict) else dict(enumerate(told))
+    for name, value in inside.items():
+        yield (*place, name)
+        if isinstance(value, dict | list):
+            yield from places(value, (*place, name))
+
+
+def broken(told: dict[str, Any], generator: random.Random) -> Any:
+    """Copies with something odd, or nothing, at each place, and these places."""
+    for place in list(places(told)):
+        for value in generator.sample(ODD, 3):
+            other = copy.deepcopy(told)
+            within = other
+            for name in place[:-1]:
+                within = within[name]
+            within[place[-1]] = value
+            yield place, other
+
+
+@pytest.mark.parametrize("kind", ["rollup", "cells"])
+def test_whatever_is_broken_has_a_verdict(kind: str, sales: pd.DataFrame) -> None:
+    """Law: odd values anywhere in a proof or receipt give a verdict, never an error; and none of
+    those that say less noise or more than is drawn is proved."""
+    if kind == "rollup":
+        wanted = {"n": "count", "m": "mean(x, 0, 5)", "s": "sum(x, 0, 5)", "z": "sum(x, auto, 3)"}
+        result = dp.rollup(sales, ["a"], wanted, epsilon=1.0, delta=1e-6)
+    else:
+        result = sales.dp.hhh("a * b", epsilon=1.0, delta=1e-6, totals=True)
+    facts = result.dp.receipt.to_dict()
+    text = facts.pop("proof")["text"]
+    del facts["card"]
+    generator = random.Random(3)
+    for place, other in broken(json.loads(text), generator):
+        verdict = verify_receipt(facts, json.dumps(other))
+        kept = place[0] in ("promise", "tables") or place[-1] in ("game", "drawn", "scale", "low")
+        assert not (kept and verdict and other != json.loads(text)), (place, other)
+    for place, other in broken(facts, generator):
+        verdict = verify_receipt(other, text)
+        kept = place[0] in ("epsilon", "delta", "guarantee", "height", "mechanism")
+        kept |= place[-1] in ("spec", "of", "scales", "lowest", "highest")
+        assert not (kept and verdict and other != facts), place
