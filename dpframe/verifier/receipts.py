@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.proof import Proof
+from dpframe.verifier.reports import check_reports
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
@@ -24,6 +25,9 @@ KINDS = {
     "misra-gries": ("sketches",),
     "misra-gries-standard": ("sketches",),
     "synthetic-privhp": ("counts",),
+    "prefix-reports": ("reports",),
+    "prefix-laplace": ("counts",),
+    "prefix-gaussian": ("counts",),
 }
 """The games that belong to the mechanism that a receipt names."""
 
@@ -56,6 +60,9 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         group is None or group == proof.group or kind == "merged",
         f"the receipt has {group!r} records of a user, the proof {proof.group}",
     )
+    if mechanism.startswith("prefix-"):
+        check_reports(receipt, proof)
+        return
     _same_levels(receipt, proof)
     _same(receipt, proof)
 

@@ -330,6 +330,31 @@ def forgotten() -> bool:
     return verify_releases(parts, epsilon=1.0, delta=DELTA).outcome == "failed"
 
 
+def prefix_tree() -> Any:
+    budget = {"epsilon": EPSILON, "delta": DELTA, "participation": 0.5}
+    return dp.explain_prefix_tree("word", user="u", devices=100_000, **budget).plan
+
+
+def devices() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+    """Mistakes in sums of reports."""
+    yield "a report that is not paid for", "accountant", lambda t: t["game"].update(reports=5)
+    yield (
+        "a cell that nobody holds reports 5 % less",
+        "mechanism",
+        lambda t: t["game"].update(silence=t["game"]["silence"] * 0.95),
+    )
+    yield (
+        "a cell that others hold taken for the best hidden",
+        "accountant",
+        lambda t: t["game"].update(spared=5),
+    )
+    yield (
+        "devices counted that do not take part",
+        "accountant",
+        lambda t: t["game"].update(counted=50_000),
+    )
+
+
 def _rounded_down(proof: dict[str, Any]) -> None:
     """Scales without bounds, rounded down to a multiple of 2^-16 and not up."""
     for level in proof["game"]["levels"]:
@@ -388,6 +413,8 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
             lambda t: t["game"]["levels"][-1].update(moves=3),
         ),
     )
+    for name, where, change in devices():
+        yield f"prefix tree: {name}", where, changed(prefix_tree, change)
     yield "ledger: a release that is not added up", "accountant", forgotten
 
 

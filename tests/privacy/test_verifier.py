@@ -20,11 +20,14 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.accounting.binomial import binomial
 from dpframe.asking.proofs import proof_text
 from dpframe.mechanisms.printed_hhh import printed_laws
 from dpframe.noise import NoiseTable, laplace
+from dpframe.verifier.binomials import trials
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.laws import Law
+from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path import PathGame, path_bound
 from tests.privacy.naive_accounting import path_divergence
 from tests.privacy.told import told
@@ -105,6 +108,54 @@ def test_synthetic_rows_and_sketches_are_proved() -> None:
         assert dp.verify(made.release(epsilon=1.0, delta=1e-6))
     added = dp.merge_sketches([dp.MisraGries(8), dp.MisraGries(8)], method="sum")
     assert dp.verify(added.release(epsilon=1.0, delta=1e-6)).outcome == "not verified"
+
+
+PREFIX_TREES: dict[str, dict[str, Any]] = {
+    "replaced": {},
+    "removed": {"neighbours": "remove"},
+    "some take part": {"participation": 0.3, "rounds": 2},
+    "few devices": {"devices": 2_000, "epsilon": 6.0, "iterations": 3},
+    "gaussian": {"mechanism": "gaussian"},
+    "laplace": {"mechanism": "laplace", "neighbours": "remove"},
+    "shuffled": {"accountant": "shuffle"},
+}
+"""Arguments of prefix trees."""
+
+
+def prefix_planned(**arguments: Any) -> Any:
+    known = {"user": "u", "devices": 300_000, "epsilon": 1.0, "delta": 1e-6}
+    return dp.explain_prefix_tree("word", **{**known, **arguments}).plan
+
+
+@pytest.mark.parametrize("name", PREFIX_TREES)
+def test_prefix_trees_are_proved(name: str) -> None:
+    """Law: reports and counts of devices are, and not of fewer iterations or of other devices."""
+    plan = prefix_planned(**PREFIX_TREES[name])
+    proved(plan)
+    receipt = plan.receipt().to_dict()
+    text = receipt.pop("proof")["text"] or proof_text(plan)
+    others: list[dict[str, Any]] = [{"reports": 1}, {"neighbours": "adding a row"}]
+    if plan.noise is None:
+        others += [{"devices": 10**9}, {"local_epsilon": 1.0}, {"participation": 0.9}]
+    for change in others:
+        assert verify_receipt({**receipt, **change}, text).outcome == "failed", change
+
+
+@pytest.mark.parametrize(("n", "chance"), [(40, 0.5), (300_000, 1e-4), (5_000, 0.3), (7, 0.9)])
+def test_tables_of_sums_are_as_far_from_their_laws_as_proofs_say(n: int, chance: float) -> None:
+    """Law: each weight but the likeliest is within one unit, and 1e-12 of itself, of the law that
+    the verifier computes; the law's bounds are close and hold all there is."""
+    found, drawn = trials(n, Fraction(chance)), binomial(n, chance)
+    assert sum(found.low) <= ONE <= sum(found.high) + found.rest
+    assert max(high - low for low, high in zip(found.low, found.high, strict=True)) < 2**20
+    weights = dict(enumerate(drawn.weights.tolist(), drawn.lowest))
+    mode = max(weights, key=weights.__getitem__)
+    for k, (low, high) in enumerate(zip(found.low, found.high, strict=True), found.lowest):
+        weight = weights.pop(k, 0) * (ONE // TABLE)
+        off = high * Fraction(1, 10**12) + ONE // TABLE
+        assert k == mode or low - off <= weight <= high + off
+    assert not weights
+    assert len(drawn.weights) <= 10 * math.isqrt(n) + 92
 
 
 def proved(plan: Any) -> None:
