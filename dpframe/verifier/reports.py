@@ -102,9 +102,10 @@ def _together(
         else:
             ways = [power(went, times, ends), power(came, times, ends)]
         most = max(delta_at(whole, grid, start) for whole in ways) + steps * crossing
-        bound = min(bound, Fraction(most, ONE))
-        if bound <= enough:
-            break
+        found, gained = Fraction(most, ONE), bound - Fraction(most, ONE)
+        bound = min(bound, found)
+        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
+            break  # what finer grids gain falls with the square of their points
     return min(Fraction(1), bound)
 
 
