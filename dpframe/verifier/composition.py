@@ -78,7 +78,7 @@ def divergence_bound(
     for more_first in ways:
         before = Fraction(2)
         for points in POINTS:
-            grid = _grid(laws, abs(epsilon) or 1.0, points)
+            grid = grid_for(laws, abs(epsilon) or 1.0, points)
             whole, ends = Losses(0, [ONE], 0), int(enough * ONE) // TRIMMED
             for law, times in laws:
                 one = _dots(law, grid, more_first=more_first)
@@ -92,7 +92,7 @@ def divergence_bound(
     return min(Fraction(1), bound)
 
 
-def _grid(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
+def grid_for(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
     """Fine enough for the losses that matter, and so that the likeliest loss is on it."""
     total, usual = 0.0, 0.0
     for law, times in laws:

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.reports import check_reports
+from dpframe.verifier.sums import check_sketches
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
@@ -24,6 +25,12 @@ KINDS = {
     "privacy-aware-misra-gries": ("merged",),
     "misra-gries": ("sketches",),
     "misra-gries-standard": ("sketches",),
+    "merged-sum": ("sums",),
+    "misra-gries-universe": ("counts",),
+    "misra-gries-standard-universe": ("counts",),
+    "merged-sum-universe": ("counts",),
+    "merged-bounded-universe": ("counts",),
+    "privacy-aware-misra-gries-universe": ("counts",),
     "synthetic-privhp": ("counts",),
     "prefix-reports": ("reports",),
     "prefix-laplace": ("counts",),
@@ -62,6 +69,9 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     )
     if mechanism.startswith("prefix-"):
         check_reports(receipt, proof)
+        return
+    if mechanism == "merged-sum" or mechanism.endswith("-universe"):
+        check_sketches(receipt, proof)
         return
     _same_levels(receipt, proof)
     _same(receipt, proof)

@@ -17,9 +17,10 @@ from dpframe.verifier.composition import (
     product,
     trimmed,
 )
-from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_above, exp_below, rounded_up
+from dpframe.verifier.dominance import is_below
+from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import FailedClaimError, Found, Step, claim
+from dpframe.verifier.verdict import Found, Step, claim
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
 REPORTS = "docs/verifying.md, reports"
@@ -131,28 +132,11 @@ def _dominating(
     )
     ends = max(1, crossing // 100)
     usual, other = trimmed(usual, ends), trimmed(other, ends)
-    lowest = min(usual.lowest, other.lowest) - 1
-    highest = max(each.lowest + len(each.masses) for each in (usual, other))
-    above = _curve(usual, grid, lowest, highest, more=False)
-    below = _curve(other, grid, lowest, highest, more=True)
-    if any(low + crossing < high for low, high in zip(above, below, strict=True)):
-        raise FailedClaimError(
-            "more holders of a cell than the proof spares do not hide a report better"
-        )
+    claim(
+        is_below(other, usual, grid, crossing),
+        "more holders of a cell than the proof spares do not hide a report better",
+    )
     return usual
-
-
-def _curve(losses: Losses, grid: Grid, lowest: int, highest: int, *, more: bool) -> list[int]:
-    """Delta at all powers of rho from the highest to the lowest, and at 0; bounds from above or
-    from below. Between two of them, and beyond, a curve of losses on the grid is linear."""
-    out, mass, moved = [losses.infinite], 0, 0
-    for i in range(highest, lowest, -1):
-        at = i - losses.lowest
-        here = losses.masses[at] if 0 <= at < len(losses.masses) else 0
-        mass, moved = mass + here, moved + here
-        moved = (moved << BITS) // grid.rho if more else rounded_up(moved << BITS, grid.rho)
-        out.append(losses.infinite + mass - moved)
-    return [*out, losses.infinite + mass]
 
 
 def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:

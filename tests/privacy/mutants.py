@@ -26,6 +26,7 @@ from scipy.stats import beta
 
 import dpframe as dp
 from dpframe.accounting.path import path_delta
+from dpframe.accounting.sketch_lattice import lattice_laws
 from dpframe.accounting.sketches import sketch_laws
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian, halves, laplace
@@ -315,6 +316,21 @@ def streams(levels: int, less: int) -> Callable[[], bool]:
     return ask
 
 
+def added(**more: int) -> Callable[[], bool]:
+    """Whether a sum of sketches of eight counters is refused, with so much more of each."""
+
+    def ask() -> bool:
+        laws = lattice_laws(
+            counters=8, sketches=1, epsilon=EPSILON, delta=DELTA, family="laplace", merged=True
+        )
+        facts = {"counters": 8, "sketches": 1, "theta": laws.theta}
+        for name, by in more.items():
+            facts[name] += by
+        return refused({"kind": "sums", **facts, "noise": 0}, laws.noise)
+
+    return ask
+
+
 def book(number: int, **where: Any) -> list[Held]:
     """So many releases of (0.4, 0)."""
     level = {"scale": "3", "least": None}
@@ -466,6 +482,9 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
             lambda t: t["game"]["levels"][-1].update(moves=3),
         ),
     )
+    yield "sum of sketches: threshold off by two counts", "mechanism", added(theta=-18)
+    yield "sum of sketches: a level that is not paid for", "accountant", added(sketches=1)
+    yield "sum of sketches: noise on counts of one fewer", "accountant", added(counters=1)
     for name, where, change in devices():
         yield f"prefix tree: {name}", where, changed(prefix_tree, change)
     yield "ledger: a release that is not added up", "accountant", forgotten

@@ -104,10 +104,34 @@ def test_synthetic_rows_and_sketches_are_proved() -> None:
             [dp.MisraGries(8, standard=True), dp.MisraGries(8, standard=True)], method="bounded"
         ),
     )
-    for made in (users, merged):
-        assert dp.verify(made.release(epsilon=1.0, delta=1e-6))
     added = dp.merge_sketches([dp.MisraGries(8), dp.MisraGries(8)], method="sum")
-    assert dp.verify(added.release(epsilon=1.0, delta=1e-6)).outcome == "not verified"
+    for made in (users, merged, added):
+        assert dp.verify(made.release(epsilon=1.0, delta=1e-6))
+    for made in (users, merged, added, dp.MisraGries(8), dp.MisraGries(8, standard=True)):
+        listed = made.release(epsilon=1.0, universe=["a", "b"])
+        assert dp.verify(listed), dp.verify(listed)
+        receipt = listed.dp.receipt.to_dict()
+        assert verify_receipt({**receipt, "counters": 9}).outcome == "failed"
+
+
+def test_sums_of_sketches_are_proved_by_all_their_moves() -> None:
+    """Law: groups and few counters too; a proof of other counters or thresholds is of something
+    else, and where the receipt says the same it fails."""
+    for counters, most in ((2, 1), (16, 3)):
+        sketches = [dp.MisraGries(counters), dp.MisraGries(counters)]
+        release = dp.merge_sketches(sketches, method="sum").release
+        receipt = release(epsilon=2.0, delta=1e-7, max_contributions=most).dp.receipt.to_dict()
+        text = receipt["proof"]["text"]
+        jsonschema.validate(json.loads(text), SCHEMA)
+        verdict = verify_receipt(receipt)
+        assert verdict, verdict
+        assert verdict.bound is not None
+        assert verdict.bound <= Fraction(receipt["computed_delta"]) * Fraction(11, 10)
+        for change in ({"counters": counters + 1}, {"threshold": receipt["threshold"] - 1}):
+            assert verify_receipt({**receipt, **change}).outcome == "failed"
+        told = json.loads(text)
+        told["game"]["counters"] *= 2
+        assert verify_proof(json.dumps(told)).outcome == "failed"
 
 
 PREFIX_TREES: dict[str, dict[str, Any]] = {
