@@ -4,15 +4,17 @@ exist in the child: what one of them held there would be held for ever.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 LONGEST_WAIT = 60.0
 """Seconds that a fork waits at most for other threads."""
@@ -20,6 +22,29 @@ LONGEST_WAIT = 60.0
 _changes = threading.Condition()
 _inside: Counter[int] = Counter()
 """How often each thread is inside."""
+
+
+class AtFork(NamedTuple):
+    """What happens around a fork: a lock that is held, a database that is let go."""
+
+    before: Callable[[], object]
+    in_parent: Callable[[], object]
+    in_child: Callable[[], object]
+
+
+_one = threading.Lock()
+"""Held by the thread that forks."""
+_all: list[AtFork] = []
+atexit.register(_all.clear)  # what it holds would outlive the interpreter, and DuckDB complains
+_begun: list[AtFork] = []
+"""Those whose ``before`` this fork has called: a module can load while a fork waits."""
+
+
+def at_fork(
+    before: Callable[[], object], in_parent: Callable[[], object], in_child: Callable[[], object]
+) -> None:
+    """Have these called around each fork; what is called after it only where ``before`` was."""
+    _all.append(AtFork(before, in_parent, in_child))
 
 
 @contextmanager
@@ -45,8 +70,37 @@ def loaded(home: str, name: str) -> Any:
 
 
 def _before() -> None:
-    _changes.acquire()  # nobody begins before the fork is done
-    _changes.wait_for(lambda: not {*_inside} - {threading.get_ident()}, LONGEST_WAIT)
+    _one.acquire()
+    while True:
+        for part in _all[len(_begun) :]:
+            part.before()
+            _begun.append(part)
+        _changes.acquire()  # nobody begins before the fork is done
+        _wait()
+        if len(_begun) == len(_all):
+            return
+        _changes.release()
+
+
+def _wait() -> None:
+    end = time.monotonic() + LONGEST_WAIT
+    while ({*_inside} - {threading.get_ident()} or _loading()) and time.monotonic() < end:
+        _changes.wait(0.005)  # nobody tells when a module has loaded
+
+
+def _loading() -> bool:
+    """Whether another thread loads a module of whatever library: a child that needs it would wait
+    for ever. A thread that forks while it loads one itself waits for nobody, who may wait for it.
+    """
+    locks = [one() for one in [*getattr(importlib._bootstrap, "_module_locks", {}).values()]]
+    owners = {getattr(lock, "owner", None) for lock in locks} - {None}
+    return bool(owners) and threading.get_ident() not in owners
+
+
+def _in_parent() -> None:
+    with suppress(RuntimeError):  # Ctrl-C ended the wait
+        _changes.release()
+    _after("in_parent")
 
 
 def _in_child() -> None:
@@ -57,6 +111,13 @@ def _in_child() -> None:
     _inside.update({thread: times for thread, times in own.items() if times})
     if sys.version_info < (3, 12):
         _free_properties()
+    _after("in_child")
+
+
+def _after(where: Literal["in_parent", "in_child"]) -> None:
+    while _begun:
+        getattr(_begun.pop(), where)()
+    _one.release()
 
 
 def _free_properties() -> None:
@@ -70,6 +131,4 @@ def _free_properties() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before, after_in_parent=lambda: _changes.release(), after_in_child=_in_child
-    )
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from duckdb.func import ARROW, SPECIAL
 
 from dpframe._duck.ctrl_c import heard
 from dpframe._duck.own import own
+from dpframe._forking import at_fork
 from dpframe._sql import literal
 
 
@@ -61,10 +61,7 @@ _adding = threading.Lock()
 """Held while functions are looked for and added: a database takes each name once; and while a
 process forks, or a child could never take it."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release
-    )
+at_fork(_adding.acquire, _adding.release, _adding.release)
 
 
 _INSIDE = {

@@ -14,6 +14,7 @@ from duckdb import DuckDBPyConnection
 
 from dpframe._duck.ctrl_c import heard
 from dpframe._duck.spilling import SpillFolder
+from dpframe._forking import at_fork
 from dpframe._sql import literal
 
 
@@ -102,7 +103,4 @@ def _in_child() -> None:
         folder.let_go()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_opening.release, after_in_child=_in_child
-    )
+at_fork(_before_fork, _opening.release, _in_child)

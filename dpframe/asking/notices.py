@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import PrivacyUnit, as_written
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
@@ -111,9 +113,9 @@ def wider_than_numbers(
     name
         Of the measure, if there are several.
     """
-    value, lower, upper = (frame[column].astype("Float64") for column in columns)
-    wide = (upper - lower > value.abs()).fillna(False)
-    total, below = frame["level"] == 0, _nodes(frame)
+    value, lower, upper = (frame[name].to_numpy(np.float64, na_value=np.nan) for name in columns)
+    wide = upper - lower > np.abs(value)  # and not where one is missing
+    total, below = (frame["level"] == 0).to_numpy(), _nodes(frame).to_numpy(np.bool_)
     if not wide[total].any() and 2 * wide[below].sum() <= below.sum():
         return []
     which = ["of the total"] if wide[total].any() else []

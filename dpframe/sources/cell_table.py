@@ -56,7 +56,13 @@ def _axis(
 
 
 def _positions(wanted: Ints, known: Ints) -> Ints:
-    """Where each of some places stands among others."""
+    """Where each of some places stands among others. Most often there are many more of them than
+    numbers up to the last place, so that a table of those tells it at once."""
+    last = int(known.max())
+    if last <= max(4 * len(wanted), 2**16):
+        table = np.zeros(last + 1, dtype=np.int64)
+        table[known] = np.arange(len(known))
+        return table[wanted]
     order = np.argsort(known)
     found: Ints = order[np.searchsorted(known, wanted, sorter=order)]
     return found

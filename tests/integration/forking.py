@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 
 import dpframe as dp
+from dpframe import _forking
 
 FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1"] * 300, "x": range(1200)})
 BUDGET = {"epsilon": 0.01, "delta": 1e-9}
@@ -98,5 +102,47 @@ def beside(folder: str, times: str) -> object:
     return {"codes": codes, "children": sum(name.startswith("child") for name in names)}
 
 
+def loading(folder: str, planted: str = "") -> object:
+    """A child that needs a module which another thread loads when it is forked: how it ends."""
+    if planted:
+        _forking._loading = lambda: False
+    Path(folder, "slow_to_load.py").write_text("import time\ntime.sleep(0.5)\nready = True\n")
+    sys.path.insert(0, folder)
+    thread = threading.Thread(target=importlib.import_module, args=("slow_to_load",))
+    thread.start()
+    time.sleep(0.2)
+    child = os.fork()
+    if not child:
+        signal.alarm(2)
+        os._exit(0 if importlib.import_module("slow_to_load").ready else 1)
+    thread.join()
+    return {"code": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
+
+
+def late() -> object:
+    """What is called around a fork of something that registers while the fork waits."""
+    called: list[str] = []
+
+    def register() -> None:
+        with _forking.no_fork():
+            time.sleep(0.3)
+            _forking.at_fork(*(lambda name=name: called.append(name) for name in NAMES))
+
+    thread = threading.Thread(target=register)
+    thread.start()
+    time.sleep(0.1)
+    child = os.fork()
+    if not child:
+        os._exit(0 if called == ["before", "in child"] else 1)
+    thread.join()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return {"code": code, "called": called}
+
+
+NAMES = ("before", "in parent", "in child")
+
+
 if __name__ == "__main__":
-    print(json.dumps({"used": used, "beside": beside}[sys.argv[1]](*sys.argv[2:])))
+    ways: list[Callable[..., object]] = [used, beside, loading, late]
+    runs = {way.__name__: way for way in ways}
+    print(json.dumps(runs[sys.argv[1]](*sys.argv[2:])))

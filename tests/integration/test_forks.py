@@ -68,3 +68,17 @@ def test_forks_beside_threads_that_count_charge_and_draw(tmp_path: Path, forks: 
     run = parent("beside", tmp_path, forks)
     assert run["codes"] == [0] * forks
     assert run["children"] == forks
+
+
+@pytest.mark.parametrize(("planted", "code"), [([], 0), (["never waits"], -signal.SIGALRM)])
+def test_a_fork_waits_for_what_other_threads_import(
+    tmp_path: Path, planted: list[str], code: int
+) -> None:
+    """Law: a child can import a module that another thread of its parent was loading at the fork,
+    of whatever library."""
+    assert parent("loading", tmp_path, *planted) == {"code": code}
+
+
+def test_what_registers_while_a_fork_waits_is_called_before_and_after() -> None:
+    """Law: nothing is released after a fork that was not taken before it."""
+    assert parent("late") == {"code": 0, "called": ["before", "in parent"]}
