@@ -8,6 +8,7 @@ from typing import Any
 
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.reports import check_reports
+from dpframe.verifier.rounds import check_rounds
 from dpframe.verifier.sums import check_sketches
 from dpframe.verifier.verdict import FailedClaimError, claim
 
@@ -25,6 +26,7 @@ KINDS = {
     "privacy-aware-misra-gries": ("merged",),
     "misra-gries": ("sketches",),
     "misra-gries-standard": ("sketches",),
+    "rounds": ("rounds",),
     "merged-sum": ("sums",),
     "misra-gries-universe": ("counts",),
     "misra-gries-standard-universe": ("counts",),
@@ -64,11 +66,14 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     )
     group = receipt.get("max_contributions")
     claim(
-        group is None or group == proof.group or kind == "merged",
+        group is None or group == proof.group or kind in ("merged", "rounds"),
         f"the receipt has {group!r} records of a user, the proof {proof.group}",
     )
     if mechanism.startswith("prefix-"):
         check_reports(receipt, proof)
+        return
+    if mechanism == "rounds":
+        check_rounds(receipt, proof)
         return
     if mechanism == "merged-sum" or mechanism.endswith("-universe"):
         check_sketches(receipt, proof)

@@ -399,6 +399,40 @@ def another_law() -> bool:
     return reserving(10, 10, own=0.12)
 
 
+def values_of_users() -> Any:
+    return dp.explain_heavy_hitters("w", user="u", epsilon=EPSILON, delta=DELTA).plan
+
+
+def weighed() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+    """Mistakes in rounds of weights."""
+
+    def less(noise: dict[str, Any]) -> None:
+        noise["sigma"] *= 0.99
+
+    yield (
+        "a round that is not paid for",
+        "accountant",
+        lambda t: t["game"]["rounds"].append(t["game"]["rounds"][0]),
+    )
+    yield "noise of a round 1 % narrower", "mechanism", lambda t: less(t["game"]["rounds"][0])
+    yield "noise of counts 1 % narrower", "mechanism", lambda t: less(t["game"]["count"])
+    yield (
+        "a user with twice the values",
+        "accountant",
+        lambda t: t["game"].update(items=2 * t["game"]["items"]),
+    )
+    yield (
+        "threshold 1 % lower",
+        "mechanism",
+        lambda t: t["game"].update(threshold=t["game"]["threshold"] * 99 // 100),
+    )
+    yield (
+        "counts of norm 256 paid for as 128",
+        "accountant",
+        lambda t: t["game"].update(norm=256),
+    )
+
+
 def prefix_tree() -> Any:
     budget = {"epsilon": EPSILON, "delta": DELTA, "participation": 0.5}
     return dp.explain_prefix_tree("word", user="u", devices=100_000, **budget).plan
@@ -482,6 +516,8 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
             lambda t: t["game"]["levels"][-1].update(moves=3),
         ),
     )
+    for name, where, change in weighed():
+        yield f"rounds: {name}", where, changed(values_of_users, change)
     yield "sum of sketches: threshold off by two counts", "mechanism", added(theta=-18)
     yield "sum of sketches: a level that is not paid for", "accountant", added(sketches=1)
     yield "sum of sketches: noise on counts of one fewer", "accountant", added(counters=1)

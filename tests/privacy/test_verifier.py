@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,19 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import dpframe as dp
 from dpframe.accounting.binomial import binomial
+from dpframe.accounting.search import normal_delta
 from dpframe.asking.proofs import proof_text
 from dpframe.mechanisms.printed_hhh import printed_laws
 from dpframe.noise import NoiseTable, laplace
+from dpframe.rounded_noise import rounded_normal
 from dpframe.verifier.binomials import trials
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.laws import Law
+from dpframe.verifier.normal import below, normal_bound
 from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path import PathGame, path_bound
 from tests.privacy.naive_accounting import path_divergence
@@ -163,6 +168,51 @@ def test_prefix_trees_are_proved(name: str) -> None:
         others += [{"devices": 10**9}, {"local_epsilon": 1.0}, {"participation": 0.9}]
     for change in others:
         assert verify_receipt({**receipt, **change}, text).outcome == "failed", change
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"at_most": 5, "epsilon": 0.2}, {"max_contributions": 20, "delta": 1e-9}]
+)
+def test_rounds_are_proved(arguments: dict[str, Any]) -> None:
+    """Law: values that many users have, and not of more values of a user or of other noise."""
+    budget = {"epsilon": 1.0, "delta": 1e-6, **arguments}
+    plan: Any = dp.explain_heavy_hitters("w", user="u", **budget).plan
+    proved(plan)
+    receipt = plan.receipt().to_dict()
+    noise = {**receipt["noise"], "sizes": {"highest": 1}}
+    rounds = {**receipt["noise"], "rounds": receipt["noise"]["rounds"][::-1]}
+    for change in ({"max_contributions": 7}, {"noise": noise}, {"noise": rounds}, {"delta": 1e-5}):
+        assert verify_receipt({**receipt, **change}).outcome == "failed", change
+
+
+def test_the_normal_law_is_between_its_bounds() -> None:
+    """Law: whole numbers hold what scipy knows of Gaussian noise, and of its moves."""
+    for x in np.linspace(-11.9, 11.9, 41).tolist():
+        low, high = below(Fraction(x))
+        assert 0 <= high - low <= 2
+        assert math.isclose(low / ONE, norm.cdf(x), rel_tol=1e-12, abs_tol=1e-28)
+    for x in (12.0, 30.0):
+        assert below(Fraction(x)) == (ONE - 1, ONE)
+        assert below(Fraction(-x)) == (0, 1)
+    for mu, epsilon in ((0.2, 1.0), (1.0, 0.0), (0.05, 0.3), (3.0, 10.0)):
+        found = float(normal_bound(Fraction(mu), Fraction(epsilon)))
+        assert math.isclose(found, normal_delta(mu, epsilon), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "end"), [(2.5, 24), (40.3, 350), (160.7, 1400)])
+def test_tables_of_rounds_are_as_far_from_their_laws_as_proofs_say(sigma: float, end: int) -> None:
+    """Law: each weight but the likeliest is within half a unit, and 1e-11 of itself, of a rounded
+    Gaussian law cut at its ends; all are off together by what is counted, half a unit each."""
+    drawn = rounded_normal(sigma, end)
+    ends = [below((k - Fraction(1, 2)) / Fraction(sigma)) for k in range(1, drawn.highest + 2)]
+    inside = 1 - 2 * (1 - Fraction(ends[-1][0], ONE))
+    off = Fraction(0)
+    for k, (one, other) in enumerate(pairwise(ends), 1):
+        law = Fraction(other[0] - one[0], ONE) / inside
+        apart = abs(Fraction(int(drawn.weights[k - drawn.lowest]), TABLE) - law)
+        assert apart <= Fraction(51, 100 * TABLE) + law / 10**11
+        off += 2 * max(Fraction(0), apart - law / 10**11)
+    assert off <= Fraction(2 * drawn.highest + 1, 2**65) + Fraction(4, 10**16)
 
 
 @pytest.mark.parametrize(("n", "chance"), [(40, 0.5), (300_000, 1e-4), (5_000, 0.3), (7, 0.9)])

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.rounds import NORM, RoundLaws, round_laws
+from dpframe.accounting.rounds import NORM, Law, RoundLaws, round_laws
 from dpframe.asking.given import Given, column_name
 from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.errors import ParameterError, advising
@@ -124,6 +125,22 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         if self.asked.at_most is None:
             return {}
         return {"count": self.half_width(1) / self.grid}
+
+    @property
+    def game(self) -> Game:
+        """Gaussian noise on weights of every round, sizes and counts; tables would be too long."""
+        laws = self.laws
+        facts = {
+            "kind": "rounds",
+            "items": laws.items,
+            "unit": laws.unit,
+            "threshold": laws.threshold,
+            "rounds": [{**_ends(one), "part": one.part} for one in laws.rounds],
+            "sizes": None if laws.sizes is None else _ends(laws.sizes),
+            "norm": laws.count.norm,
+            "count": _ends(laws.count),
+        }
+        return Game(facts)
 
     def run(self, counted: UserItems, /) -> Any:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
@@ -248,6 +265,10 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
                 "standard error", f"{one:.3g} x root of at_most", "of a count for its noise, users"
             ),
         ]
+
+
+def _ends(law: Law) -> dict[str, object]:
+    return {"sigma": law.sigma, "end": int(law.noise.highest)}
 
 
 def _shown(released: FoundValues, keys: pa.ChunkedArray, threshold: float | None) -> NoisyValues:
