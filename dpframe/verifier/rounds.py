@@ -14,7 +14,7 @@ from dpframe.verifier.numbers import ONE, exp_above
 from dpframe.verifier.proof import Proof, positive
 from dpframe.verifier.verdict import Found, Step, claim
 
-USERS = "docs/guarantees.md, Why it holds: users"
+USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"
 ROUNDS = "docs/verifying.md, rounds"
 
 OFF = Fraction(1, 10**11)

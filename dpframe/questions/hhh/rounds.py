@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.rounds import NORM, Law, RoundLaws, round_laws
+from dpframe.accounting.rounds import NORM, RoundLaws, round_laws
 from dpframe.asking.given import Given, column_name
 from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
 from dpframe.asking.proofs import Game
@@ -24,6 +24,7 @@ from dpframe.mechanisms.weighted_rounds import FoundValues
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.game import rounds_game
 from dpframe.questions.hhh.items import ItemsUnit
 from dpframe.questions.hhh.lines import ending, heading
 from dpframe.questions.hhh.receipt import hhh_receipt
@@ -128,19 +129,8 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def game(self) -> Game:
-        """Gaussian noise on weights of every round, sizes and counts; tables would be too long."""
-        laws = self.laws
-        facts = {
-            "kind": "rounds",
-            "items": laws.items,
-            "unit": laws.unit,
-            "threshold": laws.threshold,
-            "rounds": [{**_ends(one), "part": one.part} for one in laws.rounds],
-            "sizes": None if laws.sizes is None else _ends(laws.sizes),
-            "norm": laws.count.norm,
-            "count": _ends(laws.count),
-        }
-        return Game(facts)
+        """Gaussian noise on weights of every round, sizes and counts."""
+        return rounds_game(self.laws)
 
     def run(self, counted: UserItems, /) -> Any:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
@@ -265,10 +255,6 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
                 "standard error", f"{one:.3g} x root of at_most", "of a count for its noise, users"
             ),
         ]
-
-
-def _ends(law: Law) -> dict[str, object]:
-    return {"sigma": law.sigma, "end": int(law.noise.highest)}
 
 
 def _shown(released: FoundValues, keys: pa.ChunkedArray, threshold: float | None) -> NoisyValues:
