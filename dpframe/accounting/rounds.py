@@ -176,11 +176,17 @@ def _told(laws: RoundLaws) -> Told:
     for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):
         squares += (one.norm / one.sigma) ** 2
         ends += edge(one.noise, one.norm) * math.sqrt(one.values)
-        rounding += one.values * off_by(one.noise, one.sigma)
+        rounding += one.values * _off(one)
         beyond = _beyond(one.noise, one.sigma)
         factor += one.values * (beyond / (1 - beyond) + ETA)
         shift += 2 * one.values * ETA
     return Told(squares=squares, ends=ends, rounding=rounding, factor=factor, shift=shift)
+
+
+def _off(one: Law) -> float:
+    """How far the table is from its law, at most: half a unit a weight, and as much at the mode,
+    which is what a verifier knows of it without reading its weights; and what floats cost."""
+    return max(off_by(one.noise, one.sigma), len(one.noise.weights) / 2.0**65 + 4e-16)
 
 
 @lru_cache(maxsize=64)
@@ -248,7 +254,7 @@ def _laws(mu: float, unit: int, share: float, items: int, sizes: bool) -> RoundL
 
 def _for_length(laws: RoundLaws) -> float:
     """How far the tables of rounds are from their laws because they are long."""
-    return sum(one.values * (off_by(one.noise, one.sigma) - 5e-16) for one in laws.rounds)
+    return sum(one.values * (_off(one) - 5e-16) for one in laws.rounds)
 
 
 def _law(sigma: float, norm: int, values: int, part: int = 1) -> Law:

@@ -26,6 +26,9 @@ FORMAT, VERSION = "dpframe proof", 1
 LONGEST_INSIDE = 40_000
 """Characters of a proof up to which it is inside of the receipt; else only its digest is."""
 
+LONGEST_ALONE = 400_000
+"""The same where no arguments make the plan again: a sketch is in no file that could be read."""
+
 
 @dataclass(frozen=True, eq=False)
 class Game:
@@ -82,7 +85,7 @@ def proof_facts(plan: Draws[Any, Any], question: str) -> dict[str, Any]:
     if text is None:
         return {"proof": {**facts, "why": UNKNOWN}}
     facts["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    if len(text) <= LONGEST_INSIDE:
+    arguments = getattr(plan, "request", None)
+    if len(text) <= (LONGEST_ALONE if arguments is None else LONGEST_INSIDE):
         return {"proof": {**facts, "text": text}}
-    arguments = getattr(plan, "request", None)  # a sketch is in no file that could be read again
     return {"proof": {**facts, "question": question, "arguments": arguments}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +14,14 @@ from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local, shown
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.verifier.judge import verify_proof, verify_receipt
-from dpframe.verifier.ledger import verify_releases
+from dpframe.verifier.judge import bound_at, verify_proof, verify_receipt
+from dpframe.verifier.ledger import Held, Reserved, verify_releases, written
+from dpframe.verifier.periods import Block
 from dpframe.verifier.verdict import Verdict
 
 if TYPE_CHECKING:
     from dpframe.ledger import Ledger
+    from dpframe.ledger.written import WrittenRelease
 
 RECEIPT = "dp"
 """Of the attrs of a frame."""
@@ -146,22 +150,42 @@ def _made_again(facts: Mapping[str, Any]) -> str | None:
 
 
 def _of_ledger(book: Ledger) -> Verdict:
-    listed = book.releases()
-    named = listed["release"].where(listed["release"].notna(), listed["release_id"])
-    reserved = len(book.reservations()) + len(book.filters()) > 0
-    periods = bool(listed["period"].notna().any())
-    parts = [
-        (str(name), facts, _of_receipt(facts, None))
-        for name, facts in zip(named, map(json.loads, listed["receipt"]), strict=True)
+    history = book.written()
+    parts = [_held(one) for one in history.releases]
+    reserved = [
+        Reserved(
+            name=one.name,
+            epsilon=one.epsilon,
+            delta=one.delta,
+            times=one.releases,
+            law=_law(one.law),
+        )
+        for one in history.reservations
     ]
-    why = (
-        "releases are reserved, or a filter is open: how those compose is not verified"
-        if reserved
-        else "releases read periods: which of them share records is not verified"
-        if periods
-        else None
+    why = "an older version composed its releases" if history.restated else None
+    return verify_releases(parts, reserved, epsilon=book.epsilon, delta=book.delta, unless=why)
+
+
+def _held(one: WrittenRelease) -> Held:
+    told = one.receipt.get("proof")
+    text = told.get("text") if isinstance(told, Mapping) else None
+    if text is None:
+        text = _made_again(one.receipt)
+    return Held(
+        name=one.name,
+        receipt=one.receipt,
+        verdict=verify_receipt(one.receipt, text),
+        block=None if one.block is None else Block(*one.block),
+        under=one.under,
+        bound_at=partial(bound_at, text),
     )
-    return verify_releases(parts, epsilon=book.epsilon, delta=book.delta, unless=why)
+
+
+def _law(points: tuple[tuple[float, float], ...]) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Exactly, but for the budget, which is as it is written."""
+    *curve, (epsilon, delta) = points or ((0.0, 0.0),)
+    exact = [(Fraction(e), Fraction(d)) for e, d in curve]
+    return (*exact, (written(epsilon), written(delta))) if points else ()
 
 
 def _of_file(path: Path, text: str | None) -> Verdict:

@@ -10,6 +10,7 @@ from dpframe.ledger.filters import Filter, checked, priced
 from dpframe.ledger.opened import OpenedFile
 from dpframe.ledger.reservations import composes, planned, told_by
 from dpframe.ledger.standing import filters, opened_filter
+from dpframe.ledger.written import Written, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 @known_arguments
 class Filtering(OpenedFile):
     """Filters of a ledger."""
+
+    def written(self) -> Written:
+        """Releases, their periods and what paid for them, for :func:`dpframe.verify`."""
+        with self._reading() as db:
+            return written(db)
 
     def open_filter(self, plan: object, *, epsilon: float, delta: float) -> Filter:
         """Pay now for Gaussian releases to come, however many and whatever their budgets.

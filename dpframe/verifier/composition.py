@@ -78,12 +78,12 @@ def divergence_bound(
     for more_first in ways:
         before = Fraction(2)
         for points in POINTS:
-            grid = _grid(laws, abs(epsilon) or 1.0, points)
+            grid = grid_for(laws, abs(epsilon) or 1.0, points)
             whole, ends = Losses(0, [ONE], 0), int(enough * ONE) // TRIMMED
             for law, times in laws:
                 one = _dots(law, grid, more_first=more_first)
-                whole = _product(whole, _power(one, times, ends), ends)
-            found = Fraction(_delta(whole, grid, start), ONE)
+                whole = product(whole, power(one, times, ends), ends)
+            found = Fraction(delta_at(whole, grid, start), ONE)
             hopeless = points > COARSE and found - (before - found) / 4 > enough
             if hopeless or found <= enough:
                 break  # what finer grids gain falls with the square of their points
@@ -92,7 +92,7 @@ def divergence_bound(
     return min(Fraction(1), bound)
 
 
-def _grid(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
+def grid_for(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
     """Fine enough for the losses that matter, and so that the likeliest loss is on it."""
     total, usual = 0.0, 0.0
     for law, times in laws:
@@ -108,16 +108,23 @@ def _grid(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
 
 
 def _dots(law: Law, grid: Grid, *, more_first: bool) -> Losses:
-    """The losses of one count that moves by one: "connect the dots"."""
-    still, moved = [*law.weights, 0], [0, *law.weights]
-    first, second = (moved, still) if more_first else (still, moved)
+    """The losses of one count that moves by one."""
+    parts = [weight * (ONE // TABLE) for weight in law.weights]
+    still, moved = [*parts, 0], [0, *parts]
+    return losses_between(moved, still, grid) if more_first else losses_between(still, moved, grid)
+
+
+def losses_between(
+    first: Sequence[int], second: Sequence[int], grid: Grid, infinite: int = 0
+) -> Losses:
+    """The losses of one law to another, in parts of ONE: "connect the dots". The first may be an
+    upper bound of a law, the second a lower one; ``infinite`` is what the first has elsewhere."""
     step = math.log(grid.rho / ONE)
-    infinite, at = 0, dict[int, int]()
+    at = dict[int, int]()
     powers: dict[int, int] = {}
     for p, q in zip(first, second, strict=True):
         if p == 0:
             continue
-        p, q = p * (ONE // TABLE), q * (ONE // TABLE)
         if q == 0:
             infinite += p
             continue
@@ -138,18 +145,18 @@ def _dots(law: Law, grid: Grid, *, more_first: bool) -> Losses:
     return Losses(lowest, masses, infinite)
 
 
-def _power(losses: Losses, times: int, ends: int) -> Losses:
+def power(losses: Losses, times: int, ends: int) -> Losses:
     whole, square = Losses(0, [ONE], 0), losses
     while times:
         if times & 1:
-            whole = _product(whole, square, ends)
+            whole = product(whole, square, ends)
         times >>= 1
         if times:
-            square = _product(square, square, ends)
+            square = product(square, square, ends)
     return whole
 
 
-def _product(one: Losses, other: Losses, ends: int) -> Losses:
+def product(one: Losses, other: Losses, ends: int) -> Losses:
     """Both together: masses convolve, rounded up; what is infinite in either is."""
     if one.masses == [ONE] and one.infinite == 0:
         return Losses(one.lowest + other.lowest, other.masses, other.infinite)
@@ -161,10 +168,10 @@ def _product(one: Losses, other: Losses, ends: int) -> Losses:
         for n in range(0, length * BYTES, BYTES)
     ]
     infinite = one.infinite + other.infinite
-    return _trimmed(Losses(one.lowest + other.lowest, masses, infinite), ends)
+    return trimmed(Losses(one.lowest + other.lowest, masses, infinite), ends)
 
 
-def _trimmed(losses: Losses, ends: int) -> Losses:
+def trimmed(losses: Losses, ends: int) -> Losses:
     """The largest losses, of a mass up to ``ends``, as infinite ones, and the smallest ones raised
     to one of them: larger losses only make a bound larger."""
     masses, lowest, infinite = losses.masses, losses.lowest, losses.infinite
@@ -186,7 +193,7 @@ def _polynomial(masses: list[int]) -> int:
     return int.from_bytes(b"".join(mass.to_bytes(BYTES, "little") for mass in masses), "little")
 
 
-def _delta(losses: Losses, grid: Grid, start: int) -> int:
+def delta_at(losses: Losses, grid: Grid, start: int) -> int:
     """The sum of mass (1 - u / rho**i) where that is positive, rounded up; u is ``start``."""
     total, high = losses.infinite, None
     first = max(losses.lowest, math.floor(math.log(start / ONE) / math.log(grid.rho / ONE)) - 1)

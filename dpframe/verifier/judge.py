@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from dpframe.verifier import adaptive, counts, measures, selections, sketches
+from dpframe.verifier import adaptive, counts, measures, reports, rounds, selections, sketches, sums
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import exp_above, exp_below, shown
 from dpframe.verifier.proof import Proof, read_proof
@@ -22,6 +22,9 @@ ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "counts": counts.counts,
     "sketches": sketches.sketches,
     "merged": sketches.merged,
+    "reports": reports.reports,
+    "rounds": rounds.rounds,
+    "sums": sums.sums,
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
 than what would be enough."""
@@ -96,7 +99,7 @@ def _judged(proof: Proof) -> Verdict:
         return Verdict(outcome="failed", reason=str(error), **known)
     except NotVerifiedError as error:
         return Verdict(outcome="not verified", reason=str(error), **known)
-    bound = min(Fraction(1), _of_group(proof, found.bound))
+    bound = min(Fraction(1), _of_group(proof.group, proof.epsilon, found.bound))
     steps = found.steps
     if proof.group > 1:
         steps += (Step(f"{proof.group} records of one user, as a group", GROUPS),)
@@ -113,14 +116,29 @@ def _judged(proof: Proof) -> Verdict:
     return Verdict(outcome="proved", reason=reason, bound=bound, steps=steps, **known)
 
 
-def _of_group(proof: Proof, delta: Fraction) -> Fraction:
+@lru_cache(maxsize=4096)
+def bound_at(text: str, epsilon: Fraction, enough: Fraction) -> Fraction | None:
+    """An upper bound on delta at another epsilon than that of the promise; None where the game of
+    a proof has none there."""
+    try:
+        proof = read_proof(text)
+        per_record = enough / max(Fraction(1), _of_group(proof.group, epsilon, Fraction(1)))
+        found = GAMES[proof.game["kind"]](proof, epsilon / proof.group, per_record)
+    except (BrokenProofError, FailedClaimError, NotVerifiedError, KeyError):
+        return None
+    return min(Fraction(1), _of_group(proof.group, epsilon, found.bound))
+
+
+def _of_group(group: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Delta of ``group`` records: delta (e^epsilon - 1) / (e^(epsilon / group) - 1), rounded up."""
-    if proof.group == 1 or delta == 0:
+    if group == 1 or delta == 0:
         return delta
+    if epsilon == 0:
+        return group * delta
     one = exp_below(Fraction(0))
-    return delta * (exp_above(proof.epsilon) - one) / (exp_below(proof.epsilon / proof.group) - one)
+    return delta * (exp_above(epsilon) - one) / (exp_below(epsilon / group) - one)
 
 
 def _per_record(proof: Proof) -> Fraction:
     """Delta of one record that is enough for the promise."""
-    return proof.delta / max(Fraction(1), _of_group(proof, Fraction(1)))
+    return proof.delta / max(Fraction(1), _of_group(proof.group, proof.epsilon, Fraction(1)))

@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from dpframe.verifier.curves import BoundAt, Points, keeps, together
+from dpframe.verifier.periods import Block, Cost, fullest, reads_otherwise
 from dpframe.verifier.verdict import Step, Verdict
 
 SEVERAL = "docs/guarantees.md, Several releases"
+PERIODS = "docs/guarantees.md, Periods"
+RESERVED = "docs/guarantees.md, Several releases; decision 0011"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a ledger holds of a release: its receipt, the verdict on it, the period that it was
+    charged for (None: all records), and the reservation or filter that paid."""
+
+    name: str
+    receipt: Mapping[str, Any]
+    verdict: Verdict
+    block: Block | None = None
+    under: str | None = None
+    bound_at: BoundAt = field(default=lambda _, __: None, repr=False)
+
+    @property
+    def cost(self) -> Cost:
+        """The epsilon that is promised, as it is written, and the delta that is proved."""
+        return written(self.receipt["epsilon"]), self.verdict.bound or Fraction(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserved:
+    """So many releases of a law, paid for together. A filter has no law."""
+
+    name: str
+    epsilon: Fraction
+    delta: Fraction
+    times: int
+    law: Points
 
 
 def verify_releases(
-    parts: Sequence[tuple[str, Mapping[str, Any], Verdict]],
+    parts: Sequence[Held],
+    reserved: Sequence[Reserved] = (),
     *,
     epsilon: float,
     delta: float,
     unless: str | None = None,
 ) -> Verdict:
     """The verdict on all of a ledger's releases within its totals: each is proved, and promised
-    epsilons and proved deltas add up (basic composition).
+    epsilons and proved deltas add up (basic composition), those of a reservation to what its law
+    costs so many times, those of periods to the most at any moment.
 
     Parameters
     ----------
     parts
-        Name, receipt and verdict of every release.
+        Every release.
+    reserved
+        Every reservation and filter.
     epsilon, delta
         The totals. They and what is promised are taken as they are written, in decimals.
     unless
         Why releases may be within the totals though their sum is not, if they may.
     """
-    each = tuple((name, verdict) for name, _, verdict in parts)
-    total = {"epsilon": _written(epsilon), "delta": _written(delta)}
+    each = tuple((part.name, part.verdict) for part in parts)
+    total = {"epsilon": written(epsilon), "delta": written(delta)}
     known: dict[str, Any] = {**total, "parts": each}
     for outcome in ("failed", "not verified"):
         wrong = [name for name, verdict in each if verdict.outcome == outcome]
@@ -40,20 +78,71 @@ def verify_releases(
             which = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
             reason = f"{len(wrong)} of {len(each)} releases: {which}"
             return Verdict(outcome=outcome, reason=reason, **known)
-    spent = sum((_written(receipt["epsilon"]) for _, receipt, _ in parts), Fraction(0))
-    bound = sum((v.bound or Fraction(0) for _, _, v in parts), Fraction(0))
-    steps = (
-        Step(f"{len(each)} releases, each proved: epsilons add up to {float(spent):.12g}", SEVERAL),
-    )
+    for part in parts:
+        why = reads_otherwise(part.receipt, part.block)
+        if why is not None:
+            return Verdict(outcome="failed", reason=f"release {part.name}: {why}", **known)
+    steps = [Step(f"{len(each)} releases, each proved", SEVERAL)]
+    charges: list[tuple[Block | None, Cost]] = []
+    for one, drawn in _groups(parts, reserved):
+        if one is None:
+            charges += [(part.block, part.cost) for part in drawn]
+            continue
+        found = _composed(one, drawn)
+        if isinstance(found, Fraction):
+            charges.append((None, (one.epsilon, found)))
+            told = f"{one.times} releases of one law, of which {len(drawn)} were made, lose "
+            steps.append(Step(f"{told}{float(one.epsilon):.12g} together", RESERVED))
+            continue
+        charges += [(part.block, part.cost) for part in drawn]
+        unless = unless or f"{one.name}: {found}"
+    spent, bound = fullest(charges)
+    if any(block is not None for block, _ in charges):
+        steps.append(Step("of periods of a column, the most at any moment", PERIODS))
+    steps.append(Step(f"epsilons add up to {float(spent):.12g}", SEVERAL))
     if spent > total["epsilon"] or bound > total["delta"]:
         reason = f"added up they are ({float(spent):.9g}, {float(bound):.4g}), above the totals"
         if unless is not None:
             return Verdict(outcome="not verified", reason=f"{reason}; {unless}", **known)
-        return Verdict(outcome="failed", reason=reason, steps=steps, **known)
+        return Verdict(outcome="failed", reason=reason, steps=tuple(steps), **known)
     reason = f"{len(each)} releases, promised: delta <= {delta:g} for the weakest of their units"
-    return Verdict(outcome="proved", reason=reason, bound=bound, steps=steps, **known)
+    if any(block is not None for block, _ in charges):
+        reason += ", of a user within one block"
+    return Verdict(outcome="proved", reason=reason, bound=bound, steps=tuple(steps), **known)
 
 
-def _written(number: float) -> Fraction:
+def _groups(
+    parts: Sequence[Held], reserved: Sequence[Reserved]
+) -> Iterator[tuple[Reserved | None, list[Held]]]:
+    """Releases by what paid for them; by themselves first."""
+    known = {one.name: one for one in reserved}
+    yield None, [part for part in parts if part.under not in known]
+    for name, one in known.items():
+        drawn = [part for part in parts if part.under == name]
+        if drawn:
+            yield one, drawn
+
+
+def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
+    """Delta of a reservation at its epsilon; or why it is not known."""
+    if not one.law:
+        return "what releases of a filter tell together is not verified"
+    if len(drawn) > one.times:
+        return f"{len(drawn)} releases used a reservation of {one.times}"
+    if any(part.cost[1] > one.law[-1][1] for part in drawn):
+        return "a release promises more than was reserved"
+    for part in drawn:
+        if (written(part.receipt["epsilon"]), written(part.receipt["delta"])) != one.law[-1]:
+            return "a release has another budget than was reserved"
+        why = keeps(one.law[:-1], part.bound_at)
+        if why is not None:
+            return why
+    found = together(one.law, one.times, one.epsilon, one.delta)
+    if found > one.delta:
+        return f"{one.times} releases of the reserved law are {float(found):.6g} at its epsilon"
+    return found
+
+
+def written(number: float) -> Fraction:
     """The number as it is written, 0.1 for the double next to it: totals are kept in decimals."""
     return Fraction(Decimal(repr(float(number))))

@@ -9,6 +9,9 @@ from dpframe.verifier.cell_receipts import beside_whole_counts
 from dpframe.verifier.measure_receipts import check_rollup
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
+from dpframe.verifier.reports import check_reports
+from dpframe.verifier.rounds import check_rounds
+from dpframe.verifier.sums import check_sketches
 from dpframe.verifier.verdict import FailedClaimError, claim
 
 KINDS = {
@@ -26,7 +29,17 @@ KINDS = {
     "privacy-aware-misra-gries": ("merged",),
     "misra-gries": ("sketches",),
     "misra-gries-standard": ("sketches",),
+    "rounds": ("rounds",),
+    "merged-sum": ("sums",),
+    "misra-gries-universe": ("counts",),
+    "misra-gries-standard-universe": ("counts",),
+    "merged-sum-universe": ("counts",),
+    "merged-bounded-universe": ("counts",),
+    "privacy-aware-misra-gries-universe": ("counts",),
     "synthetic-privhp": ("counts",),
+    "prefix-reports": ("reports",),
+    "prefix-laplace": ("counts",),
+    "prefix-gaussian": ("counts",),
 }
 """The games that belong to the mechanism that a receipt names."""
 
@@ -60,9 +73,18 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     )
     group = receipt.get("max_contributions")
     claim(
-        group is None or group == proof.group or kind == "merged",
+        group is None or group == proof.group or kind in ("merged", "rounds"),
         f"the receipt has {group!r} records of a user, the proof {proof.group}",
     )
+    if mechanism.startswith("prefix-"):
+        check_reports(receipt, proof)
+        return
+    if mechanism == "rounds":
+        check_rounds(receipt, proof)
+        return
+    if mechanism == "merged-sum" or mechanism.endswith("-universe"):
+        check_sketches(receipt, proof)
+        return
     _same_levels(receipt, proof)
     _same(receipt, proof)
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,13 +26,15 @@ from scipy.stats import beta
 
 import dpframe as dp
 from dpframe.accounting.path import path_delta
+from dpframe.accounting.sketch_lattice import lattice_laws
 from dpframe.accounting.sketches import sketch_laws
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian, halves, laplace
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
-from dpframe.verifier.judge import verify_proof
-from dpframe.verifier.ledger import verify_releases
+from dpframe.verifier.judge import bound_at, verify_proof
+from dpframe.verifier.ledger import Held, Reserved, verify_releases, written
+from dpframe.verifier.periods import Block
 from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,
@@ -314,20 +316,146 @@ def streams(levels: int, less: int) -> Callable[[], bool]:
     return ask
 
 
+def added(**more: int) -> Callable[[], bool]:
+    """Whether a sum of sketches of eight counters is refused, with so much more of each."""
+
+    def ask() -> bool:
+        laws = lattice_laws(
+            counters=8, sketches=1, epsilon=EPSILON, delta=DELTA, family="laplace", merged=True
+        )
+        facts = {"counters": 8, "sketches": 1, "theta": laws.theta}
+        for name, by in more.items():
+            facts[name] += by
+        return refused({"kind": "sums", **facts, "noise": 0}, laws.noise)
+
+    return ask
+
+
+def book(number: int, **where: Any) -> list[Held]:
+    """So many releases of (0.4, 0)."""
+    level = {"scale": "3", "least": None}
+    verdict = verify_proof(
+        told({"kind": "counts", "units": 1, "levels": [level]}, epsilon=0.4, delta=0.0)
+    )
+    receipt = {"epsilon": 0.4, "delta": 0.0}
+    return [Held(name=str(n), receipt=receipt, verdict=verdict, **where) for n in range(number)]
+
+
 def forgotten() -> bool:
     """Whether a ledger is refused that holds more than its totals."""
-    one = (
-        {"epsilon": 0.4},
-        verify_proof(
-            told(
-                {"kind": "counts", "units": 1, "levels": [{"scale": "3", "least": None}]},
-                epsilon=0.4,
-                delta=0.0,
-            )
-        ),
-    )
-    parts = [(str(n), *one) for n in range(3)]
+    return verify_releases(book(3), epsilon=1.0, delta=DELTA).outcome == "failed"
+
+
+def disjoint() -> bool:
+    """Whether releases of a day and of its week are added up."""
+    read = {"column": "t", "start": "1970-01-01T00:00:00"}
+    parts = []
+    for one, days in zip(book(3), (7, 1, 1), strict=True):
+        receipt = {**one.receipt, "period": {**read, "end": f"1970-01-0{1 + days}T00:00:00"}}
+        block = Block("t as written", 0, days * 86_400)
+        parts.append(replace(one, receipt=receipt, block=block))
     return verify_releases(parts, epsilon=1.0, delta=DELTA).outcome == "failed"
+
+
+def reserving(paid: int, made: int, own: float = 0.1) -> bool:
+    """Whether so many releases are refused in a ledger that holds what fewer cost together; their
+    law, and what the ledger says of it."""
+    from dpframe.accounting.compose import composed_epsilon
+    from dpframe.asking.proofs import proof_text
+    from dpframe.ledger.reservations import reserved_law
+
+    budget = {"epsilon": 0.1, "delta": 1e-8}
+    law = reserved_law(dp.explain(["p"], **budget).plan.profile)  # type: ignore[attr-defined]
+    epsilon = composed_epsilon([(law, paid)], 1e-6)
+    text = proof_text(dp.explain(["p"], **{**budget, "epsilon": own}).plan)
+    text = (text or "").replace(f'"epsilon": {own}', '"epsilon": 0.1')
+    points = tuple((Fraction(e), Fraction(d)) for e, d in law[:-1])
+    reserved = Reserved(
+        name="r",
+        epsilon=Fraction(epsilon),
+        delta=Fraction(1, 10**6),
+        times=made,
+        law=(*points, (written(0.1), written(1e-8))),
+    )
+    held = Held(
+        name="x",
+        receipt=budget,
+        verdict=replace(verify_proof(text), outcome="proved", bound=Fraction(1, 10**9)),
+        under="r",
+        bound_at=partial(bound_at, text),
+    )
+    found = verify_releases([held] * made, [reserved], epsilon=epsilon + 1e-9, delta=1e-6)
+    return not found
+
+
+def underpaid() -> bool:
+    """Whether more releases than were paid for are refused, and those that were are not."""
+    assert not reserving(10, 10)
+    return reserving(10, 12)
+
+
+def another_law() -> bool:
+    """Whether releases are refused whose tables are of 1.2 times the epsilon."""
+    return reserving(10, 10, own=0.12)
+
+
+def values_of_users() -> Any:
+    return dp.explain_heavy_hitters("w", user="u", epsilon=EPSILON, delta=DELTA).plan
+
+
+def weighed() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+    """Mistakes in rounds of weights."""
+
+    def less(noise: dict[str, Any]) -> None:
+        noise["sigma"] *= 0.99
+
+    yield (
+        "a round that is not paid for",
+        "accountant",
+        lambda t: t["game"]["rounds"].append(t["game"]["rounds"][0]),
+    )
+    yield "noise of a round 1 % narrower", "mechanism", lambda t: less(t["game"]["rounds"][0])
+    yield "noise of counts 1 % narrower", "mechanism", lambda t: less(t["game"]["count"])
+    yield (
+        "a user with twice the values",
+        "accountant",
+        lambda t: t["game"].update(items=2 * t["game"]["items"]),
+    )
+    yield (
+        "threshold 1 % lower",
+        "mechanism",
+        lambda t: t["game"].update(threshold=t["game"]["threshold"] * 99 // 100),
+    )
+    yield (
+        "counts of norm 256 paid for as 128",
+        "accountant",
+        lambda t: t["game"].update(norm=256),
+    )
+
+
+def prefix_tree() -> Any:
+    budget = {"epsilon": EPSILON, "delta": DELTA, "participation": 0.5}
+    return dp.explain_prefix_tree("word", user="u", devices=100_000, **budget).plan
+
+
+def devices() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+    """Mistakes in sums of reports."""
+    yield "a report that is not paid for", "accountant", lambda t: t["game"].update(reports=5)
+    yield (
+        "a cell that nobody holds reports 5 % less",
+        "mechanism",
+        lambda t: t["game"].update(silence=t["game"]["silence"] * 0.95),
+    )
+    yield (
+        "a cell that others hold taken for the best hidden",
+        "accountant",
+        lambda t: t["game"].update(spared=5),
+    )
+    yield (
+        "devices counted that do not take part",
+        "accountant",
+        lambda t: t["game"].update(counted=50_000),
+    )
 
 
 def _rounded_down(proof: dict[str, Any]) -> None:
@@ -388,7 +516,17 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
             lambda t: t["game"]["levels"][-1].update(moves=3),
         ),
     )
+    for name, where, change in weighed():
+        yield f"rounds: {name}", where, changed(values_of_users, change)
+    yield "sum of sketches: threshold off by two counts", "mechanism", added(theta=-18)
+    yield "sum of sketches: a level that is not paid for", "accountant", added(sketches=1)
+    yield "sum of sketches: noise on counts of one fewer", "accountant", added(counters=1)
+    for name, where, change in devices():
+        yield f"prefix tree: {name}", where, changed(prefix_tree, change)
     yield "ledger: a release that is not added up", "accountant", forgotten
+    yield "ledger: a week and its day charged as disjoint", "accountant", disjoint
+    yield "ledger: a reservation of 12 releases paid for as 10", "accountant", underpaid
+    yield "ledger: a release that tells more than its reservation", "accountant", another_law
 
 
 # -- wrong code: its numbers are right, so that no proof can show it -------------------------------

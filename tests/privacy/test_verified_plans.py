@@ -1,8 +1,8 @@
 """Random plans over the whole range of parameters: the verifier confirms every one.
 
 ``python -m tests.privacy.test_verified_plans 500 1`` prints a line a plan, and then one for each of
-a fifth as many rollups: how much larger the verifier's bound is than the accountant's, and how long
-it took. Where they disagree one is wrong.
+a fifth as many rollups and prefix trees: how much larger the verifier's bound is than the
+accountant's, and how long it took. Where they disagree one is wrong.
 """
 
 from __future__ import annotations
@@ -142,9 +142,40 @@ def cases(
         number -= 1
 
 
+def drawn_tree(generator: random.Random) -> dict[str, Any]:
+    """Arguments of one prefix tree."""
+    return {
+        "user": "u",
+        "devices": round(math.exp(generator.uniform(math.log(200), math.log(1e9)))),
+        "epsilon": float(f"{math.exp(generator.uniform(math.log(1e-2), math.log(20))):.3g}"),
+        "delta": float(f"{math.exp(generator.uniform(math.log(1e-11), math.log(1e-2))):.3g}"),
+        "iterations": generator.choice((3, 4, 6, 12)),
+        "rounds": generator.choice((1, 1, 1, 2, 5)),
+        "participation": generator.choice((1.0, 1.0, 0.5, 0.01)),
+        "neighbours": generator.choice(("replace", "remove")),
+    }
+
+
+def trees(number: int, seed: int) -> Iterator[Case]:
+    """So many prefix trees of which a plan can be made."""
+    generator = random.Random(seed)
+    while number:
+        arguments = drawn_tree(generator)
+        try:
+            with patience():
+                plan: Any = dp.explain_prefix_tree("word", **arguments).plan
+        except (BudgetError, ParameterError, TimeoutError):
+            continue
+        start = time.perf_counter()
+        verdict = verify_receipt(plan.receipt(), proof_text(plan))
+        seconds = time.perf_counter() - start
+        yield Case({"question": "prefix_tree", **arguments}, plan, verdict, seconds)
+        number -= 1
+
+
 def test_random_plans_are_proved() -> None:
     """Law: of some plans drawn from all there are every one is confirmed."""
-    for case in cases(12, seed=5, most=12, least=0.2):
+    for case in itertools.chain(cases(12, seed=5, most=12, least=0.2), trees(4, seed=5)):
         assert case.verdict, (case.arguments, case.verdict.reason)
         assert case.verdict.bound is not None
         assert case.verdict.bound <= Fraction(case.plan.budget.delta)
@@ -152,14 +183,15 @@ def test_random_plans_are_proved() -> None:
 
 @pytest.mark.evidence
 def test_five_hundred_plans_are_proved() -> None:
-    """Law: every one of 500, and a release of a few levels in the time of a breath."""
-    for case in cases(500, seed=1):
+    """Law: every one of 500, and of 100 prefix trees, and a release of a few levels in the time of
+    a breath."""
+    for case in itertools.chain(cases(500, seed=1), trees(100, seed=1)):
         assert case.verdict, (case.arguments, case.verdict.reason)
 
 
 def main(number: int, seed: int) -> None:
     rollups = cases(number // 5, seed, draw=drawn_rollup)
-    for case in itertools.chain(cases(number, seed), rollups):
+    for case in itertools.chain(cases(number, seed), rollups, trees(number // 5, seed)):
         print(
             f"{case.verdict.outcome}\t{case.excess:.2e}\t{case.seconds:.2f}\t{case.arguments}",
             flush=True,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,20 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import dpframe as dp
+from dpframe.accounting.binomial import binomial
+from dpframe.accounting.search import normal_delta
 from dpframe.asking.proofs import proof_text
 from dpframe.mechanisms.printed_hhh import printed_laws
 from dpframe.noise import NoiseTable, laplace
+from dpframe.rounded_noise import rounded_normal
+from dpframe.verifier.binomials import trials
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.laws import Law
+from dpframe.verifier.normal import below, normal_bound
+from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path import PathGame, path_bound
 from tests.privacy.naive_accounting import path_divergence
 from tests.privacy.told import told
@@ -101,10 +109,127 @@ def test_synthetic_rows_and_sketches_are_proved() -> None:
             [dp.MisraGries(8, standard=True), dp.MisraGries(8, standard=True)], method="bounded"
         ),
     )
-    for made in (users, merged):
-        assert dp.verify(made.release(epsilon=1.0, delta=1e-6))
     added = dp.merge_sketches([dp.MisraGries(8), dp.MisraGries(8)], method="sum")
-    assert dp.verify(added.release(epsilon=1.0, delta=1e-6)).outcome == "not verified"
+    for made in (users, merged, added):
+        assert dp.verify(made.release(epsilon=1.0, delta=1e-6))
+    for made in (users, merged, added, dp.MisraGries(8), dp.MisraGries(8, standard=True)):
+        listed = made.release(epsilon=1.0, universe=["a", "b"])
+        assert dp.verify(listed), dp.verify(listed)
+        receipt = listed.dp.receipt.to_dict()
+        assert verify_receipt({**receipt, "counters": 9}).outcome == "failed"
+
+
+def test_sums_of_sketches_are_proved_by_all_their_moves() -> None:
+    """Law: groups and few counters too; a proof of other counters or thresholds is of something
+    else, and where the receipt says the same it fails."""
+    for counters, most in ((2, 1), (16, 3)):
+        sketches = [dp.MisraGries(counters), dp.MisraGries(counters)]
+        release = dp.merge_sketches(sketches, method="sum").release
+        receipt = release(epsilon=2.0, delta=1e-7, max_contributions=most).dp.receipt.to_dict()
+        text = receipt["proof"]["text"]
+        jsonschema.validate(json.loads(text), SCHEMA)
+        verdict = verify_receipt(receipt)
+        assert verdict, verdict
+        assert verdict.bound is not None
+        assert verdict.bound <= Fraction(receipt["computed_delta"]) * Fraction(11, 10)
+        for change in ({"counters": counters + 1}, {"threshold": receipt["threshold"] - 1}):
+            assert verify_receipt({**receipt, **change}).outcome == "failed"
+        told = json.loads(text)
+        told["game"]["counters"] *= 2
+        assert verify_proof(json.dumps(told)).outcome == "failed"
+
+
+PREFIX_TREES: dict[str, dict[str, Any]] = {
+    "replaced": {},
+    "removed": {"neighbours": "remove"},
+    "some take part": {"participation": 0.3, "rounds": 2},
+    "few devices": {"devices": 2_000, "epsilon": 6.0, "iterations": 3},
+    "gaussian": {"mechanism": "gaussian"},
+    "laplace": {"mechanism": "laplace", "neighbours": "remove"},
+    "shuffled": {"accountant": "shuffle"},
+}
+"""Arguments of prefix trees."""
+
+
+def prefix_planned(**arguments: Any) -> Any:
+    known = {"user": "u", "devices": 300_000, "epsilon": 1.0, "delta": 1e-6}
+    return dp.explain_prefix_tree("word", **{**known, **arguments}).plan
+
+
+@pytest.mark.parametrize("name", PREFIX_TREES)
+def test_prefix_trees_are_proved(name: str) -> None:
+    """Law: reports and counts of devices are, and not of fewer iterations or of other devices."""
+    plan = prefix_planned(**PREFIX_TREES[name])
+    proved(plan)
+    receipt = plan.receipt().to_dict()
+    text = receipt.pop("proof")["text"] or proof_text(plan)
+    others: list[dict[str, Any]] = [{"reports": 1}, {"neighbours": "adding a row"}]
+    if plan.noise is None:
+        others += [{"devices": 10**9}, {"local_epsilon": 1.0}, {"participation": 0.9}]
+    for change in others:
+        assert verify_receipt({**receipt, **change}, text).outcome == "failed", change
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"at_most": 5, "epsilon": 0.2}, {"max_contributions": 20, "delta": 1e-9}]
+)
+def test_rounds_are_proved(arguments: dict[str, Any]) -> None:
+    """Law: values that many users have, and not of more values of a user or of other noise."""
+    budget = {"epsilon": 1.0, "delta": 1e-6, **arguments}
+    plan: Any = dp.explain_heavy_hitters("w", user="u", **budget).plan
+    proved(plan)
+    receipt = plan.receipt().to_dict()
+    noise = {**receipt["noise"], "sizes": {"highest": 1}}
+    rounds = {**receipt["noise"], "rounds": receipt["noise"]["rounds"][::-1]}
+    for change in ({"max_contributions": 7}, {"noise": noise}, {"noise": rounds}, {"delta": 1e-5}):
+        assert verify_receipt({**receipt, **change}).outcome == "failed", change
+
+
+def test_the_normal_law_is_between_its_bounds() -> None:
+    """Law: whole numbers hold what scipy knows of Gaussian noise, and of its moves."""
+    for x in np.linspace(-11.9, 11.9, 41).tolist():
+        low, high = below(Fraction(x))
+        assert 0 <= high - low <= 2
+        assert math.isclose(low / ONE, norm.cdf(x), rel_tol=1e-12, abs_tol=1e-28)
+    for x in (12.0, 30.0):
+        assert below(Fraction(x)) == (ONE - 1, ONE)
+        assert below(Fraction(-x)) == (0, 1)
+    for mu, epsilon in ((0.2, 1.0), (1.0, 0.0), (0.05, 0.3), (3.0, 10.0)):
+        found = float(normal_bound(Fraction(mu), Fraction(epsilon)))
+        assert math.isclose(found, normal_delta(mu, epsilon), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "end"), [(2.5, 24), (40.3, 350), (160.7, 1400)])
+def test_tables_of_rounds_are_as_far_from_their_laws_as_proofs_say(sigma: float, end: int) -> None:
+    """Law: each weight but the likeliest is within half a unit, and 1e-11 of itself, of a rounded
+    Gaussian law cut at its ends; all are off together by what is counted, half a unit each."""
+    drawn = rounded_normal(sigma, end)
+    ends = [below((k - Fraction(1, 2)) / Fraction(sigma)) for k in range(1, drawn.highest + 2)]
+    inside = 1 - 2 * (1 - Fraction(ends[-1][0], ONE))
+    off = Fraction(0)
+    for k, (one, other) in enumerate(pairwise(ends), 1):
+        law = Fraction(other[0] - one[0], ONE) / inside
+        apart = abs(Fraction(int(drawn.weights[k - drawn.lowest]), TABLE) - law)
+        assert apart <= Fraction(51, 100 * TABLE) + law / 10**11
+        off += 2 * max(Fraction(0), apart - law / 10**11)
+    assert off <= Fraction(2 * drawn.highest + 1, 2**65) + Fraction(4, 10**16)
+
+
+@pytest.mark.parametrize(("n", "chance"), [(40, 0.5), (300_000, 1e-4), (5_000, 0.3), (7, 0.9)])
+def test_tables_of_sums_are_as_far_from_their_laws_as_proofs_say(n: int, chance: float) -> None:
+    """Law: each weight but the likeliest is within one unit, and 1e-12 of itself, of the law that
+    the verifier computes; the law's bounds are close and hold all there is."""
+    found, drawn = trials(n, Fraction(chance)), binomial(n, chance)
+    assert sum(found.low) <= ONE <= sum(found.high) + found.rest
+    assert max(high - low for low, high in zip(found.low, found.high, strict=True)) < 2**20
+    weights = dict(enumerate(drawn.weights.tolist(), drawn.lowest))
+    mode = max(weights, key=weights.__getitem__)
+    for k, (low, high) in enumerate(zip(found.low, found.high, strict=True), found.lowest):
+        weight = weights.pop(k, 0) * (ONE // TABLE)
+        off = high * Fraction(1, 10**12) + ONE // TABLE
+        assert k == mode or low - off <= weight <= high + off
+    assert not weights
+    assert len(drawn.weights) <= 10 * math.isqrt(n) + 92
 
 
 def proved(plan: Any) -> None:

@@ -15,6 +15,7 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.rounds import NORM, RoundLaws, round_laws
 from dpframe.asking.given import Given, column_name
 from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.errors import ParameterError, advising
@@ -23,6 +24,7 @@ from dpframe.mechanisms.weighted_rounds import FoundValues
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
+from dpframe.questions.hhh.game import rounds_game
 from dpframe.questions.hhh.items import ItemsUnit
 from dpframe.questions.hhh.lines import ending, heading
 from dpframe.questions.hhh.receipt import hhh_receipt
@@ -124,6 +126,11 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         if self.asked.at_most is None:
             return {}
         return {"count": self.half_width(1) / self.grid}
+
+    @property
+    def game(self) -> Game:
+        """Gaussian noise on weights of every round, sizes and counts."""
+        return rounds_game(self.laws)
 
     def run(self, counted: UserItems, /) -> Any:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)

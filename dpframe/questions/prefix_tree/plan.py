@@ -22,6 +22,7 @@ from dpframe.accounting.binomial import trials
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.search import least_scale
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
@@ -126,6 +127,27 @@ class PrefixPlan:
             local_epsilon=self.local_epsilon,
             epsilon=epsilon,
             neighbours=asked.neighbours,
+        )
+
+    @property
+    def game(self) -> Game:
+        """Cells of sums whose law a device changes, or counts that it moves by one."""
+        asked = self.asked
+        if self.noise is not None:
+            levels = [{"table": 0, "least": None}] * _moved(asked)
+            return Game({"kind": "counts", "units": 1, "levels": levels}, (self.noise,))
+        assert self.local_epsilon is not None
+        return Game(
+            {
+                "kind": "reports",
+                "devices": self.devices,
+                "counted": self.reporting,
+                "participation": asked.search.taking_part,
+                "reports": asked.reports,
+                "silence": aggregate.silence(self.local_epsilon),
+                "spared": aggregate.spared(self.reporting, self.local_epsilon),
+                "replaced": asked.neighbours == "replace",
+            }
         )
 
     def run(self, devices: Population, /) -> FoundItems:

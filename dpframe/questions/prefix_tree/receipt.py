@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.questions.prefix_tree.lines import (
     COUNTS,
@@ -56,6 +57,7 @@ def prefix_receipt(plan: PrefixPlan, name: str | None) -> Receipt:
             "noise": None if plan.noise is None else law_facts(plan.noise, 1),
             "intervals": INTERVALS,
             "budget": UNTRACKED,
+            **proof_facts(plan, "prefix_tree"),
             "ledger": None,
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dpframe.accounting.sketch_lattice import LatticeLaws
+from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketches import SketchLaws
 from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.asking.proofs import Game, numbered
@@ -17,6 +19,24 @@ def merged_game(laws: GshmLaws, moves: int) -> Game:
         "noise": 0,
     }
     return Game(facts, (laws.noise,), moves)
+
+
+def sum_game(laws: LatticeLaws, counters: int, moves: int) -> Game:
+    """The game of sums of post-processed sketches, for groups of ``moves`` records."""
+    facts = {
+        "kind": "sums",
+        "sketches": laws.sketches,
+        "counters": counters,
+        "theta": laws.theta,
+        "noise": 0,
+    }
+    return Game(facts, (laws.noise,), moves)
+
+
+def universe_game(laws: PureLaws, moves: int) -> Game:
+    """The game of a public list of keys, with noise without bounds on each."""
+    level = {"scale": str(laws.scale), "moves": laws.move.absolute, "least": None}
+    return Game({"kind": "counts", "units": 1, "levels": [level]}, (), moves)
 
 
 def sketch_game(laws: SketchLaws, sketches: int, standard: int | None, moves: int) -> Game:

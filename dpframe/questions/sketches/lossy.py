@@ -18,7 +18,7 @@ from dpframe.errors import BudgetError
 from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
 from dpframe.questions.sketches.base import Asked
 from dpframe.questions.sketches.frame import Intervals, lost, of_counts
-from dpframe.questions.sketches.game import merged_game
+from dpframe.questions.sketches.game import merged_game, sum_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
 from dpframe.questions.sketches.tables import TablePlan
 from dpframe.sketches import SketchState
@@ -59,6 +59,11 @@ class SumPlan(LossyPlan[LatticeLaws]):
     @property
     def sensitivity(self) -> str:
         return lattice_moves(self)
+
+    @property
+    def game(self) -> Game:
+        """Values of which one moves by k, and the others by 1."""
+        return sum_game(self.laws, self.counters, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws

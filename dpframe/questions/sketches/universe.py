@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.accounting.sketch_pure import PureLaws, pure_laws
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity
 from dpframe.mechanisms.sketch_release import NoisyCounts, top_of_universe
 from dpframe.questions.sketches.base import SOURCE, Asked, SketchPlan
 from dpframe.questions.sketches.frame import Intervals, of_counts
+from dpframe.questions.sketches.game import universe_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
 from dpframe.sketches import SketchState
 
@@ -54,6 +56,11 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     @property
     def meaning(self) -> str:
         return counts_meaning(self)
+
+    @property
+    def game(self) -> Game:
+        """Values of a list of keys."""
+        return universe_game(self.laws, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
         return self.laws.delta(epsilon)

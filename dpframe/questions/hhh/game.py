@@ -1,0 +1,26 @@
+"""What a verifier takes of rounds of weights: laws, for their tables would be too long."""
+
+from __future__ import annotations
+
+from dpframe.accounting.rounds import Law, RoundLaws
+from dpframe.asking.proofs import Game
+
+
+def rounds_game(laws: RoundLaws) -> Game:
+    """Gaussian noise on weights of every round, on sizes and on counts."""
+    return Game(
+        {
+            "kind": "rounds",
+            "items": laws.items,
+            "unit": laws.unit,
+            "threshold": laws.threshold,
+            "rounds": [{**_told(one), "part": one.part} for one in laws.rounds],
+            "sizes": None if laws.sizes is None else _told(laws.sizes),
+            "norm": laws.count.norm,
+            "count": _told(laws.count),
+        }
+    )
+
+
+def _told(law: Law) -> dict[str, object]:
+    return {"sigma": law.sigma, "end": int(law.noise.highest)}

@@ -1,0 +1,85 @@
+"""Successes of independent trials, each probability between two whole numbers of 2**96 parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from dpframe.verifier.numbers import ONE, rounded_up
+from dpframe.verifier.verdict import NotVerifiedError
+
+FINE = 1 << 176
+"""The weight of the likeliest value, before all are divided by their sum."""
+
+LEAST = 1 << 60
+"""Of ``FINE``: values below are summed up in ``rest``."""
+
+MOST = 2_000_000
+"""Values that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """P(successes = lowest + i) is from ``low[i]`` to ``high[i]``; of all others at most ``rest``,
+    in parts of ONE."""
+
+    lowest: int
+    low: list[int]
+    high: list[int]
+    rest: int
+
+    def with_one(self, chance: Fraction, *, more: bool) -> list[int]:
+        """Bounds on the law with one trial more of another chance: from above, or from below."""
+        own = self.high if more else self.low
+        over, under = chance.numerator, chance.denominator
+        parts = zip([*own, 0], [0, *own], strict=True)
+        sums = ((under - over) * no + over * yes for no, yes in parts)
+        return [rounded_up(each, under) if more else each // under for each in sums]
+
+    def below(self, x: int) -> int:
+        """P(successes < x), at most."""
+        return min(ONE, sum(self.high[: max(0, x - self.lowest)]) + self.rest)
+
+
+@lru_cache(maxsize=8)
+def trials(n: int, chance: Fraction) -> Trials:
+    """The law of n trials, 0 < chance < 1: from the likeliest value on by ratios of neighbours."""
+    if 30 * math.sqrt(n * float(chance) * (1 - float(chance))) > MOST:
+        raise NotVerifiedError(f"sums of {n} reports have more values than are looked at here")
+    odds = chance / (1 - chance)
+    over, under = odds.numerator, odds.denominator
+    mode = min(n, math.floor((n + 1) * chance))
+    up, beyond = _ratios(mode, n, lambda k: ((n - k) * over, (k + 1) * under), 1)
+    down, before = _ratios(mode, 0, lambda k: (k * under, (n - k + 1) * over), -1)
+    weights = [*reversed(down), (FINE, FINE), *up]
+    least = sum(low for low, _ in weights)
+    rest = beyond + before
+    most = sum(high for _, high in weights) + rest
+    return Trials(
+        lowest=mode - len(down),
+        low=[low * ONE // most for low, _ in weights],
+        high=[rounded_up(high * ONE, least) for _, high in weights],
+        rest=rounded_up(rest * ONE, least),
+    )
+
+
+def _ratios(
+    start: int, end: int, ratio: Callable[[int], tuple[int, int]], step: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Weights from next to ``start`` towards ``end``, and what all after them weigh at most: their
+    ratios fall from value to value."""
+    low = high = FINE
+    out: list[tuple[int, int]] = []
+    for k in range(start, end, step):
+        over, under = ratio(k)
+        low, high = low * over // under, rounded_up(high * over, under)
+        out.append((low, high))
+        if high < LEAST:
+            if k + step == end:
+                return out, 0
+            over, under = ratio(k + step)
+            return out, rounded_up(high * over, under - over)
+    return out, 0

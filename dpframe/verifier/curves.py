@@ -1,0 +1,77 @@
+"""Releases of one law, reserved together: docs/guarantees.md, "Several releases".
+
+A law is a list of points (epsilon, delta) that every release of it keeps, in both directions. The
+divergence D at t = e^epsilon is convex, D(0) = 1 and D(1 / t) = 1 - 1 / t + D'(t) / t, D' that of
+the other direction. So the lower convex hull of all these points is above D, and as a curve of its
+own it is that of two laws whose losses are at its corners (docs/decisions/0011): they dominate
+every release of the law, and their losses convolve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+from dpframe.verifier.composition import Grid, delta_at, losses_between, power
+from dpframe.verifier.numbers import ONE, exp_above, exp_below, rounded_up
+
+Points = Sequence[tuple[Fraction, Fraction]]
+
+BoundAt = Callable[[Fraction, Fraction], Fraction | None]
+"""Upper bound on delta at an epsilon, which need not be less than what would be enough; None where
+there is none."""
+
+TRIMMED = 10**8
+"""Ends of a convolution that weigh less than delta divided by this are raised."""
+
+
+def keeps(law: Points, bound_at: BoundAt) -> str | None:
+    """Why a release does not keep a law; None if it does, at every point."""
+    for epsilon, delta in law:
+        bound = bound_at(epsilon, delta)
+        if bound is None or bound > delta:
+            found = "nothing" if bound is None else f"{float(bound):.6g}"
+            return f"{float(delta):.6g} is reserved at epsilon {float(epsilon):g}, proved {found}"
+    return None
+
+
+def together(law: Points, times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Upper bound on delta at an epsilon of so many releases that keep a law."""
+    points = _hull(law)
+    slopes = [(there[1] - here[1]) / (there[0] - here[0]) for here, there in pairwise(points)]
+    second = [more - less for less, more in zip(slopes, [*slopes[1:], Fraction(0)], strict=True)]
+    first = [q * t for q, (t, _) in zip(second, points[1:], strict=True)]
+    step = max(float(law[-1][0]) / max(1, len(law) - 1), 1e-9)
+    grid = Grid(exp_below(Fraction(step)))
+    one = losses_between(
+        [rounded_up(p.numerator * ONE, p.denominator) for p in first],
+        [math.floor(q * ONE) for q in second],
+        grid,
+        rounded_up(points[-1][1].numerator * ONE, points[-1][1].denominator),
+    )
+    ends = max(1, math.floor(delta * ONE) // (TRIMMED * times))
+    whole = power(one, times, ends)
+    return Fraction(delta_at(whole, grid, exp_below(epsilon)), ONE)
+
+
+def _hull(law: Points) -> list[tuple[Fraction, Fraction]]:
+    """The lower convex hull of t = 0, of the points, and of what they are below t = 1. Each t is
+    rounded up, where D is no larger."""
+    right = sorted((Fraction(exp_above(epsilon), ONE), delta) for epsilon, delta in law)
+    left = [(1 / t, 1 - 1 / t + delta / t) for t, delta in reversed(right) if t > 1]
+    found: list[tuple[Fraction, Fraction]] = []
+    for point in [(Fraction(0), Fraction(1)), *left, *right]:
+        while len(found) >= 2 and _above(found[-2], found[-1], point):
+            found.pop()
+        found.append(point)
+    return found
+
+
+Point = tuple[Fraction, Fraction]
+
+
+def _above(a: Point, b: Point, c: Point) -> bool:
+    """Whether b lies on or above the chord from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

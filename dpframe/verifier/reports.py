@@ -1,0 +1,169 @@
+"""Sums of randomised one-hot reports: docs/guarantees.md, "Federated prefix trees"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.binomials import Trials, trials
+from dpframe.verifier.composition import (
+    Grid,
+    Losses,
+    delta_at,
+    losses_between,
+    power,
+    product,
+    trimmed,
+)
+from dpframe.verifier.dominance import is_below
+from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import Found, Step, claim
+
+PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
+REPORTS = "docs/verifying.md, reports"
+
+HELD = Fraction(1, 2)
+"""Chance with which the cell that a device holds reports 1."""
+
+OFF = Fraction(1, 10**12)
+"""Part of a probability that a 64-bit table may be off before it is rounded."""
+
+KEPT = 10**6
+"""Part of delta that curves may cross by."""
+
+POINTS = (1_000, 4_000, 16_000, 64_000)
+"""A grid has about so many; the next one only if the bound is not small enough yet."""
+
+
+def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """A device changes one or two cells of every sum; other devices hide which."""
+    counted, spared = proof.whole("counted", 1), proof.whole("spared")
+    times, devices = proof.whole("reports", 1), proof.whole("devices", 1)
+    silence, replaced = proof.scale("silence"), proof.flag("replaced")
+    claim(silence < HELD, "a cell that nobody holds must report 1 less often than half of the time")
+    claim(counted <= devices, f"{counted} devices are counted on, of {devices}")
+    claim(
+        spared < counted - 1,
+        f"of {counted} devices {spared} may hold one cell, and nobody is left to hide it",
+    )
+    absent = _absent(proof, devices, counted, times)
+    rounding = 4 * times * Fraction(10 * math.isqrt(devices) + 92, TABLE)
+    slip = rounding * (1 + Fraction(exp_above(epsilon), ONE))
+    off = (1 + OFF) ** (4 * times) / (1 - OFF) ** (4 * times)
+    start = math.floor(exp_below(epsilon) / off)
+    left = max(Fraction(0), (enough - absent - slip) / off)
+    here = trials(counted - 1 - spared, silence)
+    there = trials(spared + 1, HELD)
+    bound = _together(here, there, silence, times, replaced=replaced, start=start, enough=left)
+    cells = "two cells" if replaced else "one cell"
+    steps = [
+        Step(f"{cells} of each of {times} sums have another law", PREFIX_TREES),
+        Step(f"up to {spared} holders: {counted - 1 - spared} others hide the report", REPORTS),
+        Step(f"{spared + 1} holders hide it better, at every epsilon", REPORTS),
+        Step(f"losses of {times} sums, convolved", PREFIX_TREES),
+        Step(f"64-bit tables are off by {float(slip):.2g} together", REPORTS),
+    ]
+    if absent:
+        steps.append(Step(f"{counted} of {devices} devices take part or more", REPORTS))
+    return Found(bound * off + absent + slip, *steps)
+
+
+def _absent(proof: Proof, devices: int, counted: int, times: int) -> Fraction:
+    """The chance that fewer devices than are counted on take part in one of the sums."""
+    chance = proof.scale("participation")
+    claim(chance <= 1, "a chance is at most 1")
+    if chance == 1:
+        return Fraction(0)
+    return times * Fraction(trials(devices, chance).below(counted), ONE)
+
+
+def _together(
+    here: Trials,
+    there: Trials,
+    silence: Fraction,
+    times: int,
+    *,
+    replaced: bool,
+    start: int,
+    enough: Fraction,
+) -> Fraction:
+    """Delta of all reports, at the worst number of holders."""
+    steps = times * (2 if replaced else 1)
+    crossing = max(1, math.floor(enough * ONE) // (KEPT * steps))
+    bound, ends = Fraction(2), max(1, crossing // 100)
+    for points in POINTS:
+        grid = _grid(silence, steps, math.log(max(start, 1) / ONE), points)
+        came = _dominating(here, there, (silence, HELD), grid, crossing)
+        went = _dominating(here, there, (HELD, silence), grid, crossing)
+        if replaced:
+            ways = [product(power(went, times, ends), power(came, times, ends), ends)]
+        else:
+            ways = [power(went, times, ends), power(came, times, ends)]
+        most = max(delta_at(whole, grid, start) for whole in ways) + steps * crossing
+        found, gained = Fraction(most, ONE), bound - Fraction(most, ONE)
+        bound = min(bound, found)
+        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
+            break  # what finer grids gain falls with the square of their points
+    return min(Fraction(1), bound)
+
+
+def _grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:
+    """Losses of a cell are at most ln(1 / (2 a0)), those of all together matter up to epsilon."""
+    span = min(steps * math.log(1 / (2 * silence)), 4 * (abs(epsilon) or 1.0))
+    return Grid(exp_below(Fraction(2 * span / points)))
+
+
+def _dominating(
+    here: Trials, there: Trials, chances: tuple[Fraction, Fraction], grid: Grid, crossing: int
+) -> Losses:
+    """Losses of the first law, above whose curve that of the second is nowhere by more than
+    ``crossing``; FailedClaimError if it is somewhere."""
+    usual, other = (
+        losses_between(
+            law.with_one(chances[0], more=True),
+            law.with_one(chances[1], more=False),
+            grid,
+            law.rest,
+        )
+        for law in (here, there)
+    )
+    ends = max(1, crossing // 100)
+    usual, other = trimmed(usual, ends), trimmed(other, ends)
+    claim(
+        is_below(other, usual, grid, crossing),
+        "more holders of a cell than the proof spares do not hide a report better",
+    )
+    return usual
+
+
+def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """What a receipt of a prefix tree says of its reports or counts."""
+    said = str(receipt.get("neighbours", ""))
+    replaced, removed = said.startswith("replacing "), said.startswith("adding or removing ")
+    claim(replaced or removed, f"the receipt is of no neighbours that are known here: {said!r}")
+    times, game = receipt.get("reports"), proof.game
+    if game.get("kind") == "counts":
+        levels = game.get("levels")
+        moved = times * (2 if replaced else 1) if isinstance(times, int) else None
+        found = len(levels) if isinstance(levels, list) else None
+        claim(moved == found, f"a user of the receipt moves {moved!r} counts, the proof {found!r}")
+        claim(proof.game.get("units") == 1, "a user moves a count by one")
+        claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
+        return
+    told = {
+        "reports": times,
+        "devices": receipt.get("devices"),
+        "counted": receipt.get("reporting"),
+        "participation": receipt.get("participation"),
+        "replaced": replaced,
+    }
+    for name, value in told.items():
+        claim(game.get(name) == value, f"the receipt has {value!r} as {name}, the proof not")
+    local = receipt.get("local_epsilon")
+    claim(isinstance(local, int | float) and 0 < local < 100, "the receipt has no local epsilon")
+    odds = 1 / proof.scale("silence") - 1
+    known = Fraction(exp_below(Fraction(local)), ONE)  # type: ignore[arg-type]
+    claim(abs(odds / known - 1) < OFF, "the local epsilon of the receipt is not that of the proof")

@@ -1,0 +1,127 @@
+"""Rounds of weights and counts of users: docs/guarantees.md, "Why it holds: users"; the argument is
+in the docstring of accounting/rounds.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.normal import beyond, normal_bound, root_above
+from dpframe.verifier.numbers import ONE, exp_above
+from dpframe.verifier.proof import Proof, positive
+from dpframe.verifier.verdict import Found, Step, claim
+
+USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"
+ROUNDS = "docs/verifying.md, rounds"
+
+OFF = Fraction(1, 10**11)
+"""Part of a probability that a 64-bit table may be off before it is rounded."""
+
+FLOATS = Fraction(4, 10**16)
+"""What its weights may be off together, beside half a unit each and as much at the mode."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Gaussian noise of scale ``sigma``, rounded to whole numbers and cut at ``end``, on ``values``
+    that one user moves by a vector of norm ``norm``; so many times over in scores (``part``)."""
+
+    sigma: Fraction
+    end: int
+    norm: int
+    values: int
+    part: int
+
+    @property
+    def outside(self) -> Fraction:
+        """Mass beyond the ends."""
+        return 2 * beyond((self.end + Fraction(1, 2)) / self.sigma)
+
+    @property
+    def ends(self) -> Fraction:
+        """Mass of what only one neighbour can give. That of the last s values grows faster than s,
+        and moves of this norm on so many values add up to the root of their number times it."""
+        last = beyond((self.end + Fraction(1, 2) - self.norm) / self.sigma)
+        return root_above(Fraction(self.values)) * last / (1 - self.outside)
+
+    @property
+    def rounding(self) -> Fraction:
+        """How far weights of 64 bits are from the law that is cut, beside ``OFF``."""
+        return Fraction(2 * self.end + 1, 2**65) + FLOATS
+
+
+def rounds(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """A user moves noisy weights by a vector of bounded norm each round, and counts at last."""
+    items, threshold = proof.whole("items", 1), proof.whole("threshold", 1)
+    unit = proof.whole("unit", 1)
+    told = proof.game.get("rounds")
+    if not isinstance(told, list) or not told:
+        raise BrokenProofError("the game needs a list of rounds")
+    weighed = [_noise(each, unit, items) for each in told]
+    norm = proof.whole("norm", 1)
+    drawn = [*weighed, _noise(proof.game.get("count"), norm, norm * norm)]
+    if proof.game.get("sizes") is not None:
+        drawn.append(_noise(proof.game["sizes"], 1, 1))
+    for one in drawn:
+        claim(one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not")
+        claim(one.end > one.norm, "a user can move a count from one end of its noise to the other")
+    moved = sum(one.values for one in drawn)
+    shift = 2 * moved * OFF * Fraction(101, 100)
+    claim(moved * OFF < Fraction(1, 1000), "tables of so many values are too far from their laws")
+    cut = 1 + 2 * sum((one.values * one.outside for one in drawn), Fraction(0))
+    mu = root_above(sum(((one.norm / one.sigma) ** 2 for one in drawn), Fraction(0)))
+    curve = normal_bound(mu, max(Fraction(0), epsilon - shift))
+    alone = items * _found(weighed, unit, threshold)
+    ends = sum((one.ends for one in drawn), Fraction(0))
+    rounding = sum((one.values * one.rounding for one in drawn), Fraction(0))
+    bound = (curve * cut + ends + alone) * (1 + moved * OFF * Fraction(101, 100))
+    bound += rounding * (1 + Fraction(exp_above(epsilon), ONE))
+    return Found(
+        bound,
+        Step(f"{len(drawn)} Gaussian answers tell what one moved by {float(mu):.6g} does", USERS),
+        Step(f"a value of one user is found with a chance of at most {float(alone):.4g}", USERS),
+        Step(f"tables are off by {float(rounding):.2g} together", ROUNDS),
+    )
+
+
+def _found(weighed: list[Noise], unit: int, threshold: int) -> Fraction:
+    """That noise finds a value of one user, after any round."""
+    total, parts, square, cut = Fraction(0), 0, Fraction(0), Fraction(1)
+    for one in weighed:
+        parts += one.part
+        square += (one.part * one.sigma) ** 2
+        cut *= 1 - one.outside
+        left = threshold - unit * parts - Fraction(parts, 2)
+        claim(left > 0, f"one user alone reaches the threshold {threshold}")
+        total += beyond(left / root_above(square)) / cut
+    return total
+
+
+def _noise(told: object, norm: int, values: int) -> Noise:
+    if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
+        raise BrokenProofError("noise has sigma, end, and in a round a part")
+    end, part = told.get("end"), told.get("part", 1)
+    if type(end) is not int or end < 1 or type(part) is not int or part < 1:
+        raise BrokenProofError("the end of noise, and its part, must be whole numbers from 1 on")
+    return Noise(positive(told.get("sigma"), "sigma"), end, norm, values, part)
+
+
+def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """What a receipt says of values, and where its noise ends."""
+    items = proof.whole("items", 1)
+    told = receipt.get("max_contributions")
+    claim(told == items, f"the receipt has {told!r} values of a user, the proof {items}")
+    noise, game, unit = receipt.get("noise"), proof.game, proof.whole("unit", 1)
+    facts = noise if isinstance(noise, Mapping) else {}
+    rounds_told, sizes = facts.get("rounds"), facts.get("sizes")
+    written = [each.get("end") / unit for each in game["rounds"]]
+    known = [each.get("highest") for each in rounds_told] if isinstance(rounds_told, list) else None
+    claim(known == written, f"the noise of rounds ends at {known} in the receipt, not {written}")
+    own = game.get("sizes")
+    same = (sizes is None) == (own is None) and (
+        sizes is None or own is None or sizes.get("highest") == own.get("end")
+    )
+    claim(same, "the noise of the histogram of sizes is not that of the receipt")

@@ -1,0 +1,117 @@
+"""Sums of post-processed sketches: docs/guarantees.md, "Streams and sketches", merged sketches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.composition import (
+    Grid,
+    Losses,
+    delta_at,
+    grid_for,
+    losses_between,
+    power,
+    product,
+    trimmed,
+)
+from dpframe.verifier.dominance import is_below
+from dpframe.verifier.laws import Law
+from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
+
+SKETCHES = "docs/guarantees.md, Streams and sketches, merged sketches"
+SUMS = "docs/verifying.md, sums"
+
+POINTS = (1_000, 4_000, 16_000)
+"""About as many points has a grid; of each next one only if the bound is not small enough yet."""
+
+MOST = 3_000_000
+"""Counters times entries of the table: every smaller move is compared with the largest one."""
+
+KEPT = 10**5
+"""Part of delta that curves may cross by, and by which ends of convolutions are raised."""
+
+
+def sums(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """In units of 1 / (k + 1) of a count a record moves one value of a sketch by up to k, and up to
+    k - 1 others by up to 1; one side may store alone one key of value k, or k keys of value 1."""
+    noise, counters = proof.law("noise"), proof.whole("counters", 1)
+    number, theta = proof.whole("sketches", 1), proof.whole("theta")
+    claim(noise.symmetric, "the noise must be symmetric: values move up and down")
+    if counters * len(noise.weights) > MOST:
+        raise NotVerifiedError(f"moves of {counters} counters take too long to compare")
+    chance = number * (1 - _hidden(noise, theta, counters))
+    rest = max(Fraction(0), enough - chance)
+    bound = _together(noise, counters, number, epsilon, rest)
+    return Found(
+        bound + chance,
+        Step(f"a value of each of {number} sketches moves by {counters}, others by 1", SKETCHES),
+        Step(f"moves by less than {counters} tell less, at every epsilon", SUMS),
+        Step(f"losses of {number * counters} values, convolved", SKETCHES),
+        Step(f"a key that only one sketch has passes {theta} or not, on each", SKETCHES),
+    )
+
+
+def _hidden(noise: Law, theta: int, counters: int) -> Fraction:
+    """P(value + Z < theta) of a key of value k and of k keys of value 1, at least."""
+    out = noise.below(theta - counters) * (ONE // TABLE)
+    one = noise.below(theta - 1) * (ONE // TABLE)
+    for _ in range(counters):
+        out = out * one >> BITS
+    return Fraction(out, ONE)
+
+
+def _together(
+    noise: Law, counters: int, number: int, epsilon: Fraction, enough: Fraction
+) -> Fraction:
+    """Delta of all moves; symmetric noise makes both directions one."""
+    crossing = max(1, math.floor(enough * ONE) // (KEPT * number))
+    bound, ends = Fraction(2), max(1, crossing // 100)
+    start = exp_below(epsilon)
+    for points in POINTS:
+        grid = grid_for([(noise, number * counters)], float(epsilon), points)
+        far = _moved(noise, counters, grid, ends)
+        near = power(_moved(noise, 1, grid, ends), counters - 1, ends) if counters > 1 else None
+        one = far if near is None else product(far, near, ends)
+        found = Fraction(delta_at(power(one, number, ends), grid, start) + number * crossing, ONE)
+        gained, bound = bound - found, min(bound, found)
+        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
+            break
+    for less in range(1, counters):
+        claim(
+            is_below(_moved(noise, less, grid, ends), far, grid, crossing),
+            f"a value that moves by {less} tells more than one that moves by {counters}",
+        )
+    return min(Fraction(1), bound)
+
+
+def _moved(noise: Law, by: int, grid: Grid, ends: int) -> Losses:
+    weights = [weight * (ONE // TABLE) for weight in noise.weights]
+    nothing = [0] * by
+    return trimmed(losses_between([*weights, *nothing], [*nothing, *weights], grid), ends)
+
+
+def check_sketches(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Counters and threshold of a sum, and how far a record moves all keys of a universe."""
+    counters, mechanism = receipt.get("counters"), str(receipt.get("mechanism"))
+    claim(type(counters) is int and counters > 0, "the receipt has no number of counters")
+    k = int(counters or 0)
+    if mechanism == "merged-sum":
+        own = proof.whole("counters", 1)
+        claim(own == k, f"the receipt has {k} counters, the proof {own}")
+        told, theta = receipt.get("threshold"), proof.whole("theta")
+        same = isinstance(told, int | float) and round(told * (k + 1)) == theta
+        claim(same, f"the receipt has threshold {told!r}, the proof {theta / (k + 1):g}")
+        return
+    most = k if mechanism in WHOLE else 2 * k - 1
+    levels = proof.game.get("levels")
+    moved = [level.get("moves") for level in levels] if isinstance(levels, list) else None
+    claim(moved == [most], f"a record of {mechanism} moves keys by {most}, in the proof {moved}")
+
+
+WHOLE = ("merged-bounded-universe", "privacy-aware-misra-gries-universe")
+"""Sketches of which a record or user moves at most k counts by 1."""
