@@ -42,6 +42,16 @@ def test_rows_are_disjoint_and_add_up(frame: pd.DataFrame) -> None:
     receipt = result.dp.receipt
     assert receipt["order"][0] == "src /32 * dst /16"
     assert "each record counts in the first of these that is reported" in str(receipt)
+    assert "node" not in str(receipt)
+
+
+def test_explain_has_the_words_of_cells() -> None:
+    """Law: nothing is said of nodes, which cells have none of."""
+    several = {**MEASURES, "sizes": dp.distinct("bytes", at_most=2), "mean": "mean(bytes, 0, 20)"}
+    said = str(dp.explain_rollup("src * dst", several, user="who", **BUDGET))
+    assert "pairs of segment and value of a user" in said
+    assert "3 kinds of cells" in said
+    assert "node" not in said
 
 
 def test_every_door_gives_the_same(frame: pd.DataFrame, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def _report(given: object, i: int, source: object, period: object, base: Path) -
     if isinstance(getattr(asked, "hierarchy", None), Cells):
         raise ParameterError(
             f"{where} asks for cells of several hierarchies, and the page of a series has lines of "
-            "nodes: release them by hhh with period= and a name each, or report one hierarchy."
+            "nodes: release them with period= and a name each, or report one hierarchy."
         )
     return Report(
         name=name,

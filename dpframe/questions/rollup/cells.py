@@ -17,6 +17,14 @@ SAID = {
 }
 """What lines mean of cells, where that is something else than of nodes."""
 
+WORDS = {
+    "one node has of its own": "one segment has",
+    "at every node": "in every segment",
+    "which nodes are shown": "which cells are shown",
+    "pairs of node and value of a user a level": "pairs of segment and value of a user",
+}
+"""What lines of measures say of nodes, and of cells."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CellRollupPlan(RollupPlan):
@@ -65,9 +73,19 @@ class CellRollupPlan(RollupPlan):
             if line.name == "hierarchy":
                 found += [kinds, Quantity("order", "; ".join(names), ASSIGNED)]
             elif line.name != "measured":  # every segment is, and nothing above
-                found.append(Quantity(line.name, line.value, told.get(line.name, line.meaning)))
+                found.append(
+                    Quantity(line.name, line.value, told.get(line.name) or _of_cells(line))
+                )
         return found
 
     def receipt(self, name: str | None = None) -> Receipt:
         """With the order in which kinds are asked."""
         return super().receipt(name).and_also(order_of(self.cells))
+
+
+def _of_cells(line: Quantity) -> str:
+    """What a line means, in words of cells."""
+    meaning = line.meaning
+    for nodes, cells in WORDS.items():
+        meaning = meaning.replace(nodes, cells)
+    return meaning
