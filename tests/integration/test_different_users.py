@@ -165,3 +165,8 @@ def test_a_page_and_a_plot_draw_no_parts_of_a_whole(tmp_path: Path) -> None:
     assert "a residual of" not in page
     with pytest.raises(ParameterError, match="do not add up to a whole"):
         frame.dp.report(tmp_path / "page.html", kind="icicle")
+
+
+def test_more_counts_than_can_be_paid_for_are_refused() -> None:
+    with pytest.raises(ParameterError, match="Lower at_most, or ask for fewer levels"):
+        dp.explain("path:p?depth=8", epsilon=1.0, delta=1e-6, at_most=1000, **USERS)
