@@ -44,8 +44,8 @@ class NodesUnit(PrivacyUnit):
     @property
     def counts(self) -> str:
         return (
-            f"different users; one who has more than {self.at_most} nodes of a level counts at a "
-            "uniform sample of so many there"
+            f"different users, of whom one with more than {self.at_most} nodes of a level counts "
+            "at a uniform sample of so many there"
         )
 
     @property

@@ -33,7 +33,7 @@ from dpframe.noise import NoiseTable
 FEW = 40
 """Counts that one user moves, above which Laplace noise is never the less one."""
 
-MOST = 20_000
+MOST = 2_000
 """Counts that one user may move."""
 
 

@@ -167,6 +167,8 @@ def _lacks(kind: Kind, shown: Chartable) -> str:
         return "no level of this release holds more than one date"
     if kind == "heatmap":
         return f"this release is of {shown.hierarchy.spec!r}, not of two columns or more"
+    if not shown.is_rollup:
+        return "different users do not add up to a whole"
     return (
         "no measure of this rollup has parts of a whole (means and numbers of different values do "
         "not add up, and sums of both signs have parts that are more than the whole)"
@@ -186,7 +188,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
         name="count",
         columns=("count", "lower", "upper"),
         digits=receipt.digits,
-        area=True,
+        area=receipt.get("adds_up") is not False,
         signed=False,
     )
     for column in ("level", "prefix", *(() if named else counted.columns)):

@@ -264,7 +264,8 @@ def _figures(
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
     rows.append(("Nodes", f"{nodes:,}", f"in {levels}"))
     if receipt["threshold"] is not None:
-        kind = "noisy" if receipt["mechanism"].startswith("tree-") else "residual"
+        noisy = receipt["mechanism"].startswith("tree-") or receipt.get("adds_up") is False
+        kind = "noisy" if noisy else "residual"
         rows.append(("Threshold", figure(receipt["threshold"], digits), f"{kind} {what}"))
     return [*rows, spent(receipt)]
 
@@ -282,7 +283,7 @@ def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
         words.append(SHARED)
     if {"certainly reported", "never reported"} <= card.keys():
         words.append(
-            "A node that was not reported need not be empty: a residual of "
+            f"A node that was not reported need not be empty: {_tested(receipt)} of "
             f"{card['certainly reported'].value} or more is certainly reported, one below "
             f"{card['never reported'].value} never is."
         )
@@ -293,6 +294,10 @@ def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
     if receipt.get("local_guarantee"):
         words.append(f"Whoever sees single reports of devices: {receipt['local_guarantee']}.")
     return [*words, budget_words(receipt)]
+
+
+def _tested(receipt: Receipt) -> str:
+    return "a number" if receipt.get("adds_up") is False else "a residual"
 
 
 def _about_noise(receipt: Receipt) -> str:

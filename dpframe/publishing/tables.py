@@ -136,7 +136,7 @@ def _meanings(
     known = {
         "level": f"Level of the node: 0 is everything, {facts.get('height')} the finest",
         "prefix": f"Label of the node; {labels}",
-        "residual": f"Noisy number under the node that no reported node below covers. {unit}",
+        "residual": f"{_residual(facts)} {unit}",
         "count": f"Noisy number under the node; {signed}. {unit}",
         "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
         "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
@@ -254,3 +254,9 @@ def script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
         )
         statements += table.commented("VIEW", view, "The newest of its family. ")
     return "\n".join([*statements, "COMMIT;"])
+
+
+def _residual(facts: Mapping[str, Any]) -> str:
+    if facts.get("adds_up") is False:
+        return "The same as count: these numbers do not add up."
+    return "Noisy number under the node that no reported node below covers."

@@ -154,3 +154,19 @@ def test_a_name_replays_what_it_answered_and_other_bounds_are_others(tmp_path: P
     pd.testing.assert_frame_equal(first, again)
     with pytest.raises(dp.LedgerError):
         dp.hhh(ROWS, ["line"], at_most=2, **named)
+
+
+def test_a_page_and_a_plot_draw_no_parts_of_a_whole(tmp_path: Path) -> None:
+    """Law: what does not add up is no whole with parts, and nothing is called residual."""
+    frame = dp.hhh(ROWS, ["line", "stop"], **USERS, **BUDGET)
+    frame.dp.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "Parts of the whole" not in page
+    assert "a residual of" not in page
+    with pytest.raises(ParameterError, match="do not add up to a whole"):
+        frame.dp.report(tmp_path / "page.html", kind="icicle")
+
+
+def test_more_counts_than_can_be_paid_for_are_refused() -> None:
+    with pytest.raises(ParameterError, match="Lower at_most, or ask for fewer levels"):
+        dp.explain("path:p?depth=8", epsilon=1.0, delta=1e-6, at_most=1000, **USERS)

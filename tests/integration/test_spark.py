@@ -276,6 +276,24 @@ def test_pairs_of_users_and_values_come_from_there(session: Any) -> None:
     assert answers[0]["word"].tolist() == ["a", "b"]
 
 
+def test_different_users_at_nodes_are_those_of_the_same_rows(session: Any) -> None:
+    """Law: pairs of a user and their values come from Spark; numbers are as of pandas, bit by
+    bit."""
+    rows = [(f"u{i}", a, f"{a}{i % 2}") for i in range(300) for a in "xy"] + [(None, "x", "x0")]
+    frame = pd.DataFrame(rows, columns=["who", "a", "b"])
+    spark = session.createDataFrame(rows, "who STRING, a STRING, b STRING")
+    users: dict[str, Any] = {"user": "who", "contribution": "items", "epsilon": 4.0}
+    answers = []
+    for source in (spark, frame):
+        with seeded_noise(4):
+            found = dp.hhh(source, ["a", "b"], delta=1e-6, **users)
+            listed = dp.tree_counts(source, ["a"], keys=["x", "z"], **users)
+            answers.append((found, listed))
+    for one, other in zip(*answers, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert answers[0][0]["prefix"].tolist()[:3] == ["*", "x", "y"]
+
+
 def test_weights_are_read_there(session: Any) -> None:
     """By the front door: whole numbers up to the bound, and no value is an error."""
     table = pa.table({"a": ["x", "y", "z", "v"], "w": [3, 10**15, None, -2]})
