@@ -57,7 +57,7 @@ WHERE = {"tor_relays_daily": "date >= '2024-01-01'"}
 LEAST = 40
 """Whole counts below this are not looked at for the histograms, which is in their favour."""
 
-DRAWS = 10
+DRAWS = 100
 """Releases of each side, of which means are taken."""
 
 Reported = dict[tuple[int, ...], int]
