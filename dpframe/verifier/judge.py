@@ -8,7 +8,17 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from dpframe.verifier import adaptive, counts, measures, reports, rounds, selections, sketches, sums
+from dpframe.verifier import (
+    adaptive,
+    counts,
+    gaussian_paths,
+    measures,
+    reports,
+    rounds,
+    selections,
+    sketches,
+    sums,
+)
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import exp_above, exp_below, shown
 from dpframe.verifier.proof import Proof, read_proof
@@ -24,6 +34,7 @@ ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "merged": sketches.merged,
     "reports": reports.reports,
     "rounds": rounds.rounds,
+    "normal": gaussian_paths.normal,
     "sums": sums.sums,
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less

@@ -13,6 +13,12 @@ PI = Fraction(31415926535897932384626433832795028841971, 10**40)
 FINE = 512
 """Bits of a series."""
 
+ROOT = (
+    math.isqrt(math.floor(2 * PI * 4**FINE)),
+    math.isqrt(math.floor(2 * (PI + Fraction(1, 10**40)) * 4**FINE)) + 1,
+)
+"""Around the root of 2 pi, in parts of 2**FINE."""
+
 COARSE = 1 << 128
 """Parts of an argument: the function grows, so that it may be rounded either way."""
 
@@ -54,10 +60,8 @@ def _series(parts: int) -> tuple[int, int]:
         n += 1
         power = (power * square >> FINE) // (2 * n)
     off = 1 << FINE - 200
-    root = math.isqrt(math.floor(2 * PI * 4**FINE))  # rounded down, and 2**-FINE more is above
-    above = math.isqrt(math.floor(2 * (PI + Fraction(1, 10**40)) * 4**FINE)) + 1
-    low = max(0, total - off) * ONE // above
-    high = rounded_up((total + off) * ONE, root)
+    low = max(0, total - off) * ONE // ROOT[1]
+    high = rounded_up((total + off) * ONE, ROOT[0])
     return ONE // 2 + low, min(ONE, ONE // 2 + high)
 
 

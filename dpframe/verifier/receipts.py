@@ -23,7 +23,7 @@ KINDS = {
     "tree-gaussian": ("counts",),
     "tree-laplace-gaussian": ("counts",),
     "tree-hhh": ("path", "shares"),
-    "offline-gaussian": ("path",),
+    "offline-gaussian": ("path", "normal"),
     "streaming": ("sketches", "merged"),
     "merged-bounded": ("merged",),
     "privacy-aware-misra-gries": ("merged",),
@@ -72,9 +72,10 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         "the receipt has released counts, the proof none",
     )
     group = receipt.get("max_contributions")
+    own = proof.whole("moves", 1) if kind == "normal" else proof.group
     claim(
-        group is None or group == proof.group or kind in ("merged", "rounds"),
-        f"the receipt has {group!r} records of a user, the proof {proof.group}",
+        group is None or group == own or kind in ("merged", "rounds"),
+        f"the receipt has {group!r} records of a user, the proof {own}",
     )
     if mechanism.startswith("prefix-"):
         check_reports(receipt, proof)

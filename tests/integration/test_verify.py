@@ -110,6 +110,23 @@ def test_every_way_to_hand_over_a_result(
     assert code("verify", receipt, "--proof", proof, "--quiet") == 0
 
 
+@pytest.mark.engines
+def test_devices_and_users_are_proved_from_files(tmp_path: Path) -> None:
+    """Law: what prefix-tree and heavy-hitters of users write is proved as it is."""
+    words = pd.DataFrame({"who": range(4000), "word": ["selfie"] * 3000 + ["brunch"] * 1000})
+    file, out = tmp_path / "words.csv", tmp_path / "out.json"
+    words.to_csv(file, index=False)
+    for question, *asked in (
+        ("prefix-tree", file, "word", "--user", "who", "--epsilon", 4, "--delta", 1e-6),
+        ("heavy-hitters", file, "word", "--user", "who", "--epsilon", 1, "--delta", 1e-6),
+    ):
+        made = run(question, *asked, "-o", out, "--quiet")
+        assert made.returncode == 0, made.stderr
+        told = run("verify", out, "--quiet")
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert told.stdout.startswith("proved: delta <= ")
+
+
 def test_a_ledger_is_proved_as_a_whole(trips: pd.DataFrame, tmp_path: Path) -> None:
     """Law: proved releases that add up to less than the totals are proved together; one without a
     proof leaves all of it unverified."""

@@ -399,6 +399,24 @@ def another_law() -> bool:
     return reserving(10, 10, own=0.12)
 
 
+def groups_of_users() -> Any:
+    users = {"user": "u", "contribution": "records", "max_contributions": 2}
+    budget = {"epsilon": EPSILON, "delta": DELTA}
+    return dp.explain("path:p?depth=3", mechanism="offline-gaussian", **budget, **users).plan
+
+
+def spread() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+    """Mistakes in Gaussian noise for groups of records."""
+    yield "3 records paid for as 2", "accountant", lambda t: t["game"].update(moves=3)
+    yield "a level that is not paid for", "accountant", lambda t: t["game"].update(height=4)
+    yield (
+        "noise of a test claimed 1 % wider than its table",
+        "noise",
+        lambda t: t["game"].update(test_sigma=t["game"]["test_sigma"] * 1.01),
+    )
+    yield "tests with noise of releases", "mechanism", lambda t: t["tables"].reverse()
+
+
 def values_of_users() -> Any:
     return dp.explain_heavy_hitters("w", user="u", epsilon=EPSILON, delta=DELTA).plan
 
@@ -516,6 +534,8 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
             lambda t: t["game"]["levels"][-1].update(moves=3),
         ),
     )
+    for name, where, change in spread():
+        yield f"Gaussian groups: {name}", where, changed(groups_of_users, change)
     for name, where, change in weighed():
         yield f"rounds: {name}", where, changed(values_of_users, change)
     yield "sum of sketches: threshold off by two counts", "mechanism", added(theta=-18)

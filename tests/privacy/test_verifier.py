@@ -57,6 +57,8 @@ PLANS: dict[str, dict[str, Any]] = {
     "histograms of groups": {"mechanism": "laplace", **OF_USERS, "max_contributions": 3},
     "streams": {"mechanism": "streaming"},
     "normal": {"mechanism": "offline-gaussian"},
+    "normal, groups": {"mechanism": "offline-gaussian", **OF_USERS, "max_contributions": 4},
+    "normal, shares": {"mechanism": "offline-gaussian", "user": "u", "epsilon": 5.0, "delta": 1e-3},
 }
 """Arguments of heavy hitters that are proved in different ways."""
 
@@ -168,6 +170,21 @@ def test_prefix_trees_are_proved(name: str) -> None:
         others += [{"devices": 10**9}, {"local_epsilon": 1.0}, {"participation": 0.9}]
     for change in others:
         assert verify_receipt({**receipt, **change}, text).outcome == "failed", change
+
+
+def test_gaussian_noise_of_groups_is_that_of_so_many_records() -> None:
+    """Law: a proof of fewer records of a user, or of a threshold inside of the noise, fails."""
+    plan = planned(**PLANS["normal, groups"])
+    receipt, text = plan.receipt().to_dict(), proof_text(plan) or ""
+    receipt.pop("proof")
+    assert verify_receipt({**receipt, "max_contributions": 3}, text).outcome == "failed"
+    told = json.loads(text)
+    told["game"]["moves"] = 3
+    assert verify_receipt(receipt, json.dumps(told)).outcome == "failed"
+    told["game"]["moves"] = 5
+    assert verify_proof(json.dumps(told)).outcome == "failed"
+    told["game"].update(moves=4, threshold=plan.laws.test.highest)
+    assert "within the test noise" in verify_proof(json.dumps(told)).reason
 
 
 @pytest.mark.parametrize(

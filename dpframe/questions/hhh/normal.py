@@ -31,12 +31,20 @@ class NormalPlan(OfflinePlan):
 
     @property
     def game(self) -> Game | None:
-        """The path of one record, whatever its tables are; for more records none yet."""
+        """The path of one record, whatever its tables are; of more, squares that add up."""
         game = super().game
-        if game is None or self.grid > 1 or self.unit.moves > 1:
-            return None
-        known = ("height", "threshold", "remainder", "test", "release")
-        return Game({"kind": "path", **{name: game.facts[name] for name in known}}, game.tables)
+        assert game is not None
+        facts, moves = game.facts, self.unit.moves
+        if self.grid == 1 and moves == 1:
+            known = ("height", "threshold", "remainder", "test", "release")
+            return Game({"kind": "path", **{name: facts[name] for name in known}}, game.tables)
+        own = {name: facts[name] for name in ("height", "threshold", "test", "release")}
+        sigmas = {
+            "test_sigma": self.laws.left * self.grid,
+            "release_sigma": self.laws.release_scale * self.grid,
+        }
+        units = {"units": self.grid, "moves": moves}
+        return Game({"kind": "normal", **own, **units, **sigmas}, game.tables)
 
     @cached_property
     def profile(self) -> Profile:

@@ -1,0 +1,92 @@
+"""Gaussian noise for tests and releases of users, and of groups of records.
+
+docs/guarantees.md, "Why it holds: users".
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+from dpframe.verifier.laws import Law
+from dpframe.verifier.normal import below, normal_bound, root_above
+from dpframe.verifier.numbers import ONE, TABLE, exp_above
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
+
+GAUSSIAN = "docs/guarantees.md, Why it holds: users, Gaussian noise"
+NORMAL = "docs/verifying.md, normal"
+
+OFF = Fraction(1, 10**11)
+"""Part of a probability by which a table may be off, where that is paid for in epsilon."""
+
+MOST = 100_000
+"""Entries of a table that are compared with its law."""
+
+
+def normal(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+    """All units of a user, or of a group of records, wherever they lie and whatever was answered:
+    the squares of what moves add up."""
+    test, release = proof.law("test"), proof.law("release")
+    height, units = proof.whole("height", 1), proof.whole("units", 1) * proof.whole("moves", 1)
+    threshold = proof.whole("threshold")
+    scales = proof.scale("test_sigma"), proof.scale("release_sigma")
+    claim(
+        test.highest < threshold,
+        f"threshold {threshold} is within the test noise, which goes to {test.highest}: a node "
+        "that has no record could be selected, and is not tested",
+    )
+    drawn = ((test, scales[0], height), (release, scales[1], 1))
+    mu = root_above(units**2 * sum((times / sigma**2 for _, sigma, times in drawn), Fraction(0)))
+    ends, cut, moved = Fraction(0), Fraction(0), units * (height + 1)
+    added, beside = Fraction(0), Fraction(0)
+    for law, sigma, times in drawn:
+        whole, more, outside = _compared(law, sigma)
+        ends += times * _end(law, units)
+        added += times * units * whole
+        beside += times * units * more
+        cut += times * units * outside / (1 - outside)
+    factor, both = Fraction(exp_above(cut), ONE), 1 + Fraction(exp_above(epsilon), ONE)
+    claim(moved * OFF < Fraction(1, 1000), "tables of so many counts are too far from their laws")
+    slack = moved * OFF * Fraction(101, 100)
+    shifted = factor * normal_bound(mu, max(Fraction(0), epsilon - 2 * slack))
+    bound = min(
+        ends + factor * normal_bound(mu, epsilon) + added * both,
+        (ends + shifted) * (1 + slack) + beside * both,
+    )
+    return Found(
+        bound,
+        Step(f"{height} levels and a release tell what a move by {float(mu):.6g} does", GAUSSIAN),
+        Step(f"answers that one side alone can give have at most {float(ends):.4g}", NORMAL),
+        Step(f"tables are off by {float(added):.2g} together, entry by entry", NORMAL),
+    )
+
+
+def _end(law: Law, units: int) -> Fraction:
+    """Mass of answers that a neighbour cannot give, where counts move by ``units`` together: the
+    most that a unit of some move has, times all."""
+    sums = list(accumulate(law.weights[::-1][:units], initial=0))[1:]
+    most = max(Fraction(mass, number) for number, mass in enumerate(sums, 1))
+    return units * most / TABLE
+
+
+def _compared(law: Law, sigma: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+    """How far a table is in total variation from a rounded Gaussian that is cut at its ends; the
+    same of what is off by more than ``OFF`` of a probability; and the mass beyond the ends."""
+    claim(law.symmetric, "Gaussian noise must be symmetric")
+    if len(law.weights) > MOST:
+        raise NotVerifiedError(f"a table of {len(law.weights)} entries takes too long to compare")
+    points = [below((k - Fraction(1, 2)) / sigma) for k in range(law.highest + 2)]
+    outside = 2 * Fraction(ONE - points[-1][0], ONE)
+    claim(outside * 2 < 1, "the table holds less than half of its law")
+    inside = ONE - 2 * (ONE - points[-1][0]), ONE - 2 * (ONE - points[-1][1])
+    far = over = under = 0
+    for k, (one, other) in enumerate(pairwise(points)):
+        low = (other[0] - one[1]) * ONE // inside[1]
+        high = -(-(other[1] - one[0]) * ONE // inside[0])
+        weight, sides = law.weights[k - law.lowest] * (ONE // TABLE), 1 if k == 0 else 2
+        far += sides * max(high - weight, weight - low, 0)
+        part = low * OFF.numerator // OFF.denominator
+        over += sides * max(weight - low - part, 0)
+        under += sides * max(high - weight - part, 0)
+    return Fraction(far, 2 * ONE), Fraction(max(over, under), ONE), outside
