@@ -84,6 +84,10 @@ def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
     height, drawn, read = receipt.get("height"), all_drawn(proof), reads(proof)
     proved = proof.game.get("height")
     claim(proved == height, f"the receipt has height {height!r}, the proof {proved!r}")
+    claim(
+        receipt.get("segments", False) is proof.game.get("segments", False),
+        "one of receipt and proof has segments of cells, the other one nodes",
+    )
     names = {each.measure for each in drawn} | set(read)
     claim(
         names == set(told),

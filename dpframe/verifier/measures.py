@@ -92,8 +92,13 @@ def _said(each: Drawn) -> str:
 
 
 def all_drawn(proof: Proof) -> list[Drawn]:
-    """Everything that the game says is drawn; BrokenProofError for what it cannot be."""
+    """Everything that the game says is drawn; BrokenProofError for what it cannot be.
+
+    Segments of cells are one level, and nothing is above them: here a height of 0.
+    """
     told, height = proof.game.get("drawn"), proof.whole("height", 1)
+    if "segments" in proof.game and proof.flag("segments"):
+        height = 0
     if not isinstance(told, list) or not told:
         raise BrokenProofError("the game needs a list of what is drawn")
     drawn = [_drawn(proof, each, height) for each in told]
@@ -148,6 +153,8 @@ def _moved(part: Proof, kind: str, height: int) -> int:
         return moved_between(kind, _whole(part, "low"), _whole(part, "high"))
     if kind == "distinct":  # at every level, and once or as often at the root
         most = part.whole("at_most", 1)
+        if not height:
+            return most
         return height * most + (1 if part.flag("singly") else most)
     return 1
 

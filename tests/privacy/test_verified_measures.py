@@ -308,6 +308,31 @@ def test_a_proof_of_the_selection_alone_is_none_of_a_rollup() -> None:
     assert "is no game 'path'" in verify_receipt(receipt, alone).reason
 
 
+OF_SEGMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "records": ({"d": dp.distinct("c"), "s": dp.sum("x", **BOUNDS)}, DELTA),
+    "users": ({"d": dp.distinct("u", at_most=3), "m": dp.mean("x", **BOUNDS)}, OF_USER),
+    "values of users": ({"d": dp.distinct("c", at_most=3)}, OF_USER),
+}
+
+
+@pytest.mark.parametrize("name", OF_SEGMENTS)
+def test_rollups_of_cells_are_proved_as_segments(name: str) -> None:
+    """Law: a record is in one segment, so that different values move by what a user adds to one
+    level; the same numbers for nodes of a hierarchy would be too little noise, and fail."""
+    measures, arguments = OF_SEGMENTS[name]
+    plan = dp.explain_rollup("a * b", measures, **{"epsilon": 1.0, **arguments}).plan
+    proof, receipt = json.loads(proof_text(plan) or ""), plan.receipt("one")
+    jsonschema.validate(proof, SCHEMA)
+    assert receipt["segments"] is True
+    assert verify_receipt(receipt, json.dumps(proof)).outcome == "proved"
+    as_nodes = {key: value for key, value in receipt.items() if key != "segments"}
+    assert verify_receipt(as_nodes, json.dumps(proof)).outcome == "failed"
+    del proof["game"]["steps"][1]["game"]["segments"]
+    lost = verify_proof(json.dumps(proof))
+    assert lost.outcome == "failed"
+    assert "lose" in str(lost)
+
+
 @pytest.mark.parametrize("height", [1, 2, 3])
 def test_selections_without_numbers_are_bounded_by_the_definition(height: int) -> None:
     """Law: where nothing is released the bound is the largest divergence of which node, if any, of

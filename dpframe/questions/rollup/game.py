@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.proofs import Game, numbered
+from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.offline import selection_game
 from dpframe.vectors import vectors_of
 
@@ -30,6 +31,8 @@ def rollup_game(plan: RollupPlan) -> Game:
         *(_distinct(name, one, of_counts) for name, one in plan.counts.items()),
     ]
     measures: dict[str, Any] = {"kind": "measures", "height": plan.height, "drawn": drawn}
+    if isinstance(plan.hierarchy, Cells):
+        measures["segments"] = True
     if plan.read:
         measures["read"] = {name: one.of for name, one in plan.read.items()}
     if selection is None:

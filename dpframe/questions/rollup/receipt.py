@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
+from dpframe.hierarchy import Cells
 from dpframe.postprocess.above import PARTS
 from dpframe.postprocess.mean_noise import BY_VALUE
 
@@ -34,6 +35,7 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "hierarchy": plan.hierarchy.spec,
             "height": plan.height,
             "levels": list(plan.hierarchy.level_names),
+            **({"segments": True} if isinstance(plan.hierarchy, Cells) else {}),
             "threshold": None if selection is None else selection.threshold,
             "remainder": True,
             "keys": None if plan.listed is None else plan.listed.name,
