@@ -178,7 +178,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {**BYTES, "user": "who", "contribution": "items"},
-        "contribution='items' does not go with weight",
+        r"weight \('bytes'\) does not go with contribution='items'",
     ),
     *(
         ({**BYTES, "mechanism": name, **more}, f"mechanism='{name}' counts records and adds up no")
