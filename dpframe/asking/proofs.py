@@ -10,15 +10,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise
 
 if TYPE_CHECKING:
+    from dpframe.accounting.tree_levels import TreeLaws
     from dpframe.asking.plan import Draws
 
 FORMAT, VERSION = "dpframe proof", 1
@@ -51,6 +52,27 @@ def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
             own.append(table)
         numbers.append(first[key])
     return numbers, tuple(own)
+
+
+def counts_game(laws: TreeLaws, least: Sequence[int | None], moves: int) -> Game:
+    """Counts that move by one, or by the shares of a user: one for each of ``laws``, shown from
+    ``least`` on, or all where that is None."""
+    bounded = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
+    numbers, tables = numbered(*bounded)
+    levels: list[dict[str, object]] = [
+        {
+            **({"table": numbers[n]} if bounded else {}),
+            **({"scale": _scale(noise, laws.scales[n])} if laws.family == "laplace" else {}),
+            "least": shown,
+        }
+        for n, (noise, shown) in enumerate(zip(laws.noises, least, strict=True))
+    ]
+    return Game({"kind": "counts", "units": laws.grid, "levels": levels}, tables, moves)
+
+
+def _scale(noise: NoiseTable | UnboundedNoise, scale: float) -> float | str:
+    """Without bounds exactly, in units; else in records."""
+    return str(noise.scale) if isinstance(noise, UnboundedNoise) else scale
 
 
 def proof_text(plan: Draws[Any, Any]) -> str | None:

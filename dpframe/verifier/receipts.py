@@ -7,6 +7,7 @@ from typing import Any
 
 from dpframe.verifier.cell_receipts import beside_whole_counts
 from dpframe.verifier.measure_receipts import check_rollup
+from dpframe.verifier.node_receipts import check_nodes
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.reports import check_reports
@@ -23,6 +24,9 @@ KINDS = {
     "tree-gaussian": ("counts",),
     "tree-laplace-gaussian": ("counts",),
     "tree-hhh": ("path", "shares"),
+    "items": ("counts",),
+    "tree-items-laplace": ("counts",),
+    "tree-items-gaussian": ("counts",),
     "offline-gaussian": ("path", "normal"),
     "streaming": ("sketches", "merged"),
     "merged-bounded": ("merged",),
@@ -85,6 +89,9 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         return
     if mechanism == "merged-sum" or mechanism.endswith("-universe"):
         check_sketches(receipt, proof)
+        return
+    if "items" in mechanism.split("-"):
+        check_nodes(receipt, proof)
         return
     _same_levels(receipt, proof)
     _same(receipt, proof)

@@ -135,14 +135,13 @@ def test_what_it_does_not_do_is_refused_with_a_reason(
         ask(**call)
 
 
-def test_statements_shares_and_proofs_say_what_they_lack() -> None:
+def test_statements_and_shares_say_what_they_lack() -> None:
     with pytest.raises(ParameterError, match="no statement for warehouses"):
         dp.rollup_sql(["line"], table="t", dialect="postgres", epsilon=1.0, delta=1e-6, **USERS)
     frame = dp.hhh(ROWS, ["line"], **USERS, **BUDGET)
     with pytest.raises(ParameterError, match="no part of the one above"):
         frame.dp.share()
-    assert "not verified" in str(dp.verify(frame))
-    assert "proved:" not in str(dp.verify(frame))
+    assert dp.verify(frame).outcome == "proved"
 
 
 def test_a_name_replays_what_it_answered_and_other_bounds_are_others(tmp_path: Path) -> None:

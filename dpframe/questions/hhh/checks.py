@@ -93,7 +93,7 @@ ROUNDING = Fraction(1, 2**20)
 def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
     """Who is protected: by nodes where different users are counted exactly, not in a sketch."""
     by_nodes = unit_by_nodes(given, exact=mechanism == "offline")
-    if by_nodes is not None and given["remainder"] is not None:
+    if by_nodes is not None and given["remainder"]:
         raise ParameterError(
             f"remainder ({given['remainder']!r}) does not go with contribution='items', whose "
             "counts do not add up: level 0 is the number of all users, always. Leave it out."

@@ -11,6 +11,7 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.node_users import NodeLaws, node_laws
 from dpframe.asking.by_nodes import moved_lines
 from dpframe.asking.notices import nothing_shown, wider_than_numbers
+from dpframe.asking.proofs import Game, counts_game
 from dpframe.asking.quantities import Quantity, noise_text, rounded_up
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.errors import ParameterError
@@ -55,6 +56,13 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         return self.laws.tables[0]
 
     @property
+    def game(self) -> Game:
+        """As many counts as one user moves; the total is always shown."""
+        moved = self.laws.moved
+        least = [None, *[self.threshold_units] * (len(moved.noises) - 1)]
+        return counts_game(moved, least, 1)
+
+    @property
     def band(self) -> int:
         return self.threshold_units - self.count_noise.highest
 
@@ -88,7 +96,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         release = law_facts(self.count_noise, 1)
         unit = {"max_contributions": None, **self.unit.request}
         return hhh_receipt(self, name).and_also(
-            {**unit, "adds_up": False, "noise": {"release": release}}
+            {**unit, "moved": sum(self.laws.times), "adds_up": False, "noise": {"release": release}}
         )
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:

@@ -118,6 +118,11 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     # -- what a mechanism says ----------------------------------------------------------------
 
     @property
+    def moved_by_user(self) -> int | None:
+        """How many counts one user moves, where users count once at each of their nodes."""
+        return None
+
+    @property
     def method(self) -> str:
         """The mechanism that was chosen: laplace, gaussian, laplace-gaussian, hhh or relative."""
         return self.mechanism

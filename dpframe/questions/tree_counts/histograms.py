@@ -12,7 +12,7 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
-from dpframe.asking.proofs import Game, numbered
+from dpframe.asking.proofs import Game, counts_game
 from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.budget import per_record
@@ -76,18 +76,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     @property
     def game(self) -> Game | None:
         """A count a level that moves by one, or by the shares of a user."""
-        numbers, tables = numbered(*self.tables)
-        linear = self.laws.family == "laplace"
-        levels: list[dict[str, object]] = [
-            {
-                **({"table": numbers[n]} if self.tables else {}),
-                **({"scale": _scale(noise, self.laws.scales[n])} if linear else {}),
-                "least": least,
-            }
-            for n, (noise, least) in enumerate(zip(self.laws.noises, self.least, strict=True))
-        ]
-        facts = {"kind": "counts", "units": self.grid, "levels": levels}
-        return Game(facts, tables, self.unit.moves)
+        return counts_game(self.moved, self.least, self.unit.moves)
 
     @cached_property
     def profile(self) -> Profile:
@@ -241,11 +230,6 @@ def _at_least(asked: Asked, laws: TreeLaws) -> None:
             f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels: "
             "raise threshold, epsilon or delta."
         )
-
-
-def _scale(noise: NoiseTable | UnboundedNoise, scale: float) -> float | str:
-    """For a verifier: without bounds exactly, in units; else in records."""
-    return str(noise.scale) if isinstance(noise, UnboundedNoise) else scale
 
 
 def _alike(laws: TreeLaws) -> list[tuple[str, NoiseTable | UnboundedNoise]]:

@@ -9,6 +9,7 @@ import numpy as np
 from dpframe.accounting.node_users import NodeLaws, node_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.asking.by_nodes import moved_lines
+from dpframe.asking.proofs import Game, counts_game
 from dpframe.asking.quantities import Quantity
 from dpframe.errors import ParameterError, advising
 from dpframe.mechanisms import node_users
@@ -28,8 +29,11 @@ class ItemsPlan(HistogramsPlan):
     least_shown = None
     consistent = False
     adds_up = False
-    game = None
-    """No proof is written yet."""
+
+    @property
+    def game(self) -> Game:
+        """As many counts as one user moves, of which all are shown."""
+        return counts_game(self.moved, [None] * len(self.moved.noises), 1)
 
     paper = (
         "a noisy number of users at every node, of each level as many of one user as at_most says "
@@ -40,6 +44,10 @@ class ItemsPlan(HistogramsPlan):
     @property
     def moved(self) -> TreeLaws:
         return self.paid.moved
+
+    @property
+    def moved_by_user(self) -> int:
+        return sum(self.paid.times)
 
     @property
     def method(self) -> str:

@@ -31,6 +31,7 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "contribution": unit.contribution if unit.user is not None else None,
             "max_contributions": _rows(plan),
             **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
+            **({} if plan.moved_by_user is None else {"moved": plan.moved_by_user}),
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
