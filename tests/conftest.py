@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis.strategies import none
 from numpy.typing import NDArray
 
 from tests import members
@@ -59,10 +60,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     members.leave_out(items)
 
 
+@settings(max_examples=1, database=None)
+@given(none())
+def _first(nothing: None) -> None:
+    """Hypothesis registers its own generator; of what is frozen it would find no holder."""
+
+
 def pytest_collection() -> None:
     gc.disable()  # what is collected stays
 
 
 def pytest_collection_finish() -> None:
+    _first()
     gc.freeze()  # and need not be looked at again each time
     gc.enable()
