@@ -153,6 +153,20 @@ class PrivacyUnit:
         return f"records, a uniform sample of at most {self.max_contributions} of each user"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeUser(PrivacyUnit):
+    """A user with all their records, whose different items are counted once each."""
+
+    @property
+    def moves(self) -> int:
+        """A user is the unit of the accountant."""
+        return 1
+
+    @property
+    def sentence(self) -> str:
+        return f"adding or removing one user ({self.user!r}) with all their records"
+
+
 def as_written(number: float) -> str:
     """A number as people write it, to its last digit: 1000000 and 0.1, not 1e+06."""
     if float(number).is_integer() and abs(number) < 1e16:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpframe.budget import PrivacyUnit
+from dpframe.budget import WholeUser
 
 AT_MOST = 16
 """Nodes of a level that a user counts at, where nobody says how many."""
@@ -14,7 +14,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodesUnit(PrivacyUnit):
+class NodesUnit(WholeUser):
     """A user with all their records, counted once at each of at most ``at_most`` nodes a level."""
 
     at_most: int
@@ -31,15 +31,6 @@ class NodesUnit(PrivacyUnit):
             "max_contributions": None,
             "at_most": self.at_most,
         }
-
-    @property
-    def moves(self) -> int:
-        """A user is the unit of the accountant."""
-        return 1
-
-    @property
-    def sentence(self) -> str:
-        return f"adding or removing one user ({self.user!r}) with all their records"
 
     @property
     def counts(self) -> str:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, slips
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.selected import plain_interval, remainder_interval, selected_interval
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
@@ -62,11 +62,7 @@ def run_listed(
         here = np.flatnonzero(above.level == level)
         noisy[here] += noise.draw(len(here))
         variance[here] = noise.sd**2
-        if isinstance(noise, NoiseTable):
-            low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)
-            half[here] = -low[0]
-        else:
-            half[here] = noise.half_width(confidence)
+        half[here] = half_of(noise, confidence)
     return NoisyTree(
         level=above.level,
         parent=above.parent,
@@ -78,6 +74,14 @@ def run_listed(
         keys=above.keys,
         variance=variance,
     )
+
+
+def half_of(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
+    """Half of the width of the interval of a count with this noise alone."""
+    if isinstance(noise, UnboundedNoise):
+        return noise.half_width(confidence)
+    low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)
+    return -int(low[0])
 
 
 def run_unknown(

@@ -42,7 +42,7 @@ def run_listed(tree: CountTree, *, laws: NodeLaws, confidence: float) -> NoisyTr
     for level, noise in enumerate(laws.levels.noises):
         here = tree.at_level(level)
         noisy[here] += noise.draw(len(here))
-        half[here] = _half(noise, confidence)
+        half[here] = level_counts.half_of(noise, confidence)
         variance[here] = noise.sd**2
     none = np.zeros(size, dtype=np.bool_)
     return NoisyTree(
@@ -56,13 +56,6 @@ def run_listed(tree: CountTree, *, laws: NodeLaws, confidence: float) -> NoisyTr
         keys=tree.keys,
         variance=variance,
     )
-
-
-def _half(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
-    if isinstance(noise, UnboundedNoise):
-        return noise.half_width(confidence)
-    low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)
-    return -int(low[0])
 
 
 def run_found(

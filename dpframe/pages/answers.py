@@ -78,7 +78,12 @@ def _largest(
     if any(bar.share for bar in bars):
         notes.append("Shares are of everything, what is not shown here included.")
     elif not shown.is_rollup:
-        notes.append("Shares are not known here, because no total is.")
+        parts = shown.receipt.get("adds_up", True)
+        notes.append(
+            "Shares are not known here, because no total is."
+            if parts
+            else "These numbers are no parts of a whole: they do not add up."
+        )
     table = bars_table(bars, shown, measure, what, level, "largest-title")
     return (
         f"<section aria-labelledby='largest-title'><h2 id='largest-title'>{title}</h2>{table}"

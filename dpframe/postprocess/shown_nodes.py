@@ -152,7 +152,8 @@ def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
         raise ParameterError(
             f"{what} asks about nodes above and below each other, and this release has cells of "
             f"several hierarchies ({receipt['hierarchy']}). Its rows are of disjoint records: "
-            "sort, filter and add up its numbers as you like; result.dp.report draws them."
+            "sort and filter them, and add up counts and sums, as you like; "
+            "result.dp.report draws them."
         )
     return as_hierarchy(receipt["hierarchy"])
 

@@ -114,9 +114,9 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         """Delta that the accountant computed for one record."""
 
     @property
-    @abstractmethod
     def chance_at_threshold(self) -> float:
         """P(a residual equal to the threshold is selected)."""
+        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
 
     @abstractmethod
     def run(self, counted: C, /) -> NoisyNodes:

@@ -46,10 +46,6 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
         return self.laws.delta
 
     @cached_property
-    def chance_at_threshold(self) -> float:
-        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
-
-    @cached_property
     def profile(self) -> Profile:
         """The exact curve of one histogram a level."""
         return whole_profile(self.budget, self.unit.moves, self._curve)

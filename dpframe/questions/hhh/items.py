@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpframe.budget import PrivacyUnit
+from dpframe.budget import WholeUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemsUnit(PrivacyUnit):
+class ItemsUnit(WholeUser):
     """A user with all their records, of which the different values are counted."""
 
     at_most: int | None = None
@@ -22,15 +22,6 @@ class ItemsUnit(PrivacyUnit):
             "contribution": self.contribution,
             "max_contributions": self.given,
         }
-
-    @property
-    def moves(self) -> int:
-        """A user is the unit of the accountant."""
-        return 1
-
-    @property
-    def sentence(self) -> str:
-        return f"adding or removing one user ({self.user!r}) with all their records"
 
     @property
     def counts(self) -> str:

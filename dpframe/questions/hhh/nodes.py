@@ -71,10 +71,6 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         return self.laws.delta
 
     @cached_property
-    def chance_at_threshold(self) -> float:
-        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
-
-    @cached_property
     def profile(self) -> Profile:
         """The exact curve of all counts that one user moves."""
         return whole_profile(self.budget, 1, self._curve)

@@ -52,10 +52,6 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def record_delta(self) -> float:
         return self.laws.delta
 
-    @cached_property
-    def chance_at_threshold(self) -> float:
-        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
-
     @property
     def game(self) -> Game | None:
         """The path of one record; of shares, and of long tables, all units wherever they lie."""
