@@ -97,48 +97,53 @@ def one_direction(
     ln_t, step = _grid(points, height, epsilon, more_first)
     t = np.exp(ln_t)
     values = curve(t) if remainder else np.maximum(1.0 - t, 0.0)
-    tops = [a * curve(t * _ratio(b, a)) for a, b in zip(p[0], other[0], strict=True)]
-    bots = [(a, _ratio(b, a)) for a, b in zip(p[1], other[1], strict=True)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio_top = np.where(p[0] > 0, other[0] / p[0], 0.0)
+        ratio_bot = np.where(p[1] > 0, other[1] / p[1], 0.0)
+    tops = p[0][:, None] * curve(t * ratio_top[:, None])
+    bots = _Chords(t, step, ratio_bot)
     for _ in range(height):
-        worst = values.copy()
-        for top, (mass, ratio) in zip(tops, bots, strict=True):
-            np.maximum(worst, top + mass * _at(values, t[0], step, ratio), out=worst)
-        values = worst
+        paths = bots.at(values)
+        paths *= p[1][:, None]
+        paths += tops
+        values = np.maximum(values, paths.max(axis=0))
     delta = float(values[-1] if not more_first else values[0])
     return min(1.0, delta * (1 + 1e-9) + (height + 1) * FLOAT_SLACK)
 
 
-def _ratio(over: float, under: float) -> float:
-    return over / under if under > 0 else 0.0
-
-
-def _at(
-    values: NDArray[np.float64], lowest: float, step: float, ratio: float
-) -> NDArray[np.float64]:
-    """Upper bound on the curve at ``ratio * t`` for every grid point t, by chords.
+class _Chords:
+    """Upper bounds on a curve at ``ratio * t`` for every grid point t and some ratios, by chords.
 
     The grid is uniform in ln t, so a ratio is one shift and one pair of chord weights. Left of
-    the grid the chord starts at the exact point (0, 1); right of it the last value holds.
+    the grid the chord starts at the exact point (0, 1), where a ratio of 0 stays; right of it the
+    last value holds.
     """
-    n = len(values)
-    if ratio <= 0:
-        return np.ones(n)
-    shift = math.log(ratio) / step
-    whole = math.floor(shift)
-    weight = math.expm1((shift - whole) * step) / math.expm1(step)  # of the right end
-    out = np.empty(n)
-    if whole >= 0:
-        inside = max(0, n - whole - 1)
-        out[:inside] = (1 - weight) * values[whole : n - 1] + weight * values[whole + 1 :]
-        out[inside:] = values[-1]
-        return out
-    below = min(n, -whole)
-    t = lowest * ratio * np.exp(step * np.arange(below))
-    out[:below] = 1.0 + (values[0] - 1.0) * np.minimum(t / lowest, 1.0)
-    if below < n:
-        left = values[: n - below]
-        out[below:] = (1 - weight) * left + weight * values[1 : n - below + 1]
-    return out
+
+    def __init__(self, t: NDArray[np.float64], step: float, ratios: NDArray[np.float64]) -> None:
+        n, some = len(t), ratios > 0
+        shift = np.log(np.where(some, ratios, 1.0)) / step
+        whole = np.floor(shift)
+        weight = np.expm1((shift - whole) * step) / math.expm1(step)  # of the right end
+        self._right = np.repeat(weight[:, None], n, axis=1)
+        place = np.arange(n) + np.clip(whole, -n - 1, n).astype(np.int64)[:, None]
+        beyond = place >= n - 1
+        self._right[beyond] = 1.0  # the last value, at both ends
+        self._left = 1 - self._right
+        self._place = np.clip(place, 0, n - 2)
+        self._before = np.nonzero((place < 0) | ~some[:, None])
+        corner, point = self._before
+        near = np.exp(step * point) * np.where(some, ratios, 0.0)[corner]
+        self._near = np.minimum(near, 1.0)  # how far from 0 to the first point of the grid
+
+    def at(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The bounds, shape (ratios, points), of the curve with these ``values`` on the grid."""
+        found: NDArray[np.float64] = values.take(self._place)
+        found *= self._left
+        right = values[1:].take(self._place)
+        right *= self._right
+        found += right
+        found[self._before] = 1.0 + (values[0] - 1.0) * self._near
+        return found
 
 
 @lru_cache(maxsize=8)  # the same table at every epsilon of a curve

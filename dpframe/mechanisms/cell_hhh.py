@@ -121,15 +121,17 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
         inside = np.ones(len(cells.count), dtype=np.bool_)
-        for axis, level, places in zip(cells.axes, kind, cells.places, strict=True):
-            if level:
+        for number, level in enumerate(kind):
+            alone = tuple(level if d == number else 0 for d in range(len(kind)))
+            if level and (alone == kind or alone not in kinds):  # else it is known below
+                axis, places = cells.axes[number], cells.places[number]
                 inside &= (axis.at(level) >= 0)[places]
         for other, known in zip(kinds[:place:-1], able, strict=True):
             if all(a <= b for a, b in zip(other, kind, strict=True)):
                 inside &= known
         if band > 1 and sum(map(bool, kind)) > 1:  # a node alone reaches it
             groups = np.flatnonzero(inside)
-            _, cell, whole = _residuals(cells, kind, groups)
+            cell, whole = _counted(cells, kind, groups)
             inside[groups] = (whole >= band)[cell]
         able.append(inside)
     return able[::-1]
@@ -138,25 +140,33 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
 def _residuals(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints, Ints]:
     """The cells of a kind that some groups lie in: their nodes, one column a dimension; the cell of
     every group; and how many records of these groups each has."""
+    cell, residual = _counted(cells, kind, groups)
+    one = np.empty(len(residual), dtype=np.int64)
+    one[cell] = groups  # any of its groups
+    pairs = zip(cells.axes, cells.places, kind, strict=True)
+    nodes = [axis.at(level)[places[one]] for axis, places, level in pairs]
+    return np.stack(nodes, axis=1), cell, residual
+
+
+def _counted(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints]:
+    """The cell of every group, and how many records of these groups each has."""
     code, size = np.zeros(len(groups), dtype=np.int64), 1
-    lines = [axis.at(level) for axis, level in zip(cells.axes, kind, strict=True)]
-    for nodes, places, level in zip(lines, cells.places, kind, strict=True):
+    every = len(groups) == len(cells.count)
+    for axis, places, level in zip(cells.axes, cells.places, kind, strict=True):
         if not level:
             continue
+        nodes = axis.at(level)
         different = np.unique(nodes[nodes >= 0])
         if size * len(different) >= 2**62:
             code, size = _ranked(code, size)
         rank = np.searchsorted(different, nodes)
         code *= len(different)
-        code += rank[places[groups]]
+        code += rank[places if every else places[groups]]
         size *= len(different)
     cell, number = _ranked(code, size)
     residual = np.zeros(number, dtype=np.int64)
     np.add.at(residual, cell, cells.count[groups])
-    one = np.empty(number, dtype=np.int64)
-    one[cell] = groups  # any of its groups
-    pairs = zip(lines, cells.places, strict=True)
-    return np.stack([nodes[places[one]] for nodes, places in pairs], axis=1), cell, residual
+    return cell, residual
 
 
 def _ranked(code: Ints, size: int) -> tuple[Ints, int]:

@@ -21,7 +21,7 @@ def cells_of(table: pa.Table, cells: Cells, types: tuple[str, ...] = ()) -> Cell
     number, level, n = (_numbers(table[name]) for name in (names[0], "level", "n"))
     found = [_axis(table, cells, d, number, level, n) for d in range(1, len(cells.of) + 1)]
     groups = np.flatnonzero(number == 0)
-    rows = table.take(groups)
+    rows = _taken(table.select(names[1 : 1 + len(cells.of)]), groups)
     placed = [
         _positions(_numbers(rows[names[d]]), known).astype(np.int32)
         for d, (_, _, known) in enumerate(found, 1)
@@ -53,6 +53,13 @@ def _axis(
         keys=tuple(_below_root(rows[name]) for name in texts),
     )
     return axis, np.concatenate([[0], n[here]]), own
+
+
+def _taken(table: pa.Table, rows: Ints) -> pa.Table:
+    """Some rows, ascending; without a copy where they are next to each other."""
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return table.slice(int(rows[0]), len(rows))
+    return table.take(rows)
 
 
 def _positions(wanted: Ints, known: Ints) -> Ints:
