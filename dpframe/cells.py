@@ -48,6 +48,14 @@ class Axis:
             return np.full(len(self.level), -1, dtype=np.int32)
         return self.above[:, level].astype(np.int32)
 
+    def ranked(self, level: int) -> tuple[Places, int]:
+        """The rank of that node among those of the level, -1 where there is none; how many there
+        are."""
+        here = self.level == level
+        rank = (np.cumsum(here) - 1).astype(np.int32)
+        nodes = self.at(level)
+        return np.where(nodes >= 0, rank[nodes], np.int32(-1)), int(here.sum())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CellCounts:

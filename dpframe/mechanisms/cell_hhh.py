@@ -155,14 +155,12 @@ def _counted(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints]
     for axis, places, level in zip(cells.axes, cells.places, kind, strict=True):
         if not level:
             continue
-        nodes = axis.at(level)
-        different = np.unique(nodes[nodes >= 0])
-        if size * len(different) >= 2**62:
+        rank, number = axis.ranked(level)
+        if size * number >= 2**62:
             code, size = _ranked(code, size)
-        rank = np.searchsorted(different, nodes)
-        code *= len(different)
+        code *= number
         code += rank[places if every else places[groups]]
-        size *= len(different)
+        size *= number
     cell, number = _ranked(code, size)
     residual = np.zeros(number, dtype=np.int64)
     np.add.at(residual, cell, cells.count[groups])
