@@ -15,6 +15,7 @@ cells above it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,8 +132,10 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
                 inside &= known
         if band > 1 and sum(map(bool, kind)) > 1:  # a node alone reaches it
             groups = np.flatnonzero(inside)
-            cell, whole = _counted(cells, kind, groups)
-            inside[groups] = (whole >= band)[cell]
+            code, size = _coded(cells, kind, groups)
+            if not _dense(code, size):
+                code, size = _ranked(code, size)
+            inside[groups] = (_added(cells, groups, code, size) >= band)[code]
         able.append(inside)
     return able[::-1]
 
@@ -140,18 +143,18 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
 def _residuals(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints, Ints]:
     """The cells of a kind that some groups lie in: their nodes, one column a dimension; the cell of
     every group; and how many records of these groups each has."""
-    cell, residual = _counted(cells, kind, groups)
-    one = np.empty(len(residual), dtype=np.int64)
+    cell, number = _ranked(*_coded(cells, kind, groups))
+    residual = _added(cells, groups, cell, number)
+    one = np.empty(number, dtype=np.int64)
     one[cell] = groups  # any of its groups
     pairs = zip(cells.axes, cells.places, kind, strict=True)
     nodes = [axis.at(level)[places[one]] for axis, places, level in pairs]
     return np.stack(nodes, axis=1), cell, residual
 
 
-def _counted(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints]:
-    """The cell of every group, and how many records of these groups each has."""
+def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
+    """A number of the cell of every group, and how many numbers there could be."""
     code, size = np.zeros(len(groups), dtype=np.int64), 1
-    every = len(groups) == len(cells.count)
     for axis, places, level in zip(cells.axes, cells.places, kind, strict=True):
         if not level:
             continue
@@ -159,17 +162,31 @@ def _counted(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints]
         if size * number >= 2**62:
             code, size = _ranked(code, size)
         code *= number
-        code += rank[places if every else places[groups]]
+        code += rank[_of(places, groups)]
         size *= number
-    cell, number = _ranked(code, size)
-    residual = np.zeros(number, dtype=np.int64)
-    np.add.at(residual, cell, cells.count[groups])
-    return cell, residual
+    return code, size
+
+
+def _added(cells: CellCounts, groups: Groups, cell: Ints, number: int) -> Ints:
+    """How many records of these groups each cell has."""
+    added = np.zeros(number, dtype=np.int64)
+    np.add.at(added, cell, _of(cells.count, groups))
+    return added
+
+
+def _of(column: NDArray[Any], groups: Groups) -> NDArray[Any]:
+    """What some groups have; without a copy where these are all."""
+    return column if len(groups) == len(column) else column[groups]
+
+
+def _dense(code: Ints, size: int) -> bool:
+    """Whether a table of all numbers is worth its place."""
+    return size <= max(DENSE * len(code), 2**20)
 
 
 def _ranked(code: Ints, size: int) -> tuple[Ints, int]:
     """The ranks of numbers below ``size``, and how many different ones there are."""
-    if size > max(DENSE * len(code), 2**20):
+    if not _dense(code, size):
         different, rank = np.unique(code, return_inverse=True)
         return rank, len(different)
     there = np.zeros(size, dtype=np.bool_)
