@@ -125,6 +125,7 @@ FIELDS: Mapping[str, str] = {
     "rounds": "items unit threshold rounds sizes norm count",
     "reports": "devices counted participation reports silence spared replaced",
     "measures": "height drawn read segments",
+    "relative": "steps",
     "steps": "steps",
 }
 """Of every kind of game. What a game has and does not use would be a claim that nobody checks."""

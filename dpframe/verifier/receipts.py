@@ -13,6 +13,7 @@ from dpframe.verifier.node_receipts import check_nodes
 from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
+from dpframe.verifier.relative import check_relative
 from dpframe.verifier.reports import check_reports
 from dpframe.verifier.rounds import check_rounds
 from dpframe.verifier.sketch_receipts import check_sketch
@@ -33,6 +34,7 @@ KINDS = {
     "tree-gaussian": ("counts",),
     "tree-laplace-gaussian": ("counts",),
     "tree-hhh": ("path", "shares"),
+    "tree-relative": ("relative",),
     "items": ("counts",),
     "tree-items-laplace": ("counts",),
     "tree-items-gaussian": ("counts",),
@@ -99,6 +101,8 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         check_nodes(receipt, proof)
     elif kind in ("sketches", "merged"):
         check_levels(receipt, proof)
+    elif kind == "relative":
+        check_relative(receipt, proof)
     elif kind == "counts":
         check_counts(receipt, proof, check_division(unit, proof))
     else:

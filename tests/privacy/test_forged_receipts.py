@@ -79,6 +79,7 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
     "tree of weights": lambda: of_plan(tree(weight="w", max_weight=3)),
     "listed": lambda: of_plan(tree(["a"], keys=["x", "y"])),
     "listed, pure": lambda: of_plan(tree(["a"], keys=["x", "y"], delta=0.0, user="u")),
+    "relative": lambda: of_plan(tree(mechanism="relative", alpha=0.5, largest=10**9)),
     "different users, listed": lambda: of_plan(tree(["a", "b"], **LISTED)),
     "different users": lambda: of_plan(hhh(["a", "b"], user="u", contribution="items")),
     "synthetic": lambda: of_plan(synthetic()),
@@ -214,6 +215,15 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
     ("listed", "narrower"): narrower,
     ("listed, pure", "a level is not paid for"): fewer_levels,
     ("listed, pure", "narrower"): narrower,
+    ("relative", "a step is left out"): lambda p, r: p["game"]["steps"].pop(),
+    ("relative", "a step is left out of both"): lambda p, r: (
+        p["game"]["steps"].pop(),
+        r["noise"].update(steps=r["noise"]["steps"] - 1),
+    ),
+    ("relative", "narrower"): lambda p, r: r["noise"].update(
+        scales=[scale / 2 for scale in r["noise"]["scales"]]
+    ),
+    ("relative", "fewer answers"): lambda p, r: p["game"]["steps"][0].update(tops=1),
     ("different users, listed", "fewer counts"): fewer_moved,
     ("different users, listed", "nothing is said of the keys"): fewer_listed,
     ("different users", "keys that are listed"): lambda p, r: (

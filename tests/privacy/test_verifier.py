@@ -69,6 +69,14 @@ TREES: dict[str, dict[str, Any]] = {
     "shares": {"user": "u", "epsilon": 4.0},
     "heavy": {"mechanism": "hhh"},
     "weights": {"weight": "w", "max_weight": 3},
+    "relative": {"mechanism": "relative", "alpha": 0.5, "largest": 10**9},
+    "relative, groups": {
+        "mechanism": "relative",
+        "alpha": 0.2,
+        "largest": 10**11,
+        **OF_USERS,
+        "max_contributions": 3,
+    },
     "listed": {"hierarchy": ["a"], "keys": ["x", "y"]},
     "listed, pure": {"hierarchy": ["a"], "keys": ["x", "y"], "delta": 0.0, "user": "u"},
 }
