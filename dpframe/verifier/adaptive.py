@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.proof import Proof, nothing_or_positive, positive
+from dpframe.verifier.proof import Proof, known_fields, nothing_or_positive, positive
 from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
 
 SEVERAL = "docs/guarantees.md, Several releases"
@@ -30,6 +30,7 @@ def _part(proof: Proof, told: Any) -> tuple[Fraction, Fraction, Proof]:
         raise BrokenProofError("a step has epsilon, delta and game, and no more")
     if not isinstance(told["game"], dict):
         raise BrokenProofError("the game of a step must be an object")
+    known_fields(told["game"])
     delta = nothing_or_positive(told["delta"], "delta")
     return positive(told["epsilon"], "epsilon"), delta, proof.of(told["game"])
 

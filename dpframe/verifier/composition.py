@@ -37,6 +37,11 @@ class Grid:
 
     rho: int
 
+    @property
+    def step(self) -> float:
+        """The logarithm of ``rho``."""
+        return math.log1p((self.rho - ONE) / ONE)
+
     def power(self, n: int) -> tuple[int, int]:
         """Two numbers with rho**n between them, in parts of ONE."""
         low = high = ONE
@@ -119,7 +124,7 @@ def losses_between(
 ) -> Losses:
     """The losses of one law to another, in parts of ONE: "connect the dots". The first may be an
     upper bound of a law, the second a lower one; ``infinite`` is what the first has elsewhere."""
-    step = math.log(grid.rho / ONE)
+    step = grid.step
     at = dict[int, int]()
     powers: dict[int, int] = {}
     for p, q in zip(first, second, strict=True):
@@ -196,7 +201,9 @@ def _polynomial(masses: list[int]) -> int:
 def delta_at(losses: Losses, grid: Grid, start: int) -> int:
     """The sum of mass (1 - u / rho**i) where that is positive, rounded up; u is ``start``."""
     total, high = losses.infinite, None
-    first = max(losses.lowest, math.floor(math.log(start / ONE) / math.log(grid.rho / ONE)) - 1)
+    first = max(losses.lowest, math.floor(math.log(start / ONE) / grid.step) - 1)
+    while first > losses.lowest and grid.power(first)[1] > start:
+        first -= 1  # what the float left out counts
     for i in range(first, losses.lowest + len(losses.masses)):
         high = grid.power(i)[1] if high is None else rounded_up(high * grid.rho, ONE)
         if high > start:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 
 from dpframe.verifier.laws import Law
-from dpframe.verifier.normal import below, normal_bound, root_above
+from dpframe.verifier.normal import along, normal_bound, root_above
 from dpframe.verifier.numbers import ONE, TABLE, exp_above
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
@@ -20,7 +20,7 @@ NORMAL = "docs/verifying.md, normal"
 OFF = Fraction(1, 10**11)
 """Part of a probability by which a table may be off, where that is paid for in epsilon."""
 
-MOST = 100_000
+MOST = 4_000_000
 """Entries of a table that are compared with its law."""
 
 
@@ -39,6 +39,7 @@ def normal(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     drawn = ((test, scales[0], height), (release, scales[1], 1))
     mu = root_above(units**2 * sum((times / sigma**2 for _, sigma, times in drawn), Fraction(0)))
     ends, cut, moved = Fraction(0), Fraction(0), units * (height + 1)
+    claim(moved * OFF < Fraction(1, 1000), "tables of so many counts are too far from their laws")
     added, beside = Fraction(0), Fraction(0)
     for law, sigma, times in drawn:
         whole, more, outside = _compared(law, sigma)
@@ -46,8 +47,8 @@ def normal(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
         added += times * units * whole
         beside += times * units * more
         cut += times * units * outside / (1 - outside)
+    claim(cut < 1, "the tables hold too little of their laws")
     factor, both = Fraction(exp_above(cut), ONE), 1 + Fraction(exp_above(epsilon), ONE)
-    claim(moved * OFF < Fraction(1, 1000), "tables of so many counts are too far from their laws")
     slack = moved * OFF * Fraction(101, 100)
     shifted = factor * normal_bound(mu, max(Fraction(0), epsilon - 2 * slack))
     bound = min(
@@ -76,7 +77,7 @@ def _compared(law: Law, sigma: Fraction) -> tuple[Fraction, Fraction, Fraction]:
     claim(law.symmetric, "Gaussian noise must be symmetric")
     if len(law.weights) > MOST:
         raise NotVerifiedError(f"a table of {len(law.weights)} entries takes too long to compare")
-    points = [below((k - Fraction(1, 2)) / sigma) for k in range(law.highest + 2)]
+    points = along(sigma, law.highest + 2)
     outside = 2 * Fraction(ONE - points[-1][0], ONE)
     claim(outside * 2 < 1, "the table holds less than half of its law")
     inside = ONE - 2 * (ONE - points[-1][0]), ONE - 2 * (ONE - points[-1][1])

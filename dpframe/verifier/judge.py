@@ -13,6 +13,7 @@ from dpframe.verifier import (
     counts,
     gaussian_paths,
     measures,
+    relative,
     reports,
     rounds,
     selections,
@@ -36,6 +37,7 @@ ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "rounds": rounds.rounds,
     "normal": gaussian_paths.normal,
     "sums": sums.sums,
+    "relative": relative.relative,
 }
 """By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
 than what would be enough."""

@@ -5,46 +5,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.noise_receipts import same_noise, same_scale
+from dpframe.verifier.proof import Proof, positive
 from dpframe.verifier.verdict import claim
 
 
 def check_nodes(receipt: Mapping[str, Any], proof: Proof) -> None:
     """As many counts as one user moves, of which all are shown where keys are listed, else one, the
-    total; the same threshold, and noise with the same ends."""
-    levels, moved = proof.game.get("levels"), receipt.get("moved")
-    each = levels if isinstance(levels, list) else []
+    total; the same threshold, and noise with the same ends on every level."""
+    levels, game = proof.game.get("levels"), proof.game
+    each = [one for one in levels if isinstance(one, Mapping)] if isinstance(levels, list) else []
+    listed = receipt.get("mechanism") != "items"
     claim(
-        type(moved) is int and moved == len(each),
-        f"the receipt says that a user moves {moved!r} counts, the proof is of {len(each)}",
+        (receipt.get("keys") is not None) == listed,
+        "keys are listed in one of receipt and mechanism, and found in the other",
     )
-    height, at_most = receipt.get("height"), receipt.get("at_most")
-    most = 1 + height * at_most if type(height) is int and type(at_most) is int else 0
-    listed = receipt.get("keys") is not None
+    times = _times(receipt, listed=listed)
     claim(
-        len(each) <= most if listed else len(each) == most,
-        f"at_most={at_most!r} nodes of {height!r} levels and the total are not the {len(each)} "
-        "counts of the proof",
+        receipt.get("moved") == sum(times) == len(each) and game.get("units") == 1,
+        f"a user moves {sum(times)} counts by 1; the receipt says {receipt.get('moved')!r}, and "
+        f"the proof is of {len(each)}",
     )
     shown = [level.get("least") for level in each]
-    wanted = [None] * most if listed else [None, *[receipt.get("threshold")] * (most - 1)]
-    claim(
-        shown == wanted[: len(each)],
-        "the receipt shows nodes from another threshold on than the proof",
-    )
-    laws = [proof.table(level["table"], "table") for level in each if "table" in level]
-    told = _ends(receipt.get("noise"))
-    proved: set[tuple[Any, Any]] = {(law.lowest, law.highest) for law in laws} or {(None, None)}
-    claim(
-        told == proved,
-        f"noise goes from and to {sorted(told, key=str)} in the receipt, in the proof "
-        f"{sorted(proved, key=str)}",
-    )
+    wanted = [None] + [None if listed else receipt.get("threshold")] * (len(each) - 1)
+    claim(shown == wanted, "the receipt shows nodes from another threshold on than the proof")
+    noise = receipt.get("noise")
+    facts = noise if isinstance(noise, Mapping) else {}
+    told = facts.get("levels") if listed else [facts.get("release")] * len(times)
+    claim(isinstance(told, list) and len(told) == len(times), "the receipt has noise of others")
+    laws = [law for law, number in zip(told or (), times, strict=True) for _ in range(number)]
+    for law, level in zip(laws, each, strict=True):
+        if "table" in level:
+            same_noise(law, proof.table(level["table"], "table"), "count")
+        else:
+            same_scale(law, positive(level.get("scale"), "scale"), "count", 1)
 
 
-def _ends(noise: Any) -> set[tuple[Any, Any]]:
-    """The ends of every law that a receipt tells, of one release or of levels."""
-    told = [*noise.values()] if isinstance(noise, Mapping) else []
-    several = [one for each in told for one in (each if isinstance(each, list | tuple) else [each])]
-    facts = [one for one in several if isinstance(one, Mapping)]
-    return {(one.get("lowest"), one.get("highest")) for one in facts}
+def _times(receipt: Mapping[str, Any], *, listed: bool) -> list[int]:
+    """How many counts of each level one user moves: the total, and of every other level as many
+    nodes as a user counts at, or as are listed if these are fewer."""
+    height, most = receipt.get("height"), receipt.get("at_most")
+    claim(type(most) is int and 0 < most < 10**6, f"a user counts at {most!r} nodes of a level")
+    claim(type(height) is int and height < 10**6, f"the receipt has height {height!r}")
+    assert type(height) is int
+    assert type(most) is int
+    if not listed:
+        return [1, *[most] * height]
+    nodes = receipt.get("listed")
+    claim(
+        isinstance(nodes, list)
+        and len(nodes) == height
+        and all(type(number) is int and number > 0 for number in nodes),
+        "the receipt does not say how many nodes of each level are listed",
+    )
+    return [1, *[min(most, number) for number in nodes or ()]]

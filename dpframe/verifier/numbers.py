@@ -16,6 +16,9 @@ ONE = 1 << BITS
 TABLE = 1 << 64
 """The sum of the weights of a table of noise."""
 
+NOTHING = 67
+"""e^-67 is below one part of ``ONE``."""
+
 EXTRA = 96
 """Bits beyond ``BITS`` while e^x is computed."""
 
@@ -31,6 +34,8 @@ def exp_between(x: Fraction) -> tuple[int, int]:
     The series of e^(x / 2**k), |x| / 2**k below 1/2, squared k times. Below, every term and product
     is rounded down, above up; the rest of the series is below its last term.
     """
+    if x <= -NOTHING:
+        return 0, 1
     if x < 0:
         low, high = exp_between(-x)
         return ONE * ONE // high, rounded_up(ONE * ONE, low)

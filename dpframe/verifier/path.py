@@ -243,7 +243,7 @@ def _grid(steps: list[Step], height: int, start: int, n: int, *, more_first: boo
     usual = max(moves, default=(0, 0.01))[1]
     most = max((move for _, move in moves), default=usual)
     reach = min(most * height, 4.0 + 2 * abs(math.log(start / ONE))) + usual
-    each = usual / max(1, math.ceil(n * usual / reach))
+    each = max(usual / max(1, math.ceil(n * usual / reach)), reach / (8 * n))
     factor, out, far = exp_below(Fraction(each)), [start], 0.0
     while far < reach + FARTHEST:
         far += each

@@ -90,6 +90,9 @@ def nothing_or_positive(value: object, name: str) -> Fraction:
 LARGEST = Fraction(10**100)
 """Of positive numbers; the smallest is one over it."""
 
+MOST_EPSILON = 1000
+"""Of a promise: beyond nothing is promised, and e^epsilon takes long."""
+
 LEAST_EPSILON = Fraction(1, 2**60)
 """Of one record: e^epsilon is above 1 by far more than its rounding."""
 
@@ -103,13 +106,47 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose fields are told once: other readers might take another one of two."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BrokenProofError("an object of the proof tells one field twice")
+    return found
+
+
+FIELDS: Mapping[str, str] = {
+    "path": "height threshold remainder test release",
+    "shares": "height threshold remainder test release units left right release_scale",
+    "counts": "units levels",
+    "sketches": "sketches theta standard noise shared",
+    "merged": "sketches changed least noise",
+    "sums": "sketches counters theta noise",
+    "normal": "height threshold test release units moves test_sigma release_sigma",
+    "rounds": "items unit threshold rounds sizes norm count",
+    "reports": "devices counted participation reports silence spared replaced",
+    "measures": "height drawn read segments",
+    "relative": "steps",
+    "steps": "steps",
+}
+"""Of every kind of game. What a game has and does not use would be a claim that nobody checks."""
+
+
+def known_fields(game: Mapping[str, Any]) -> None:
+    """BrokenProofError for a field that a game of this kind does not have."""
+    kind = game.get("kind")
+    if isinstance(kind, str) and kind in FIELDS:
+        more = set(game) - {"kind", *FIELDS[kind].split()}
+        if more:
+            raise BrokenProofError(f"a game {kind!r} has no {', '.join(sorted(more))}")
+
+
 FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
 
 
 def read_proof(text: str) -> Proof:
     """A proof out of its text; BrokenProofError says what is wrong with it."""
     try:
-        told = json.loads(text, parse_int=_whole)
+        told = json.loads(text, parse_int=_whole, object_pairs_hook=_once)
     except BrokenProofError:
         raise
     except (ValueError, RecursionError):
@@ -131,6 +168,9 @@ def read_proof(text: str) -> Proof:
     if type(group) is not int or group < 1:
         raise BrokenProofError("'group' must be a whole number from 1 on")
     epsilon = positive(promise["epsilon"], "epsilon")
+    if epsilon > MOST_EPSILON:
+        raise BrokenProofError(f"'epsilon' must be at most {MOST_EPSILON}")
+    known_fields(game)
     if epsilon < group * LEAST_EPSILON:
         raise BrokenProofError("'epsilon' is too small for a group of so many records")
     return Proof(

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.cell_receipts import beside_whole_counts
+from dpframe.verifier.count_receipts import check_counts, check_levels
 from dpframe.verifier.measure_receipts import check_rollup
 from dpframe.verifier.node_receipts import check_nodes
+from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
+from dpframe.verifier.relative import check_relative
 from dpframe.verifier.reports import check_reports
 from dpframe.verifier.rounds import check_rounds
-from dpframe.verifier.sums import check_sketches
-from dpframe.verifier.verdict import FailedClaimError, claim
+from dpframe.verifier.sketch_receipts import check_sketch
+from dpframe.verifier.unit_receipts import (
+    OF_SKETCHES,
+    Protected,
+    check_division,
+    check_unit,
+)
+from dpframe.verifier.verdict import claim
 
 KINDS = {
     "offline": ("path", "shares", "steps"),
@@ -24,6 +34,7 @@ KINDS = {
     "tree-gaussian": ("counts",),
     "tree-laplace-gaussian": ("counts",),
     "tree-hhh": ("path", "shares"),
+    "tree-relative": ("relative",),
     "items": ("counts",),
     "tree-items-laplace": ("counts",),
     "tree-items-gaussian": ("counts",),
@@ -67,84 +78,59 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         kind in KINDS.get(mechanism, ()),
         f"the mechanism {mechanism!r} is no game {kind!r}",
     )
-    if mechanism == "rollup":
-        check_rollup(receipt, proof)
-        return
-    proof = beside_whole_counts(receipt, proof)
-    claim(
-        "release" not in proof.game or proof.game["release"] is not None,
-        "the receipt has released counts, the proof none",
-    )
-    group = receipt.get("max_contributions")
-    own = proof.whole("moves", 1) if kind == "normal" else proof.group
-    claim(
-        group is None or group == own or kind in ("merged", "rounds"),
-        f"the receipt has {group!r} records of a user, the proof {own}",
-    )
     if mechanism.startswith("prefix-"):
         check_reports(receipt, proof)
         return
+    if mechanism == "rollup":
+        check_rollup(receipt, proof)
+    unit = check_unit(receipt, proof)
+    if mechanism == "rollup":
+        return
+    if mechanism.removesuffix("-universe") in OF_SKETCHES:
+        check_sketch(receipt, proof)
+        return
+    height = receipt.get("height")
+    claim(type(height) is int and height > 0, f"the receipt has height {height!r}")
+    claim(
+        receipt.get("keys") is None or mechanism.startswith("tree-"),
+        f"the mechanism {mechanism!r} finds its keys, and the receipt lists them",
+    )
     if mechanism == "rounds":
         check_rounds(receipt, proof)
-        return
-    if mechanism == "merged-sum" or mechanism.endswith("-universe"):
-        check_sketches(receipt, proof)
-        return
-    if "items" in mechanism.split("-"):
+    elif "items" in mechanism.split("-"):
         check_nodes(receipt, proof)
-        return
-    _same_levels(receipt, proof)
-    _same(receipt, proof)
+    elif kind in ("sketches", "merged"):
+        check_levels(receipt, proof)
+    elif kind == "relative":
+        check_relative(receipt, proof)
+    elif kind == "counts":
+        check_counts(receipt, proof, check_division(unit, proof))
+    else:
+        _selection(receipt, beside_whole_counts(receipt, proof), unit)
 
 
-def _same_levels(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """As many levels as the hierarchy has, and where keys are not listed a threshold on all of them
-    but the total."""
-    game, height = proof.game, receipt.get("height")
-    if game.get("kind") in ("sketches", "merged") and height is not None:
-        proved = game.get("sketches")
-        claim(proved == height, f"the receipt has {height!r} levels, the proof {proved!r}")
-    levels = game.get("levels")
-    if not isinstance(levels, list) or receipt.get("mechanism") == "synthetic-privhp":
-        return
-    told = sum(not isinstance(each, Mapping) or each.get("least") is None for each in levels)
-    total = bool(receipt.get("remainder"))
-    if receipt.get("keys") is not None:
-        return
-    claim(
-        (len(levels), told) == (height + total if isinstance(height, int) else None, total),
-        f"the receipt has {height!r} levels {'and' if total else 'without'} a total, with "
-        f"thresholds; the proof has {len(levels)} levels, {told} of them without one",
-    )
-
-
-def _same(receipt: Mapping[str, Any], proof: Proof) -> None:
+def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> None:
     """What heavy hitters tell: height, remainder, threshold, ends of noise."""
-    game = proof.game
-    for name in ("height", "remainder"):
-        if name in game and name in receipt:
-            told, proved = receipt[name], game[name]
-            claim(told == proved, f"the receipt has {name} {told!r}, the proof {proved!r}")
-    worth = receipt.get("max_weight")
-    units = game.get("units", 1)
-    if worth is not None or "threshold" not in game:
-        return
-    told = receipt.get("threshold")
-    if is_number(told):
-        proved = proof.whole("threshold")
+    game, units = proof.game, check_division(unit, proof)
+    claim(game.get("release") is not None, "the receipt has released counts, the proof none")
+    for name in ("height", "remainder") if "remainder" in game else ("height",):
+        told, proved = receipt.get(name), game.get(name)
         claim(
-            round(told * units) == proved,
-            f"the receipt has threshold {told!r}, the proof {proved / units:g}",
+            type(told) is type(proved) and told == proved,
+            f"the receipt has {name} {told!r}, the proof {proved!r}",
         )
+    told, proved = receipt.get("threshold"), proof.whole("threshold")
+    exact = Fraction(proved) * unit.worth / units
+    room = exact / 1000 if unit.worth != 1 else Fraction(0)  # it is told with four digits
+    claim(
+        is_number(told) and exact * (1 - TOLD) <= Fraction(told) <= (exact + room) * (1 + TOLD),
+        f"the receipt has threshold {told!r}, the proof {float(exact):g}",
+    )
     noise = receipt.get("noise")
     for name in ("test", "release"):
         facts = noise.get(name) if isinstance(noise, Mapping) else None
-        if name not in game or not isinstance(facts, Mapping):
-            continue
-        law = proof.law(name)
-        if (facts.get("lowest"), facts.get("highest")) != (law.lowest / units, law.highest / units):
-            raise FailedClaimError(
-                f"the {name} noise of the receipt goes from {facts.get('lowest')} to "
-                f"{facts.get('highest')}, that of the proof from {law.lowest / units:g} to "
-                f"{law.highest / units:g}"
-            )
+        same_noise(facts, proof.law(name), name, units, unit.worth)
+
+
+TOLD = Fraction(1, 2**50)
+"""Part by which a double may be off."""

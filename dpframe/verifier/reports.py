@@ -18,6 +18,7 @@ from dpframe.verifier.composition import (
     trimmed,
 )
 from dpframe.verifier.dominance import is_below
+from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import Found, Step, claim
@@ -34,6 +35,9 @@ OFF = Fraction(1, 10**12)
 KEPT = 10**6
 """Part of delta that curves may cross by."""
 
+MOST_REPORTS = 100_000
+"""Of a device: more take long, and are never sent."""
+
 POINTS = (1_000, 4_000, 16_000, 64_000)
 """A grid has about so many; the next one only if the bound is not small enough yet."""
 
@@ -44,6 +48,7 @@ def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     times, devices = proof.whole("reports", 1), proof.whole("devices", 1)
     silence, replaced = proof.scale("silence"), proof.flag("replaced")
     claim(silence < HELD, "a cell that nobody holds must report 1 less often than half of the time")
+    claim(times <= MOST_REPORTS, f"a device sends more than {MOST_REPORTS} reports")
     claim(counted <= devices, f"{counted} devices are counted on, of {devices}")
     claim(
         spared < counted - 1,
@@ -141,10 +146,21 @@ def _dominating(
 
 def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
     """What a receipt of a prefix tree says of its reports or counts."""
-    said = str(receipt.get("neighbours", ""))
-    replaced, removed = said.startswith("replacing "), said.startswith("adding or removing ")
+    said, user, devices = (receipt.get(name) for name in ("neighbours", "user", "devices"))
+    claim(type(devices) is int, "the receipt has no number of devices")
+    who = f"one user ({user!r})"
+    known = f"the number of users, {devices or 0:,}, is public"
+    replaced = said == f"replacing all records of {who} by any others; {known}"
+    removed = said == f"adding or removing all items of {who}, who still reports; {known}"
     claim(replaced or removed, f"the receipt is of no neighbours that are known here: {said!r}")
+    promise = str(receipt.get("guarantee")).partition("differential privacy for ")[2]
+    claim(promise == said and proof.group == 1, f"the receipt's guarantee is for {promise!r}")
     times, game = receipt.get("reports"), proof.game
+    asked = [receipt.get(name) for name in ("iterations", "rounds")]
+    claim(
+        all(type(each) is int for each in (times, *asked)) and times == math.prod(asked),  # type: ignore[arg-type]
+        f"a device sends a report in {asked[1]!r} rounds of {asked[0]!r} iterations, not {times!r}",
+    )
     if game.get("kind") == "counts":
         levels = game.get("levels")
         moved = times * (2 if replaced else 1) if isinstance(times, int) else None
@@ -152,6 +168,9 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
         claim(moved == found, f"a user of the receipt moves {moved!r} counts, the proof {found!r}")
         claim(proof.game.get("units") == 1, "a user moves a count by one")
         claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
+        for level in levels or ():
+            law = proof.table(level.get("table") if isinstance(level, dict) else None, "table")
+            same_noise(receipt.get("noise"), law, "count")
         return
     told = {
         "reports": times,
@@ -165,5 +184,5 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
     local = receipt.get("local_epsilon")
     claim(isinstance(local, int | float) and 0 < local < 100, "the receipt has no local epsilon")
     odds = 1 / proof.scale("silence") - 1
-    known = Fraction(exp_below(Fraction(local)), ONE)  # type: ignore[arg-type]
-    claim(abs(odds / known - 1) < OFF, "the local epsilon of the receipt is not that of the proof")
+    near = Fraction(exp_below(Fraction(local)), ONE)  # type: ignore[arg-type]
+    claim(abs(odds / near - 1) < OFF, "the local epsilon of the receipt is not that of the proof")

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.normal import beyond, normal_bound, root_above
-from dpframe.verifier.numbers import ONE, exp_above
+from dpframe.verifier.numbers import ONE, exp_above, is_number
 from dpframe.verifier.proof import Proof, positive
 from dpframe.verifier.verdict import Found, Step, claim
 
@@ -116,12 +116,56 @@ def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
     claim(told == items, f"the receipt has {told!r} values of a user, the proof {items}")
     noise, game, unit = receipt.get("noise"), proof.game, proof.whole("unit", 1)
     facts = noise if isinstance(noise, Mapping) else {}
-    rounds_told, sizes = facts.get("rounds"), facts.get("sizes")
-    written = [each.get("end") / unit for each in game["rounds"]]
-    known = [each.get("highest") for each in rounds_told] if isinstance(rounds_told, list) else None
-    claim(known == written, f"the noise of rounds ends at {known} in the receipt, not {written}")
-    own = game.get("sizes")
-    same = (sizes is None) == (own is None) and (
-        sizes is None or own is None or sizes.get("highest") == own.get("end")
+    sizes = facts.get("sizes")
+    told, rounds_game = facts.get("rounds"), game["rounds"]
+    listed = told if isinstance(told, list) else []
+    claim(
+        len(listed) == len(rounds_game),
+        f"the receipt has noise of {len(listed)} rounds, the proof of {len(rounds_game)}",
     )
-    claim(same, "the noise of the histogram of sizes is not that of the receipt")
+    for number, (one, own) in enumerate(zip(listed, rounds_game, strict=True), 1):
+        _same(one, own, unit, f"round {number}")
+    _same(facts.get("release"), game["count"], _each(receipt, facts, proof), "the counts")
+    sizes, own = facts.get("sizes"), game.get("sizes")
+    claim((sizes is None) == (own is None), "one of both has a histogram of sizes")
+    if own is not None:
+        _same(sizes, own, 1, "the sizes")
+    parts = sum(each.get("part", 1) for each in rounds_game)
+    least = receipt.get("threshold")
+    claim(
+        is_number(least) and least >= -(-proof.whole("threshold") // (unit * parts)),
+        f"the receipt has threshold {receipt.get('threshold')!r}, the proof "
+        f"{proof.whole('threshold') / (unit * parts):g}",
+    )
+
+
+def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) -> int:
+    """By how much a user moves each of their counts: at ``at_most`` of them by a vector of at most
+    the norm in the proof. Where that number is found, it divides the norm then."""
+    told, most, norm = facts.get("release"), receipt.get("at_most"), proof.whole("norm", 1)
+    each = told.get("grid") if isinstance(told, Mapping) else None
+    number = 1 if most is None else most
+    claim(
+        type(each) is int
+        and type(number) is int
+        and min(each, number) > 0
+        and each**2 * number <= norm**2,
+        f"{most!r} counts of a user that move by {each!r} have a norm of more than {norm}",
+    )
+    return int(each or 1)
+
+
+def _same(told: Any, own: Mapping[str, Any], units: int, name: str) -> None:
+    """Scale and end of one law: the scale of a rounded law is a little less than what it has."""
+    facts = told if isinstance(told, Mapping) else {}
+    sd, end = facts.get("sd"), facts.get("highest")
+    sigma = positive(own.get("sigma"), "sigma") / units
+    claim(
+        is_number(end) and is_number(sd) and round(end * units) == own.get("end"),
+        f"the noise of {name} ends at {end!r} in the receipt",
+    )
+    rounded = sigma**2 + Fraction(1, 12 * units**2)
+    claim(
+        abs(Fraction(sd or 0) ** 2 - rounded) * 1000 < rounded,
+        f"the noise of {name} has sd {sd!r} in the receipt, {float(sigma):g} in the proof",
+    )

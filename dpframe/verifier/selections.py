@@ -10,11 +10,15 @@ from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import Found, Step, claim
 
 ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
+MOST_TESTS = 10_000
+"""One after the other: more take long, and no hierarchy has them."""
+
 SHARES = "docs/mechanism.md, Users as shares"
 
 
 def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     """One record along one path: docs/guarantees.md, "Why it holds: one record"."""
+    claim(proof.whole("height", 1) <= MOST_TESTS, f"there are more than {MOST_TESTS} tests")
     game = PathGame(
         test=proof.law("test"),
         release=proof.law_or_none("release"),

@@ -9,7 +9,7 @@ from dpframe.verifier.composition import composed_bound, divergence_bound
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import Found, NotVerifiedError, Step
+from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
 
 SKETCHES = "docs/guarantees.md, Streams and sketches"
 MOST_COUNTS = 1024
@@ -25,6 +25,7 @@ def sketches(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     noise, shared = proof.law("noise"), proof.law("shared")
     number, theta = proof.whole("sketches", 1), proof.whole("theta")
     standard = None if proof.game.get("standard") is None else proof.whole("standard", 1)
+    claim(number <= MOST_COUNTS, f"there are more than {MOST_COUNTS} sketches")
     if (noise.lowest, list(noise.weights)) != (shared.lowest, list(shared.weights)):
         raise NotVerifiedError("counters and errors have different noise, which is not known here")
     unshared = ((1, 1), (0, 1)) if standard is None else ((1, standard),)
@@ -48,9 +49,9 @@ def merged(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     """
     noise, number = proof.law("noise"), proof.whole("sketches", 1)
     total, least = number * proof.whole("changed", 1), proof.whole("least", 1)
-    psi = noise.below(least - 1) * (ONE // TABLE)
     if total > MOST_COUNTS:
         raise NotVerifiedError(f"{total} counts that move together take too long: at most 1,024")
+    psi = noise.below(least - 1) * (ONE // TABLE)
     start = exp_below(epsilon)
     worst = ONE - _power(psi, total)
     for first, last in _runs(total):

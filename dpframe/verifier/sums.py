@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 from dpframe.verifier.composition import (
     Grid,
@@ -42,7 +40,7 @@ def sums(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     noise, counters = proof.law("noise"), proof.whole("counters", 1)
     number, theta = proof.whole("sketches", 1), proof.whole("theta")
     claim(noise.symmetric, "the noise must be symmetric: values move up and down")
-    if counters * len(noise.weights) > MOST:
+    if number * counters * len(noise.weights) > MOST:
         raise NotVerifiedError(f"moves of {counters} counters take too long to compare")
     chance = number * (1 - _hidden(noise, theta, counters))
     rest = max(Fraction(0), enough - chance)
@@ -93,25 +91,3 @@ def _moved(noise: Law, by: int, grid: Grid, ends: int) -> Losses:
     weights = [weight * (ONE // TABLE) for weight in noise.weights]
     nothing = [0] * by
     return trimmed(losses_between([*weights, *nothing], [*nothing, *weights], grid), ends)
-
-
-def check_sketches(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Counters and threshold of a sum, and how far a record moves all keys of a universe."""
-    counters, mechanism = receipt.get("counters"), str(receipt.get("mechanism"))
-    claim(type(counters) is int and counters > 0, "the receipt has no number of counters")
-    k = int(counters or 0)
-    if mechanism == "merged-sum":
-        own = proof.whole("counters", 1)
-        claim(own == k, f"the receipt has {k} counters, the proof {own}")
-        told, theta = receipt.get("threshold"), proof.whole("theta")
-        same = isinstance(told, int | float) and round(told * (k + 1)) == theta
-        claim(same, f"the receipt has threshold {told!r}, the proof {theta / (k + 1):g}")
-        return
-    most = k if mechanism in WHOLE else 2 * k - 1
-    levels = proof.game.get("levels")
-    moved = [level.get("moves") for level in levels] if isinstance(levels, list) else None
-    claim(moved == [most], f"a record of {mechanism} moves keys by {most}, in the proof {moved}")
-
-
-WHOLE = ("merged-bounded-universe", "privacy-aware-misra-gries-universe")
-"""Sketches of which a record or user moves at most k counts by 1."""

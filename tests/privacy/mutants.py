@@ -405,6 +405,43 @@ def groups_of_users() -> Any:
     return dp.explain("path:p?depth=3", mechanism="offline-gaussian", **budget, **users).plan
 
 
+Change = Callable[[dict[str, Any]], object]
+"""What is done to a proof as JSON has it."""
+
+
+def relative_counts() -> Any:
+    return dp.explain_tree_counts(
+        "path:p?depth=2", epsilon=1.0, delta=DELTA, mechanism="relative", alpha=0.5, largest=10**9
+    ).plan
+
+
+def classified() -> Iterator[tuple[str, str, Change]]:
+    """Changes of a step with a relative error."""
+
+    def last(**facts: Callable[[dict[str, Any]], object]) -> Change:
+        def change(told: dict[str, Any]) -> None:
+            step = told["game"]["steps"][-1]
+            step.update({name: fact(step) for name, fact in facts.items()})
+
+        return change
+
+    steps = "a step that is not paid for"
+    yield steps, "accountant", lambda t: t["game"]["steps"].append(t["game"]["steps"][0])
+    yield "an answer more than is paid for", "accountant", last(tops=lambda s: s["tops"] + 1)
+    yield "queries with the noise of tests", "mechanism", last(queries=lambda s: s["tests"])
+    yield (
+        "tests with noise of half the scale",
+        "mechanism",
+        last(tests=lambda s: _half(s["tests"])),
+    )
+    yield "noise of tests cut at half its reach", "noise", last(bound=lambda s: s["bound"] // 2)
+    yield "one record can pass a test", "mechanism", last(cut=lambda s: s["bound"] + 1)
+
+
+def _half(scale: str) -> str:
+    return str(Fraction(scale) / 2)
+
+
 def spread() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
     """Mistakes in Gaussian noise for groups of records."""
     yield "3 records paid for as 2", "accountant", lambda t: t["game"].update(moves=3)
@@ -526,6 +563,8 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
         "accountant",
         changed(lambda: dp.explain_tree_counts(["p"], epsilon=0.7, keys=["x"]).plan, _rounded_down),
     )
+    for name, where, change in classified():
+        yield f"relative counts: {name}", where, changed(relative_counts, change)
     yield (
         "synthetic rows: rows of a sketch paid for as one",
         "accountant",

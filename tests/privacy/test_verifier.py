@@ -31,7 +31,7 @@ from dpframe.rounded_noise import rounded_normal
 from dpframe.verifier.binomials import trials
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.laws import Law
-from dpframe.verifier.normal import below, normal_bound
+from dpframe.verifier.normal import along, below, normal_bound
 from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path import PathGame, path_bound
 from tests.privacy.naive_accounting import path_divergence
@@ -69,6 +69,14 @@ TREES: dict[str, dict[str, Any]] = {
     "shares": {"user": "u", "epsilon": 4.0},
     "heavy": {"mechanism": "hhh"},
     "weights": {"weight": "w", "max_weight": 3},
+    "relative": {"mechanism": "relative", "alpha": 0.5, "largest": 10**9},
+    "relative, groups": {
+        "mechanism": "relative",
+        "alpha": 0.2,
+        "largest": 10**11,
+        **OF_USERS,
+        "max_contributions": 3,
+    },
     "listed": {"hierarchy": ["a"], "keys": ["x", "y"]},
     "listed, pure": {"hierarchy": ["a"], "keys": ["x", "y"], "delta": 0.0, "user": "u"},
 }
@@ -214,6 +222,16 @@ def test_the_normal_law_is_between_its_bounds() -> None:
     for mu, epsilon in ((0.2, 1.0), (1.0, 0.0), (0.05, 0.3), (3.0, 10.0)):
         found = float(normal_bound(Fraction(mu), Fraction(epsilon)))
         assert math.isclose(found, normal_delta(mu, epsilon), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [3.0, 130.7, 2000.3])
+def test_a_series_around_points_holds_the_normal_law(sigma: float) -> None:
+    """Law: between its bounds is what each point has by itself, and they are as close."""
+    found = along(Fraction(sigma), round(13 * sigma))
+    for k in range(0, len(found), max(1, len(found) // 300)):
+        low, high = below((k - Fraction(1, 2)) / Fraction(sigma))
+        assert found[k][0] <= low <= high <= found[k][1]
+        assert found[k][1] - found[k][0] <= max(6, high - low)
 
 
 @pytest.mark.parametrize(("sigma", "end"), [(2.5, 24), (40.3, 350), (160.7, 1400)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpframe.asking.proofs import proof_facts
 from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
@@ -31,7 +33,7 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "contribution": unit.contribution if unit.user is not None else None,
             "max_contributions": _rows(plan),
             **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
-            **({} if plan.moved_by_user is None else {"moved": plan.moved_by_user}),
+            **_moved(plan),
             "weight": unit.weight,
             "max_weight": unit.max_weight,
             "hierarchy": plan.hierarchy.spec,
@@ -51,6 +53,14 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
         }
     )
+
+
+def _moved(plan: TreePlan[Any]) -> dict[str, object]:
+    """Counts that a user of different nodes moves, and the nodes of each level that are listed."""
+    if plan.moved_by_user is None or plan.listed is None:
+        return {}
+    nodes = np.bincount(plan.listed.level, minlength=plan.height + 1)[1:].tolist()
+    return {"moved": plan.moved_by_user, "listed": nodes}
 
 
 def _rows(plan: TreePlan[Any]) -> int | None:

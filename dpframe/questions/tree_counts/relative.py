@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpframe.accounting.relative import RelativeLaws, relative_laws
+from dpframe.asking.proofs import Game
 from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
@@ -32,7 +33,29 @@ class RelativePlan(TreePlan[RelativeLaws]):
 
     @property
     def noise(self) -> dict[str, Any]:
-        return {"steps": len(self.laws.steps)}
+        steps = self.laws.steps[::-1]
+        return {
+            "steps": len(steps),
+            "tops": [step.tops for step in steps],
+            "scales": [float(step.scale) for step in steps],
+            "bounds": [step.bound for step in steps],
+        }
+
+    @property
+    def game(self) -> Game:
+        """Every step, the largest threshold first: the scales of its noise, in records."""
+        steps = [
+            {
+                "tops": step.tops,
+                "thresholds": str(2 * step.scale),
+                "queries": str(4 * step.scale),
+                "tests": str(step.scale),
+                "bound": step.bound,
+                "cut": step.cut,
+            }
+            for step in self.laws.steps[::-1]
+        ]
+        return Game({"kind": "relative", "steps": steps}, (), self.unit.moves)
 
     @property
     def held(self) -> str:

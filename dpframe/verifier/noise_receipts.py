@@ -1,0 +1,59 @@
+"""Whether noise in a receipt is the noise of a proof: its ends, or its standard deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.laws import Law
+from dpframe.verifier.numbers import ONE, exp_below, is_number
+from dpframe.verifier.verdict import claim
+
+CLOSE = Fraction(1, 10**6)
+"""Part by which a standard deviation in a receipt, a double, may be off."""
+
+
+def same_noise(
+    told: Any, law: Law, name: str, units: int = 1, worth: Fraction = Fraction(1)
+) -> None:
+    """Ends in the receipt, where ``units`` of the proof are ``worth``, are those of the table."""
+    facts = told if isinstance(told, Mapping) else {}
+    claim(
+        facts.get("grid") == units,
+        f"{name} noise of the receipt counts in units of 1/{facts.get('grid')}, that of the proof "
+        f"of 1/{units}",
+    )
+    for end, proved in (("lowest", law.lowest), ("highest", law.highest)):
+        own = facts.get(end)
+        claim(
+            is_number(own) and abs(Fraction(own) * units - proved * worth) * 2 < worth,
+            f"the {name} noise of the receipt has {own!r} as {end}, that of the proof "
+            f"{float(proved * worth / units):g}",
+        )
+
+
+def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
+    """The standard deviation in the receipt is that of discrete Laplace noise over all integers,
+    with ``scale`` in units: twice the square of it is that of 1 / (2 sinh(1 / (2 scale)))."""
+    facts = told if isinstance(told, Mapping) else {}
+    sd, grid = facts.get("sd"), facts.get("grid")
+    ends = facts.get("lowest", 0), facts.get("highest", 0)
+    claim(grid == units, f"{name} noise counts in units of 1/{grid}, that of the proof 1/{units}")
+    claim(ends == (None, None), f"the {name} noise of the receipt has ends, the proof has none")
+    claim(is_number(sd) and 0 < sd < 1e30, f"the receipt has no {name} noise")
+    root = Fraction(exp_below(1 / (2 * scale)), ONE)
+    apart = (Fraction(sd or 0) * units * (root - 1 / root)) ** 2
+    claim(
+        abs(apart / 2 - 1) < CLOSE,
+        f"the {name} noise of the receipt has sd {sd!r}, that of the proof is of scale "
+        f"{float(scale / units):g}",
+    )
+
+
+def same_number(told: Any, proved: Fraction, name: str) -> None:
+    """A number of the receipt is that of the proof, but for the rounding of a double."""
+    claim(
+        is_number(told) and abs(Fraction(told) - proved) <= abs(proved) / 10**9,
+        f"the receipt has {name} {told!r}, the proof {float(proved):g}",
+    )

@@ -1,0 +1,58 @@
+"""Whether the receipt of a sketch that an application keeps says what its proof is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.noise_receipts import same_noise, same_number, same_scale
+from dpframe.verifier.proof import Proof, positive
+from dpframe.verifier.verdict import claim
+
+WHOLE = ("merged-bounded", "privacy-aware-misra-gries")
+"""Sketches of which a record or user moves at most k counts by 1."""
+
+
+def check_sketch(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Counters, threshold and noise of one sketch, and how far a record moves what it holds."""
+    told, mechanism = receipt.get("counters"), str(receipt.get("mechanism"))
+    claim(type(told) is int and told > 0, "the receipt has no number of counters")
+    noise, game, k = receipt.get("noise"), proof.game, int(told or 0)
+    facts = noise if isinstance(noise, Mapping) else {}
+    if mechanism.endswith("-universe"):
+        _universe(mechanism.removesuffix("-universe"), k, facts, proof)
+        return
+    claim(game.get("sketches") == 1, "the receipt is of one sketch, the proof of others")
+    units, threshold = 1, "theta"
+    if mechanism == "merged-sum":
+        own, units = proof.whole("counters", 1), k + 1
+        claim(own == k, f"the receipt has {k} counters, the proof {own}")
+    elif mechanism in WHOLE:
+        own, threshold = proof.whole("changed", 1), "least"
+        claim(own == k, f"a record or user moves {k} counts, in the proof {own}")
+    else:
+        kept = k if mechanism == "misra-gries-standard" else None
+        told = game.get("standard")
+        claim(
+            told == kept and type(told) is type(kept),
+            f"a {mechanism} of {k} counters is {kept!r} as standard, in the proof {told!r}",
+        )
+        same_noise(facts.get("sketch_error"), proof.law("shared"), "error")
+    least = Fraction(proof.whole(threshold), units)
+    same_number(receipt.get("threshold"), least, "threshold")
+    same_noise(facts.get("count"), proof.law("noise"), "count", units)
+
+
+def _universe(mechanism: str, k: int, facts: Mapping[str, Any], proof: Proof) -> None:
+    """Noise without bounds on every key of a list, which moves by whole counts, or by parts of 1 /
+    (k + 1)."""
+    most, units = (k, 1) if mechanism in WHOLE else (2 * k - 1, k + 1)
+    told = proof.game.get("levels")
+    levels = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
+    moved = [each.get("moves", 1) for each in levels]
+    claim(
+        moved == [most] and proof.game.get("units") == 1,
+        f"a record of {mechanism} moves keys by {most}, in the proof {moved}",
+    )
+    same_scale(facts.get("count"), positive(levels[0].get("scale"), "scale"), "count", units)

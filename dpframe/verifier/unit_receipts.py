@@ -1,0 +1,128 @@
+"""Whom a receipt protects: its sentence, and how many records or units of the proof that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.numbers import is_number
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import claim
+
+WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
+"""Mechanisms whose games are those of a user with all their records."""
+
+OF_SKETCHES = (
+    "misra-gries",
+    "misra-gries-standard",
+    "merged-sum",
+    "merged-bounded",
+    "privacy-aware-misra-gries",
+)
+"""Of sketches that an application keeps: there users have no column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protected:
+    """One of what is added or removed: ``records`` of the game, divided into units if ``divided``,
+    which together are ``worth`` in the numbers of the receipt."""
+
+    sentence: str
+    records: int = 1
+    divided: bool = False
+    worth: Fraction = Fraction(1)
+
+
+def protected(receipt: Mapping[str, Any], kind: object) -> Protected:
+    """Who that is, by the arguments in a receipt."""
+    mechanism, user = str(receipt.get("mechanism")), receipt.get("user")
+    if mechanism.removesuffix("-universe") in OF_SKETCHES:
+        return _of_sketch(mechanism, receipt.get("max_contributions"))
+    weight, most = receipt.get("weight"), receipt.get("max_weight")
+    everything = f"adding or removing one user ({user!r}) with all their records"
+    if most is not None:
+        return _weighed(mechanism, weight, most, None if user is None else everything)
+    if weight is not None:
+        sentence = (
+            "adding or removing one record, of which a row stands for as many as column "
+            f"{weight!r} says"
+        )
+        return Protected(sentence=sentence)
+    if user is None:
+        number = receipt.get("max_contributions")
+        claim(number is None, f"the receipt has {number!r} records of a user, and no user")
+        return Protected(sentence="adding or removing one record")
+    if receipt.get("contribution") == "share" and mechanism not in WHOLE_USERS:
+        return Protected(sentence=everything, divided=True)
+    if mechanism in WHOLE_USERS or kind == "merged":
+        return Protected(sentence=everything)
+    number, own = _number(receipt), receipt.get("contribution")
+    which = "of whose different values" if own == "items" else "of which"
+    return Protected(sentence=f"{everything}, {which} at most {number} are counted", records=number)
+
+
+def _weighed(mechanism: str, weight: object, most: object, user: str | None) -> Protected:
+    """Of tree counts a row stands for records; else it is measured."""
+    claim(is_number(most) and most > 0, f"the receipt has max_weight {most!r}")
+    assert is_number(most)
+    if mechanism.startswith("tree-"):
+        sentence = (
+            f"adding or removing one row, which stands for at most {most} records "
+            f"(column {weight!r})"
+        )
+        claim(type(most) is int, f"a row stands for {most!r} records, which is no whole number")
+        return Protected(sentence=sentence, records=int(most))
+    told = str(int(most)) if float(most).is_integer() and most < 1e16 else repr(most)
+    sentence = f"adding or removing one row, which counts for at most {told} of column {weight!r}"
+    return Protected(sentence=user or sentence, divided=True, worth=Fraction(most))
+
+
+def _of_sketch(mechanism: str, most: object) -> Protected:
+    if mechanism.startswith("privacy-aware"):
+        return Protected(sentence="adding or removing one user with all their items")
+    if most is None:
+        return Protected(sentence="adding or removing one record")
+    number = _number({"max_contributions": most})
+    sentence = (
+        f"adding or removing one user with all their records, of which there are at most {number} "
+        "(promised by the caller)"
+    )
+    return Protected(sentence=sentence, records=number)
+
+
+def _number(receipt: Mapping[str, Any]) -> int:
+    most = receipt.get("max_contributions")
+    claim(type(most) is int and most > 0, f"the receipt has {most!r} records of a user")
+    return int(most or 0)
+
+
+def check_unit(receipt: Mapping[str, Any], proof: Proof) -> Protected:
+    """The guarantee names just who the arguments say, and the proof is of as many records, and
+    divides them if these do."""
+    kind = proof.game.get("kind")
+    unit = protected(receipt, kind)
+    told = str(receipt.get("guarantee")).partition("differential privacy for ")[2]
+    claim(
+        told == unit.sentence == receipt.get("neighbours"),
+        f"the receipt's guarantee is for {told!r}, and its arguments are those for "
+        f"{unit.sentence!r}",
+    )
+    own = proof.whole("moves", 1) * proof.group if kind == "normal" else proof.group
+    claim(
+        own == unit.records and (kind != "normal" or proof.group == 1),
+        f"the receipt has {unit.records} records of a user or row, the proof {own}",
+    )
+    return unit
+
+
+def check_division(unit: Protected, proof: Proof) -> int:
+    """The units of one record or user in a game; 1 where nothing is divided."""
+    units = proof.game.get("units", 1)
+    claim(
+        type(units) is int and (units > 1) == unit.divided,
+        f"{unit.sentence} moves counts {'in parts' if unit.divided else 'by whole numbers'}, and "
+        f"the proof has {units!r} units of one",
+    )
+    return int(units)

@@ -1,0 +1,371 @@
+"""Receipts that promise more than their proof shows: a verifier that is given one must not say
+"proved", whatever was changed in the receipt, in the proof, or in both.
+
+Each forgery leaves both well-formed. An attacker can compute digests, so there is none here.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.proofs import proof_text
+from dpframe.verifier.judge import verify_proof, verify_receipt
+
+Facts = dict[str, Any]
+
+BUDGET: Facts = {"epsilon": 1.0, "delta": 1e-6}
+SHARES: Facts = {"user": "u", "epsilon": 4.0, "delta": 1e-6}
+KEYS = pd.DataFrame({"a": ["x", "x", "y"], "b": ["p", "q", "p"]})
+LISTED: Facts = {"keys": KEYS, "user": "u", "contribution": "items"}
+ONE_USER = "adding or removing one user ('u') with all their records"
+
+
+def hhh(about: Any = "path:p?depth=4", **asked: Any) -> Any:
+    return dp.explain(about, **{**BUDGET, **asked}).plan
+
+
+def tree(about: Any = "path:p?depth=4", **asked: Any) -> Any:
+    return dp.explain_tree_counts(about, **{**BUDGET, **asked}).plan
+
+
+def synthetic() -> Any:
+    return dp.explain_synthesize("number:x?lower=0&upper=1", epsilon=1.0, k=64, rows=3).plan
+
+
+def prefix(**asked: Any) -> Any:
+    known = {"user": "u", "devices": 300_000, **BUDGET}
+    return dp.explain_prefix_tree("word", **{**known, **asked}).plan
+
+
+def common(**asked: Any) -> Any:
+    return dp.explain_heavy_hitters("w", user="u", **BUDGET, **asked).plan
+
+
+def of_plan(plan: Any) -> tuple[Facts, Facts]:
+    return json.loads(proof_text(plan) or ""), copy.deepcopy(dict(plan.receipt("one")))
+
+
+def of_sketch(sketch: Any, **asked: Any) -> tuple[Facts, Facts]:
+    receipt = sketch.release(**{**BUDGET, **asked}).dp.receipt.to_dict()
+    return json.loads(receipt["proof"]["text"]), receipt
+
+
+def standard(k: int) -> Any:
+    return dp.MisraGries(k, standard=True)
+
+
+MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
+    "records": lambda: of_plan(hhh()),
+    "groups": lambda: of_plan(
+        hhh(user="u", contribution="records", max_contributions=3, epsilon=2.0)
+    ),
+    "shares": lambda: of_plan(hhh(**SHARES)),
+    "a measure": lambda: of_plan(hhh(weight="w", max_weight=37.5, epsilon=4.0)),
+    "normal": lambda: of_plan(
+        hhh(mechanism="offline-gaussian", user="u", contribution="records", max_contributions=4)
+    ),
+    "histograms": lambda: of_plan(hhh(mechanism="laplace")),
+    "streams": lambda: of_plan(hhh(mechanism="streaming")),
+    "cells": lambda: of_plan(hhh("a * b", totals=True)),
+    "tree": lambda: of_plan(tree()),
+    "tree of shares": lambda: of_plan(tree(**SHARES)),
+    "tree of weights": lambda: of_plan(tree(weight="w", max_weight=3)),
+    "listed": lambda: of_plan(tree(["a"], keys=["x", "y"])),
+    "listed, pure": lambda: of_plan(tree(["a"], keys=["x", "y"], delta=0.0, user="u")),
+    "relative": lambda: of_plan(tree(mechanism="relative", alpha=0.5, largest=10**9)),
+    "different users, listed": lambda: of_plan(tree(["a", "b"], **LISTED)),
+    "different users": lambda: of_plan(hhh(["a", "b"], user="u", contribution="items")),
+    "synthetic": lambda: of_plan(synthetic()),
+    "reports": lambda: of_plan(prefix(devices=2_000, epsilon=6.0, iterations=3)),
+    "counts of devices": lambda: of_plan(prefix(mechanism="laplace")),
+    "rounds": lambda: of_plan(common()),
+    "sketch": lambda: of_sketch(dp.MisraGries(100)),
+    "standard sketch": lambda: of_sketch(standard(100)),
+    "merged": lambda: of_sketch(
+        dp.merge_sketches([standard(8), standard(8)], method="bounded"), epsilon=2.0
+    ),
+    "users' sets": lambda: of_sketch(dp.PrivacyAwareMisraGries(8, max_items=3)),
+    "sum": lambda: of_sketch(dp.merge_sketches([dp.MisraGries(4), dp.MisraGries(4)], method="sum")),
+    "universe": lambda: of_sketch(dp.MisraGries(8), universe=["a", "b"], delta=None),
+}
+
+
+def game(**changes: Any) -> Callable[[Facts, Facts], object]:
+    return lambda proof, receipt: proof["game"].update(changes)
+
+
+def said(**changes: Any) -> Callable[[Facts, Facts], object]:
+    return lambda proof, receipt: receipt.update(changes)
+
+
+def both(**changes: Any) -> Callable[[Facts, Facts], object]:
+    return lambda proof, receipt: (proof["game"].update(changes), receipt.update(changes))
+
+
+def promised(receipt: Facts, neighbours: str, **facts: Any) -> None:
+    """The receipt names another unit of privacy."""
+    start = receipt["guarantee"].partition("adding")[0].partition("replacing")[0]
+    receipt.update(guarantee=start + neighbours, neighbours=neighbours, **facts)
+
+
+def user_of_one_unit(proof: Facts, receipt: Facts) -> None:
+    """All units of a user promised, and one of them proved."""
+    kept = {name: proof["game"][name] for name in ("height", "threshold", "remainder")}
+    proof["game"] = {**kept, "kind": "path", "test": 0, "release": 1, "units": 256}
+
+
+def tree_of_one_unit(proof: Facts, receipt: Facts) -> None:
+    levels = [{"table": each["table"], "least": each["least"]} for each in proof["game"]["levels"]]
+    proof["game"].update(units=1, levels=levels)
+
+
+def fewer_levels(proof: Facts, receipt: Facts) -> None:
+    proof["game"]["levels"].pop()
+
+
+def fewer_moved(proof: Facts, receipt: Facts) -> None:
+    proof["game"]["levels"].pop()
+    receipt["moved"] -= 1
+
+
+def fewer_listed(proof: Facts, receipt: Facts) -> None:
+    fewer_moved(proof, receipt)
+    receipt["listed"] = None
+
+
+def narrower(proof: Facts, receipt: Facts) -> None:
+    """The receipt tells less noise than was proved."""
+    for facts in _laws(receipt["noise"]):
+        for name in ("sd", "lowest", "highest"):
+            facts[name] = None if facts[name] is None else facts[name] / 2
+
+
+def _laws(noise: Any) -> list[Facts]:
+    if isinstance(noise, list):
+        return [law for each in noise for law in _laws(each)]
+    if isinstance(noise, dict) and "sd" not in noise:
+        return [law for each in noise.values() for law in _laws(each)]
+    return [noise] if isinstance(noise, dict) else []
+
+
+FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
+    ("records", "a user is promised"): lambda p, r: promised(
+        r, ONE_USER, user="u", contribution="share"
+    ),
+    ("records", "a user is promised in words"): lambda p, r: promised(r, ONE_USER),
+    ("records", "a group is promised"): lambda p, r: promised(
+        r,
+        f"{ONE_USER}, of which at most 9 are counted",
+        user="u",
+        contribution="records",
+    ),
+    ("records", "no threshold"): said(threshold=None),
+    ("records", "threshold as text"): said(threshold="1"),
+    ("records", "no noise"): said(noise=None),
+    ("records", "no height"): lambda p, r: (r.pop("height"), p["game"].update(height=1)),
+    ("records", "no remainder"): lambda p, r: (
+        r.pop("remainder"),
+        p["game"].update(remainder=False),
+    ),
+    ("records", "narrower"): narrower,
+    ("records", "a measure that is none"): lambda p, r: r.update(max_weight=1.0, threshold=2),
+    ("records", "fields of other games"): game(units=1),
+    ("groups", "no number of records"): lambda p, r: (
+        r.pop("max_contributions"),
+        p["promise"].update(group=1),
+    ),
+    ("shares", "one unit for all"): user_of_one_unit,
+    ("shares", "another grid"): lambda p, r: [
+        facts.update(grid=1) for facts in r["noise"].values()
+    ],
+    ("a measure", "another threshold"): said(threshold=10),
+    ("a measure", "narrower"): narrower,
+    ("a measure", "worth more"): lambda p, r: promised(
+        r, "adding or removing one row, which counts for at most 40 of column 'w'", max_weight=40.0
+    ),
+    ("normal", "fewer records"): lambda p, r: (
+        r.update(max_contributions=None),
+        p["game"].update(moves=1),
+    ),
+    ("histograms", "another threshold"): said(threshold=2),
+    ("histograms", "narrower"): narrower,
+    ("histograms", "keys that are listed"): lambda p, r: (
+        r.update(keys="x"),
+        p["game"]["levels"].pop(),
+    ),
+    ("streams", "another threshold"): said(threshold=2),
+    ("streams", "narrower"): narrower,
+    ("streams", "height left out"): lambda p, r: (
+        r.pop("height"),
+        p["game"].update(sketches=1),
+    ),
+    ("cells", "units of whole counts"): lambda p, r: p["game"]["steps"][1]["game"].update(units=2),
+    ("tree", "another threshold"): said(threshold=2),
+    ("tree", "narrower"): narrower,
+    ("tree of shares", "one unit for all"): tree_of_one_unit,
+    ("tree of weights", "a record for a row"): lambda p, r: p["promise"].update(group=1),
+    ("listed", "a level is not paid for"): fewer_levels,
+    ("listed", "narrower"): narrower,
+    ("listed, pure", "a level is not paid for"): fewer_levels,
+    ("listed, pure", "narrower"): narrower,
+    ("relative", "a step is left out"): lambda p, r: p["game"]["steps"].pop(),
+    ("relative", "a step is left out of both"): lambda p, r: (
+        p["game"]["steps"].pop(),
+        r["noise"].update(steps=r["noise"]["steps"] - 1),
+    ),
+    ("relative", "narrower"): lambda p, r: r["noise"].update(
+        scales=[scale / 2 for scale in r["noise"]["scales"]]
+    ),
+    ("relative", "fewer answers"): lambda p, r: p["game"]["steps"][0].update(tops=1),
+    ("different users, listed", "fewer counts"): fewer_moved,
+    ("different users, listed", "nothing is said of the keys"): fewer_listed,
+    ("different users", "keys that are listed"): lambda p, r: (
+        fewer_moved(p, r),
+        r.update(keys="x"),
+        [level.update(least=None) for level in p["game"]["levels"]],
+    ),
+    ("synthetic", "a level is not paid for"): fewer_levels,
+    ("synthetic", "rows paid for as one"): lambda p, r: [
+        level.update(moves=1) for level in p["game"]["levels"]
+    ],
+    ("synthetic", "narrower"): lambda p, r: r["noise"].update(
+        scales=[scale / 2 for scale in r["noise"]["scales"]]
+    ),
+    ("reports", "rounds that are not paid for"): said(rounds=5),
+    ("reports", "other neighbours"): lambda p, r: r.update(
+        guarantee="(6, 1e-06)-differential privacy for adding or removing whole towns"
+    ),
+    ("counts of devices", "narrower"): narrower,
+    ("counts of devices", "fewer iterations"): lambda p, r: (
+        r.update(reports=1),
+        p["game"].update(levels=p["game"]["levels"][:1]),
+    ),
+    ("rounds", "another threshold"): said(threshold=2),
+    ("rounds", "counts with less noise"): lambda p, r: r["noise"]["release"].update(highest=1.0),
+    ("rounds", "rounds with less noise"): lambda p, r: r["noise"]["rounds"][0].update(sd=1.0),
+    ("rounds", "more counts of a user"): said(at_most=5),
+    ("sketch", "another threshold"): said(threshold=2.0),
+    ("sketch", "narrower"): narrower,
+    ("standard sketch", "of another kind"): game(standard=None),
+    ("standard sketch", "of fewer counters"): game(standard=2),
+    ("merged", "fewer counts move"): game(changed=1),
+    ("merged", "another threshold"): said(threshold=2.0),
+    ("users' sets", "fewer counts move"): game(changed=1),
+    ("users' sets", "narrower"): narrower,
+    ("sum", "narrower"): narrower,
+    ("universe", "narrower"): narrower,
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_what_is_forged_here_is_proved_before(made: str) -> None:
+    """Law: the honest receipt and proof of each forgery below are proved."""
+    proof, receipt = MADE[made]()
+    receipt["proof"] = None
+    found = verify_receipt(receipt, json.dumps(proof))
+    assert found.outcome == "proved", found
+
+
+@pytest.mark.parametrize(("made", "how"), FORGED)
+def test_no_forgery_is_proved(made: str, how: str) -> None:
+    """Law: what one of both says and the other does not show is a claim that fails."""
+    proof, receipt = MADE[made]()
+    receipt["proof"] = None
+    FORGED[made, how](proof, receipt)
+    found = verify_receipt(receipt, json.dumps(proof))
+    assert found.outcome == "failed", found
+
+
+HUGE = 10**58
+
+HOSTILE: dict[str, Callable[[Facts], object]] = {
+    "epsilon": lambda p: p["promise"].update(epsilon=1e100),
+    "a small epsilon": lambda p: p["promise"].update(epsilon=2.0**-59),
+    "group": lambda p: p["promise"].update(group=HUGE),
+    "a group and epsilon": lambda p: p["promise"].update(group=10**6, epsilon=1e-9),
+    "height": lambda p: p["game"].update(height=HUGE),
+    "lowest": lambda p: p["tables"][0].update(lowest=HUGE),
+    "NaN": lambda p: p["promise"].update(epsilon=float("nan")),
+    "infinity": lambda p: p["promise"].update(delta=float("inf")),
+    "true": lambda p: p["promise"].update(epsilon=True),
+    "no object": lambda p: p.update(game=[]),
+    "kind": lambda p: p["game"].update(kind=["path"]),
+    "steps in steps": lambda p: p.update(
+        game={
+            "kind": "steps",
+            "steps": [
+                {"epsilon": 1, "delta": 0, "game": {"kind": "steps", "steps": []}},
+            ],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_hostile_numbers_take_no_time(how: str) -> None:
+    """Law: a proof of numbers that nobody draws with is refused, and not worked on for days."""
+    proof, _ = MADE["records"]()
+    HOSTILE[how](proof)
+    assert verify_proof(json.dumps(proof)).outcome != "proved"
+
+
+@pytest.mark.parametrize(
+    ("made", "changes"),
+    [
+        ("normal", {"test_sigma": 1e-90}),
+        ("normal", {"test_sigma": 1e90}),
+        ("normal", {"height": HUGE}),
+        ("shares", {"left": 1e-90}),
+        ("shares", {"units": HUGE}),
+        ("streams", {"sketches": HUGE}),
+        ("streams", {"standard": HUGE}),
+        ("reports", {"reports": HUGE}),
+        ("reports", {"devices": HUGE}),
+        ("reports", {"spared": HUGE}),
+        ("rounds", {"norm": HUGE}),
+        ("rounds", {"items": HUGE}),
+        ("rounds", {"count": {"sigma": 1e-90, "end": 10**50}}),
+        ("sum", {"sketches": HUGE}),
+        ("merged", {"changed": HUGE}),
+    ],
+)
+def test_hostile_games_take_no_time(made: str, changes: Facts) -> None:
+    """Law: the same of each game."""
+    proof, _ = MADE[made]()
+    proof["game"].update(changes)
+    assert verify_proof(json.dumps(proof)).outcome != "proved"
+
+
+@pytest.mark.parametrize("change", [{"threshold": HUGE}, {"lowest": -HUGE}])
+def test_a_test_that_nobody_passes_tells_nothing(change: Facts) -> None:
+    """Law: numbers may be large where what they say is true."""
+    proof, _ = MADE["records"]()
+    (proof["game"] if "threshold" in change else proof["tables"][0]).update(change)
+    assert verify_proof(json.dumps(proof)).outcome == "proved"
+
+
+def test_a_field_that_is_told_twice_is_refused() -> None:
+    """Law: no other reader of the same text can see another number."""
+    text = json.dumps(MADE["records"]()[0])
+    twice = text.replace('"height": 4', '"height": 9, "height": 4')
+    assert twice != text
+    assert verify_proof(twice).outcome == "failed"
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "x", [], {}, [None], {"x": None}, float("nan"), True])
+def test_receipts_of_wrong_types_are_answered(wrong: Any) -> None:
+    """Law: a fact of another type than it has fails, and raises nothing."""
+    for made in ("records", "histograms", "sketch"):
+        proof, receipt = MADE[made]()
+        receipt["proof"], text = None, json.dumps(proof)
+        for name in ("threshold", "noise", "height", "guarantee", "epsilon", "neighbours"):
+            if name in receipt and receipt[name] != wrong:
+                found = verify_receipt({**receipt, name: wrong}, text)
+                assert found.outcome == "failed", (made, name, found)
