@@ -189,8 +189,6 @@ def test_what_takes_one_hierarchy_refuses_several(frame: pd.DataFrame, tmp_path:
     calls = (
         lambda: frame.dp.tree_counts("src * dst", **BUDGET, ledger=ledger),
         lambda: dp.StreamingHHH("src * dst"),
-        lambda: dp.measures_sql("src * dst", "count", table="t", dialect="duckdb", **BUDGET),
-        lambda: dp.rollup_sql("src * dst", table="talks", dialect="duckdb", **BUDGET),
     )
     for call in calls:
         with pytest.raises(DpframeError, match="several hierarchies at once"):
@@ -301,14 +299,3 @@ def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
     with seeded_noise(2):
         other = frame.sample(frac=1, random_state=1).dp.hhh(ASKED, **given)
     pd.testing.assert_frame_equal(one, other)
-
-
-def test_spark_is_refused_with_a_way_out_and_nothing_is_charged(
-    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Law: the reason and what to pass instead, before anything is charged."""
-    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
-    monkeypatch.setattr("dpframe.sources.counting.is_spark", lambda _: True)
-    with pytest.raises(ParameterError, match=r"path of Parquet files, or frame.toArrow\(\)"):
-        frame.dp.hhh("src * dst", **BUDGET, ledger=ledger)
-    assert ledger.spent.epsilon == 0
