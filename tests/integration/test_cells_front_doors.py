@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pytest
 import dpframe as dp
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.testing import seeded_noise
+from tests.doors import as_typed
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ASKED = "ip:src?version=4 * ip:dst?prefixes=8,16&version=4"
@@ -83,24 +81,10 @@ def test_every_door_gives_the_same(frame: pd.DataFrame, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(one, two)
     pd.testing.assert_frame_equal(one.astype(object), three.astype(object))
     frame.to_parquet(tmp_path / "talks.parquet")
-    command = [
-        "hhh",
-        str(tmp_path / "talks.parquet"),
-        ASKED,
-        "--threshold",
-        "300",
-        "--format",
-        "csv",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "dpframe", *command, "--epsilon", "1", "--delta", "1e-6"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    typed = pd.read_csv(io.StringIO(done.stdout))
+    flags = ["--epsilon", 1, "--delta", 1e-6, "--threshold", 300]
+    typed, said = as_typed("hhh", tmp_path / "talks.parquet", ASKED, *flags)
     assert list(typed.columns) == list(one.columns)
-    assert "order" in done.stderr
+    assert "order" in said
 
 
 @pytest.mark.parametrize(
