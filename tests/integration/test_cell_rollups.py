@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import DpframeError, ParameterError, SourceError
 from dpframe.testing import seeded_noise
 from tests.doors import as_typed
 from tests.integration.test_cells_front_doors import ASKED, talks
@@ -166,3 +166,12 @@ def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
     with seeded_noise(2):
         other = frame.sample(frac=1, random_state=1).dp.rollup(ASKED, MEASURES, **BUDGET)
     pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize("by", ["a * b", ["a", "b"]], ids=str)
+def test_a_query_with_other_rows_at_each_reading_is_refused(by: Any) -> None:
+    """Law: an error of ours that says what to do, and no number that lacks records."""
+    con = duckdb.connect()
+    rows = con.sql("SELECT range % 2 AS a, (random() * 1e9)::BIGINT AS b, 1 AS v FROM range(3000)")
+    with pytest.raises(SourceError, match="other rows while it was read"):
+        dp.rollup(rows, by, {"s": "sum(v, 0, 1)"}, **BUDGET, user="a")

@@ -13,6 +13,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
+from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, SourceError
 from dpframe.hierarchy import as_hierarchies
 from dpframe.sources.row_parts import RowParts
@@ -132,6 +133,7 @@ def test_no_rows_are_a_rest_of_zero(engine: Any) -> None:
     assert dp.hhh(candidates=found, plan=made.plan)["prefix"].tolist() == ["*"]
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -337,3 +339,17 @@ def reported(told: pd.DataFrame, cells: Any) -> Any:
         ancestor=np.full(len(told), -1),
         keys=tuple(pa.chunked_array([pa.array(c, pa.string())]) for c in columns),
     )
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("unit", [{}, {"user": "u"}], ids=str)
+def test_statements_are_one_select_of_their_dialect(name: str, unit: dict[str, Any]) -> None:
+    """As sqlglot reads the dialect; for Snowflake and BigQuery nothing else is tested."""
+    sqlglot = pytest.importorskip("sqlglot")
+    by = "country * date:day?levels=year,month * number:x?lower=0&upper=1&depth=2"
+    made = dp.rollup_sql(
+        by, table="visits", dialect=name, types={"day": "date", "x": "double"}, **BUDGET, **unit
+    )
+    (tree,) = sqlglot.parse(made.sql, read=name)
+    assert tree.key == "select"
+    assert tuple(tree.named_selects) == made.plan.columns
