@@ -232,7 +232,6 @@ def test_what_asks_about_a_tree_of_nodes_says_what_to_do_with_cells(frame: pd.Da
         result.dp.share,
         result.dp.plot,
         result.dp.intervals,
-        lambda: result.dp.top(2),
         lambda: result.dp.below("10.0.0.1"),
         lambda: result.dp.change(result),
     )
@@ -283,3 +282,20 @@ def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
     with seeded_noise(2):
         other = frame.sample(frac=1, random_state=1).dp.hhh(ASKED, **given)
     pd.testing.assert_frame_equal(one, other)
+
+
+def test_the_largest_cells_are_those_of_the_largest_segments(frame: pd.DataFrame) -> None:
+    """Law: by what is released of cells, of all kinds or of one; the rest is no cell."""
+    result = frame.dp.hhh("src * dst", **{**BUDGET, "epsilon": 8.0}, threshold=300, totals=True)
+    largest = result.dp.top(1)
+    assert largest["prefix"].tolist() == ["10.0.0.1 * 192.168.0.1"]
+    assert largest["above_next"].tolist() == [True]
+    whole = result.dp.top(9, by="count")
+    assert whole["count"].is_monotonic_decreasing
+    assert "*" not in set(whole["prefix"])
+    sources = result.dp.top(9, level="src")
+    assert sources["prefix"].tolist() == ["10.0.0.2"]
+    told = frame.dp.rollup("src * dst", {"n": "count", "sent": "sum(bytes, 0, 20)"}, **BUDGET)
+    assert told.dp.top(1, by="sent")["prefix"].tolist() == ["10.0.0.1 * 192.168.0.1"]
+    with pytest.raises(ParameterError, match="must be one of this release: n, sent"):
+        told.dp.top(1, by="count")
