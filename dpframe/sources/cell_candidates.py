@@ -73,11 +73,11 @@ def candidate_cells(
         raise SourceError(f"candidates has groups of no records. {AGAIN}")
     if (n > MOST).any() or n.sum(dtype=object) > MOST:
         raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
-    given |= {name: texts(table[name], name) for name in (*keys, *sums)}
+    read = {name: texts(table[name], name) for name in (*keys, *sums)}
     for name, most in sums.items():
-        check_sums(table[name].cast(pa.string()), n, most)
+        check_sums(read[name], n, most)
     return group_counts(
-        pa.table(given), cells, dialect, types, band=band, sums=tuple(sums), own=False
+        pa.table(given | read), cells, dialect, types, band=band, sums=tuple(sums), own=False
     )
 
 

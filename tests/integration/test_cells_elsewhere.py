@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -313,6 +314,47 @@ def test_a_result_that_is_none_is_refused_and_not_charged(
         dp.rollup(candidates=change(answer), plan=made().plan, ledger=ledger)
     assert "10.0.0" not in str(error.value)
     assert ledger.spent.epsilon == 0
+
+
+FORMS: dict[str, Change] = {
+    "upper case": lambda frame: frame.rename(columns=str.upper),
+    "decimals": lambda frame: frame.assign(n=[Decimal(n) for n in frame["n"]]),
+    "floats": lambda frame: frame.astype({"l1": float, "n": float}),
+    "other order": lambda frame: frame[::-1][sorted(frame.columns)],
+    "categories": lambda frame: frame.astype({"t1": "category"}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_the_form_of_a_result_does_not_matter(answer: pd.DataFrame, form: Change) -> None:
+    """Law: as clients return it: names in any case, numbers and texts in any type, any order."""
+    found = []
+    for candidates in (answer, form(answer)):
+        with seeded_noise(5):
+            found.append(dp.rollup(candidates=candidates, plan=made().plan))
+    pd.testing.assert_frame_equal(*found)
+
+
+@pytest.mark.parametrize(("text", "other"), [("1", "01"), ("1", " 1")])
+def test_two_texts_of_one_node_are_one_group(text: str, other: str) -> None:
+    """Law: a record is in one group, however a client writes its node."""
+    plan = dp.rollup_sql(
+        "a * b", table="t", dialect="duckdb", types={"a": "integer", "b": "integer"}, **BUDGET
+    ).plan
+    rows = [(0, 0, 0, None, None), (9, 1, 1, text, "5"), (9, 1, 1, other, "5")]
+    frame = pd.DataFrame(rows, columns=["n", "l1", "l2", "t1", "t2"])
+    with pytest.raises(SourceError, match="a group twice"):
+        dp.hhh(candidates=frame.assign(plan=plan.fingerprint, nodes=3), plan=plan)
+
+
+def test_a_collation_that_takes_texts_for_equal_gets_no_result() -> None:
+    """Law: whatever the rows are, so that no text of one decides it."""
+    with duckdb.connect() as con:
+        con.execute("SET default_collation = 'nocase'")
+        con.execute("CREATE TABLE t AS SELECT 'x' AS a, 'y' AS b")
+        statement = dp.rollup_sql("a * b", table="t", dialect="duckdb", **BUDGET)
+        with pytest.raises(duckdb.Error, match="RESET default_collation"):
+            con.sql(statement.sql).df()
 
 
 def test_a_node_below_the_band_is_refused() -> None:
