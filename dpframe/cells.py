@@ -3,6 +3,7 @@ mechanism releases of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,12 +72,15 @@ class CellCounts:
         int64, shape (groups,); units of the plan's grid.
     types
         DuckDB's types of the columns that are read. Public.
+    sums
+        What else was added up: a column of whole numbers each, of any size, shape (groups,).
     """
 
     axes: tuple[Axis, ...]
     places: tuple[Places, ...]
     count: Ints
     types: tuple[str, ...] = ()
+    sums: tuple[NDArray[np.object_], ...] = ()
 
     def __repr__(self) -> str:
         return "CellCounts(<private>)"
@@ -89,6 +93,7 @@ class CellCounts:
         places: tuple[Places, ...],
         count: Ints,
         types: tuple[str, ...] = (),
+        sums: tuple[NDArray[np.object_], ...] = (),
     ) -> CellCounts:
         """The same, after a check that the groups add up to what every node counts: a record in two
         groups would pay twice. Raises SourceError if they do not."""
@@ -103,7 +108,49 @@ class CellCounts:
                     "the cells do not add up: the source changed while it was read, or the "
                     "database compares values in a way that dpframe does not know."
                 )
-        return cls(axes=axes, places=places, count=count, types=types)
+        return cls(axes=axes, places=places, count=count, types=types, sums=sums)
+
+
+def segments(
+    cells: CellCounts,
+    kinds: Sequence[tuple[int, ...]],
+    keys: Sequence[tuple[pa.ChunkedArray, ...]],
+) -> Ints:
+    """The part of every group: the place of the first reported cell that has it, 0 for the rest.
+
+    ``kinds`` and ``keys``, by dimension, are those of the reported cells, which are public: the
+    rest first, then the cells, those asked last first.
+    """
+    part = np.zeros(len(cells.count), dtype=np.int64)
+    free = np.ones(len(cells.count), dtype=np.bool_)
+    texts = [list(zip(*(k.to_pylist() for k in own), strict=True)) for own in keys]
+    nodes = [_named(axis) for axis in cells.axes]
+    for kind in sorted(set(kinds[1:]), key=kinds.index, reverse=True):
+        here = [place for place, own in enumerate(kinds) if own == kind]
+        # cells and groups by the numbers of their nodes; of the first dimensions, then of one more
+        own, group = np.zeros(len(here), dtype=np.int64), np.zeros(len(part), dtype=np.int64)
+        inside = free.copy()
+        for d, level in enumerate(kind):
+            if not level:
+                continue
+            at = np.array([nodes[d][level, texts[d][place]] for place in here], dtype=np.int64)
+            lines = cells.axes[d].at(level)[cells.places[d]].astype(np.int64)
+            wide = len(cells.axes[d].level)
+            pairs, own = np.unique(own * wide + at, return_inverse=True)
+            asked = group * wide + lines
+            group = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+            inside &= (lines >= 0) & (pairs[group] == asked)
+        place_of = np.zeros(len(here), dtype=np.int64)
+        place_of[own] = here
+        part[inside] = place_of[group[inside]]
+        free &= ~inside
+    return part
+
+
+def _named(axis: Axis) -> dict[tuple[int, tuple[str | None, ...]], int]:
+    """The places of nodes by level and key."""
+    texts = zip(*(key.to_pylist() for key in axis.keys), strict=True)
+    return {pair: i for i, pair in enumerate(zip(axis.level.tolist(), texts, strict=True))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, run
 from typing import Any
 
 import duckdb
@@ -146,3 +147,10 @@ def in_turn(
         every = pytest.param(*case, doors, id=f"{name}, every door", marks=pytest.mark.evidence)
         out.append(every)
     return out
+
+
+def as_typed(*arguments: object) -> tuple[pd.DataFrame, str]:
+    """What a command that was typed in a shell answered, and what it said beside."""
+    command = [sys.executable, "-m", "dpframe", *map(str, arguments), "--format", "csv"]
+    done = run(command, capture_output=True, text=True, check=True)
+    return pd.read_csv(io.StringIO(done.stdout)), done.stderr

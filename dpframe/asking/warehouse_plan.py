@@ -18,13 +18,17 @@ from dpframe.asking.release import Release, released
 from dpframe.asking.warehouse_types import DUCKDB, TEXT
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.hierarchy import Cells
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.periods import Period
 from dpframe.sources.added import Added
 from dpframe.sources.candidates import candidate_tree
+from dpframe.sources.cell_candidates import candidate_cells
 from dpframe.sources.keys import listed_counts
 from dpframe.sources.measured import added_up, sums_of
+from dpframe.sources.measured_cells import counted_elsewhere
+from dpframe.sources.portable_cells import group_columns
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.within import Reading
 from dpframe.vectors import Vector
@@ -44,6 +48,10 @@ class WarehousePlan:
     fingerprint of this plan, and ``nodes``, the number of rows, in every row. Rows come in any
     order: one for the root (level 0), and every node of levels 1 to ``height`` with at least
     ``band`` units. Equal arguments make equal plans, so that another process can finish.
+
+    Of several hierarchies at once rows are groups of records, ``l1``, ``l2``, ... in the place of
+    ``level``: every record is in one, that of the finest nodes above it with at least ``band``
+    units; levels of 0 are all of a dimension, and there is a row in which they all are.
 
     Of a rollup of measures, ``vectors`` are what these add up; then there are further columns of
     whole numbers, as texts, before ``plan``.
@@ -74,8 +82,12 @@ class WarehousePlan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        texts = (f"t{i}" for i in range(1, self.plan.hierarchy.key_width + 1))
-        return ("level", "n", *texts, *self.sums, "plan", "nodes")
+        hierarchy = self.plan.hierarchy
+        named = tuple(f"t{i}" for i in range(1, hierarchy.key_width + 1))
+        if isinstance(hierarchy, Cells):
+            named = group_columns(len(hierarchy.of), hierarchy.key_width)
+        levels = () if isinstance(hierarchy, Cells) else ("level",)
+        return (*levels, "n", *named, *self.sums, "plan", "nodes")
 
     @cached_property
     def sums(self) -> dict[str, Added]:
@@ -108,16 +120,19 @@ class WarehousePlan:
         """The tree of a result, or what a rollup measures on. Private.
 
         Raises SourceError where it is not as it must be."""
-        tree = candidate_tree(
-            candidates,
-            self.plan.hierarchy,
-            DIALECTS.get(self.dialect),
-            self.hierarchy_types,
-            columns=self.columns,
-            band=self.band,
-            fingerprint=self.fingerprint,
-            sums={name: added.most for name, added in self.sums.items()},
-        )
+        hierarchy, dialect = self.plan.hierarchy, DIALECTS.get(self.dialect)
+        facts: dict[str, Any] = {
+            "columns": self.columns,
+            "band": self.band,
+            "fingerprint": self.fingerprint,
+            "sums": {name: added.most for name, added in self.sums.items()},
+        }
+        if isinstance(hierarchy, Cells):
+            cells = candidate_cells(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
+            if self.vectors is None:
+                return Counted(cells, cells.types)
+            return Counted(counted_elsewhere(cells, tuple(self.sums), hierarchy), cells.types)
+        tree = candidate_tree(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
         if self.plan.listed is not None:
             tree = listed_counts(tree, self.plan.listed)
         if self.vectors is not None:

@@ -9,8 +9,7 @@ from dpframe import _duck
 from dpframe.asking.plan import Rollup
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import DIALECTS
-from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells
+from dpframe.errors import ColumnError, ParameterTypeError
 from dpframe.periods import Period
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.measured import check_value_type
@@ -35,8 +34,6 @@ def column_types(
         raise ParameterTypeError(
             f"types must be a dict of column names and their types; got {type(given).__name__}."
         )
-    if isinstance(plan.hierarchy, Cells):
-        raise ParameterError(NO_WAREHOUSE)
     named = dict(given or {})
     unit, hierarchy = plan.unit, plan.hierarchy
     beside = [column for column in (unit.user, unit.weight) if column is not None]
@@ -137,10 +134,3 @@ def _canonical(dialect: str, column: str, name: object) -> str:
             "in a view, or in table= as a query in parentheses."
         )
     return found
-
-
-NO_WAREHOUSE = (
-    "several hierarchies at once have no such statement: records of a reported cell are taken out "
-    "of the others, which no rollup tells. Export the columns to Parquet files and pass their path "
-    "to hhh, or ask for one hierarchy."
-)

@@ -82,9 +82,10 @@ class OfResults:
         n
             How many rows, at least 1.
         by
-            Of a rollup, the measure; by default the first one.
+            Of a rollup, the measure; by default the first one. Of cells of several hierarchies
+            "residual", or "count" where whole counts were released.
         level
-            Number or name of a level; by default all but the total.
+            Number or name of a level, of cells of a kind; by default all but the total.
 
         Returns
         -------

@@ -24,7 +24,7 @@ def largest(
     frame: pd.DataFrame, receipt: Mapping[str, Any], n: object, *, by: object, level: object
 ) -> pd.DataFrame:
     """``result.dp.top``; see :meth:`dpframe.doors.of_results.OfResults.top`."""
-    nodes = shown_nodes(frame, receipt, "top")
+    nodes = shown_nodes(frame, receipt, "top", cells=True)
     most = _whole("n", n, 1)
     without_clash(frame, (ABOVE_NEXT,), "top")
     _, columns = nodes.measure(by)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpframe._known_arguments import shown
 from dpframe.digest import Standing, released_columns, standing
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Hierarchy, as_hierarchy, is_one
+from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies, as_hierarchy, is_one
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.nesting import lineages, nearest
 
@@ -83,6 +83,12 @@ class ShownNodes:
     def measures(self) -> dict[str, MeasureColumns]:
         """By name, in the order of the frame; "count" where nobody named any."""
         named = self.receipt.get("measures")
+        if named is None and isinstance(self.hierarchy, Cells):
+            found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
+            if "count" in self.frame.columns:
+                ends = {"lower": "count_lower", "upper": "count_upper"}
+                found["count"] = MeasureColumns(value="count", **ends)
+            return found
         if named is None:
             return {"count": MeasureColumns(value="count", lower="lower", upper="upper")}
         return {
@@ -114,8 +120,11 @@ class ShownNodes:
         )
 
 
-def shown_nodes(frame: pd.DataFrame, receipt: Mapping[str, Any], what: str) -> ShownNodes:
-    """The nodes of a frame that a release returned, or of some of its rows.
+def shown_nodes(
+    frame: pd.DataFrame, receipt: Mapping[str, Any], what: str, *, cells: bool = False
+) -> ShownNodes:
+    """The nodes of a frame that a release returned, or of some of its rows; with ``cells``, what
+    does not ask who is below whom, those of cells of several hierarchies, too.
 
     Raises
     ------
@@ -138,10 +147,11 @@ def shown_nodes(frame: pd.DataFrame, receipt: Mapping[str, Any], what: str) -> S
             "compute with numbers that you derived from it with a tool of your own."
         )
     check_columns(found, what)
+    hierarchy = as_hierarchies(receipt["hierarchy"]) if cells else tree_of_nodes(receipt, what)
     return ShownNodes(
         frame=released_columns(frame),
         receipt=receipt,
-        hierarchy=tree_of_nodes(receipt, what),
+        hierarchy=hierarchy,
         whole=found.rows == found.of,
     )
 
@@ -152,8 +162,8 @@ def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
         raise ParameterError(
             f"{what} asks about nodes above and below each other, and this release has cells of "
             f"several hierarchies ({receipt['hierarchy']}). Its rows are of disjoint records: "
-            "sort and filter them, and add up counts and sums, as you like; "
-            "result.dp.report draws them."
+            "sort and filter them, and add up counts and sums, as you like; result.dp.top has the "
+            "largest, and result.dp.report draws them."
         )
     return as_hierarchy(receipt["hierarchy"])
 

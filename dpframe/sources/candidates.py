@@ -83,19 +83,8 @@ def candidate_tree(
     that lacks rows, and for rows that are no counts of a tree at or above the band.
     """
     table = candidate_columns(candidates, columns)
-    level, n, nodes = (whole_numbers(table[name], name) for name in ("level", "n", "nodes"))
-    if not table.num_rows:
-        raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
-    if pc.unique(texts(table["plan"], "plan")).to_pylist() != [fingerprint]:
-        raise SourceError(
-            "candidates belongs to another plan: pass the plan that came with the statement, or "
-            "run the statement of this plan."
-        )
-    if (nodes != table.num_rows).any():
-        raise SourceError(
-            "candidates has not as many rows as the statement returned: it was cut, filtered or "
-            f"joined. {AGAIN}"
-        )
+    level, n = (whole_numbers(table[name], name) for name in ("level", "n"))
+    check_belongs(table, fingerprint)
     if (level < 0).any() or (level > hierarchy.height).any():
         raise SourceError(f"candidates has levels outside 0 to {hierarchy.height}. {AGAIN}")
     if (level == 0).sum() != 1:
@@ -109,7 +98,7 @@ def candidate_tree(
     given = {"level": level, "n": n}
     given |= {name: texts(table[name], name) for name in (*names, *sums)}
     for name, most in sums.items():
-        _check_sums(given[name], n, most)
+        check_sums(given[name], n, most)
     rows = in_preorder(pa.table(given), hierarchy, dialect, types, sums=tuple(sums))
     return CountTree.from_preorder(
         level=rows["level"].cast(pa.int64()).to_numpy(),
@@ -120,10 +109,27 @@ def candidate_tree(
     )
 
 
+def check_belongs(table: pa.Table, fingerprint: str) -> None:
+    """Raise SourceError for a result of another plan, and for one that lacks rows."""
+    nodes = whole_numbers(table["nodes"], "nodes")
+    if not table.num_rows:
+        raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
+    if pc.unique(texts(table["plan"], "plan")).to_pylist() != [fingerprint]:
+        raise SourceError(
+            "candidates belongs to another plan: pass the plan that came with the statement, or "
+            "run the statement of this plan."
+        )
+    if (nodes != table.num_rows).any():
+        raise SourceError(
+            "candidates has not as many rows as the statement returned: it was cut, filtered or "
+            f"joined. {AGAIN}"
+        )
+
+
 SUM = re.compile("-?[0-9]{1,38}")
 
 
-def _check_sums(column: pa.ChunkedArray, n: NDArray[np.int64], most: int) -> None:
+def check_sums(column: pa.ChunkedArray, n: NDArray[np.int64], most: int) -> None:
     """Raise SourceError for sums that no records make of which one has at most ``most``."""
     for text, records in zip(column.to_pylist(), n.tolist(), strict=True):
         if text is None or not SUM.fullmatch(text) or abs(int(text)) > records * most:
@@ -133,7 +139,17 @@ def _check_sums(column: pa.ChunkedArray, n: NDArray[np.int64], most: int) -> Non
 def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:
     """CTEs: ``given`` with t1, t2, ... and ``nodes`` with DuckDB's keys k1, k2, ... beside them."""
     names = [f"t{i}" for i in range(1, keys.width + 1)]
-    texts = tuple(f"CAST({name} AS VARCHAR)" for name in names)
+    shown = ", ".join([*names, *sums])
+    return (
+        f"given AS (SELECT CAST(level AS BIGINT) AS level, CAST(n AS BIGINT) AS n, "
+        f"{shown} FROM {identifier(_duck.VIEW)}), "
+        f"nodes AS (SELECT level, n, {shown}, {', '.join(read_keys(keys))} FROM given)"
+    )
+
+
+def read_keys(keys: Keys) -> list[str]:
+    """DuckDB's keys, k1, k2, ..., of rows that have ``level`` and texts, t1, t2, ..."""
+    texts = tuple(f"CAST(t{i} AS VARCHAR)" for i in range(1, keys.width + 1))
     levels = range(1, keys.hierarchy.height + 1)
     by_level = [keys.key_of_text(level, texts) for level in levels]
     keyed = []
@@ -142,12 +158,7 @@ def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:
             f"WHEN {level} THEN {sql[i]}" for level, sql in zip(levels, by_level, strict=True)
         )
         keyed.append(f"CASE level {cases} END AS k{i + 1}")
-    shown = ", ".join([*names, *sums])
-    return (
-        f"given AS (SELECT CAST(level AS BIGINT) AS level, CAST(n AS BIGINT) AS n, "
-        f"{shown} FROM {identifier(_duck.VIEW)}), "
-        f"nodes AS (SELECT level, n, {shown}, {', '.join(keyed)} FROM given)"
-    )
+    return keyed
 
 
 def _preorder_sql(keys: Keys, sums: tuple[str, ...]) -> str:
@@ -173,11 +184,11 @@ def _preorder_sql(keys: Keys, sums: tuple[str, ...]) -> str:
     )
 
 
-def _wrong_sql(keys: Keys) -> str:
-    """One row: how many rows break each rule."""
+def no_nodes(keys: Keys) -> str:
+    """Whether the key of a row is none of its level, in SQL."""
     h = keys.hierarchy
     names = tuple(f"k{i}" for i in range(1, keys.width + 1))
-    bad, parents = [], []
+    bad = []
     for level in range(1, h.height + 1):
         own = names[: len(h.coarser(level, names))]
         for i, name in enumerate(own, 1):
@@ -188,12 +199,21 @@ def _wrong_sql(keys: Keys) -> str:
                 f"level = {level} AND CASE WHEN {name} IS NULL THEN {none} ELSE {member} END"
             )
         bad += [f"level = {level} AND t{i} IS NOT NULL" for i in _beyond(own, names)]
+    bad += [f"level = 0 AND t{i} IS NOT NULL" for i in range(1, len(names) + 1)]
+    return " OR ".join(f"({b})" for b in bad)
+
+
+def _wrong_sql(keys: Keys) -> str:
+    """One row: how many rows break each rule."""
+    h = keys.hierarchy
+    names = tuple(f"k{i}" for i in range(1, keys.width + 1))
+    parents = []
+    for level in range(1, h.height + 1):
         above = h.coarser(level - 1, names) if level > 1 else ()
         cast = [f"CAST({sql} AS VARCHAR) AS p{i}" for i, sql in enumerate(above, 1)]
         cast += [f"CAST(NULL AS VARCHAR) AS p{i}" for i in _beyond(above, names)]
         cast += [f"CAST({name} AS VARCHAR) AS q{i}" for i, name in enumerate(names, 1)]
         parents.append(f"SELECT level, n, {', '.join(cast)} FROM nodes WHERE level = {level}")
-    bad += [f"level = 0 AND t{i} IS NOT NULL" for i in range(1, len(names) + 1)]
     root = [f"CAST(NULL AS VARCHAR) AS {c}{i}" for c in "pq" for i in range(1, len(names) + 1)]
     parents.append(f"SELECT level, n, {', '.join(root)} FROM nodes WHERE level = 0")
     same = " AND ".join(f"a.p{i} IS NOT DISTINCT FROM b.q{i}" for i in range(1, len(names) + 1))
@@ -202,7 +222,7 @@ def _wrong_sql(keys: Keys) -> str:
         f"WITH {_parsed(keys)}, tree AS ({' UNION ALL '.join(parents)}), "
         f"sums AS (SELECT level, {p}, sum(n) AS below FROM tree WHERE level > 0 "
         f"GROUP BY level, {p}) "
-        f"SELECT (SELECT count(*) FROM nodes WHERE {' OR '.join(f'({b})' for b in bad)}) AS keys, "
+        f"SELECT (SELECT count(*) FROM nodes WHERE {no_nodes(keys)}) AS keys, "
         f"(SELECT count(*) FROM (SELECT count(*) AS c FROM tree GROUP BY level, {q}) WHERE c > 1) "
         "AS repeated, "
         f"(SELECT count(*) FROM tree AS a LEFT JOIN tree AS b ON b.level = a.level - 1 AND {same} "

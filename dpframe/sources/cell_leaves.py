@@ -20,11 +20,11 @@ a dimension.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpframe._sql import ascending
 from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.sources.record_leaves import finest, first, keyed, source_columns
+from dpframe.sources.record_leaves import finest, first, keyed, source_columns, summed
 from dpframe.sources.user_shares import same
 
 PLACES = 256
@@ -44,18 +44,22 @@ def columns_of(cells: Cells) -> tuple[str, ...]:
     return tuple(f"t{i}" for i in first(1 + places_in(cells) + width))
 
 
-def placed_leaves(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
-    """The CTEs over ``leaves``; ``types`` are those of the columns as ``source`` has them."""
+def placed_leaves(
+    cells: Cells, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
+) -> list[str]:
+    """The CTEs over ``leaves``; ``types`` are those of the columns as ``source`` has them, and
+    ``added`` further columns, which are added up."""
     parts, joins, start = ["leaf AS MATERIALIZED (SELECT * FROM leaves)"], [], 0
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         keys = tuple(f"k{i}" for i in range(start + 1, start + one.key_width + 1))
         pairs = list(zip(keys, finest(one), strict=True))
         chosen = ", ".join(f"{key} AS {name}" for key, name in pairs)
         values = f"(SELECT {chosen}, sum(n) AS n FROM leaf GROUP BY {', '.join(keys)})"
-        parts += _dimension(one, own, number, values, band)
-        joins.append(_joined("leaf", f"places_{number}", f"p{number}", pairs))
+        parts += dimension(one, own, number, values, band)
+        joins.append(joined("leaf", f"places_{number}", f"p{number}", pairs))
         start += one.key_width
-    return [*parts, _cells(cells, "sum(leaf.n)::BIGINT", f"leaf {' '.join(joins)}")]
+    counted = "sum(leaf.n)::BIGINT"
+    return [*parts, counted_cells(cells, counted, f"leaf {' '.join(joins)}", added=added)]
 
 
 def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
@@ -81,34 +85,39 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
         parts.append(f"keyed_{number} AS MATERIALIZED ({keyed(one, own, texts, kept)})")
         keys = ", ".join(finest(one))
         values = f"(SELECT {keys}, sum(n) AS n FROM keyed_{number} GROUP BY {keys})"
-        parts += _dimension(one, own, number, values, band)
+        parts += dimension(one, own, number, values, band)
         named = ", ".join(f"k.{name} AS {name}" for name in source_columns(one))
         on = same(finest(one), "k", "p")
         parts.append(
             f"map_{number} AS MATERIALIZED (SELECT {named}, {_place(one, 'p')} AS place "
             f"FROM keyed_{number} AS k JOIN places_{number} AS p ON {on})"
         )
-        joins.append(_joined(rows, f"map_{number}", f"p{number}", pairs))
+        joins.append(joined(rows, f"map_{number}", f"p{number}", pairs))
         start += len(own)
-    return [*parts, _cells(cells, counted, f"{rows} {' '.join(joins)}", mapped=True)]
+    return [*parts, counted_cells(cells, counted, f"{rows} {' '.join(joins)}", mapped=True)]
 
 
-def _joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
+def joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
     on = " AND ".join(f"{rows}.{key} IS NOT DISTINCT FROM {name}.{value}" for key, value in pairs)
     return f"JOIN {places} AS {name} ON {on}"
 
 
-def _cells(cells: Cells, counted: str, rows: str, *, mapped: bool = False) -> str:
-    """Counts by the places of all dimensions."""
+def counted_cells(
+    cells: Cells, counted: str, rows: str, *, mapped: bool = False, added: tuple[str, ...] = ()
+) -> str:
+    """Counts by the places of all dimensions, and sums of ``added`` columns."""
     numbers = first(len(cells.of))
     found = [f"p{i}.place" if mapped else _place(cells.of[i - 1], f"p{i}") for i in numbers]
     places = ", ".join(f"{place} AS place_{i}" for i, place in zip(numbers, found, strict=True))
-    groups = ", ".join(map(str, numbers))
-    return f"cells AS (SELECT {places}, {counted} AS n FROM {rows} GROUP BY {groups})"
+    groups, more = ", ".join(map(str, numbers)), summed(added)
+    return f"cells AS (SELECT {places}, {counted} AS n{more} FROM {rows} GROUP BY {groups})"
 
 
-def cell_rows(cells: Cells) -> str:
-    """The rows of the result: nodes of every dimension, and cells."""
+def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
+    """The rows of the result: nodes of every dimension, and cells, which have ``added`` sums."""
+    none = "".join(f", NULL AS {name}" for name in added)
+    own = "".join(f", {name}" for name in added)
+    zero = "".join(f", 0 AS {name}" for name in added)
     names, wide = columns_of(cells), places_in(cells)
     selects = []
     for number, one in enumerate(cells.of, 1):
@@ -121,15 +130,46 @@ def cell_rows(cells: Cells) -> str:
                 "line USING (place)"
             )
             filled = _filled(names, wide, number, ["place", "above"], texts)
-            selects.append(f"SELECT {level} AS level, n, {filled} FROM {rows}")
+            selects.append(f"SELECT {level} AS level, n, {filled}{none} FROM {rows}")
     places = [f"place_{i}" for i in first(len(cells.of))]
-    selects.append(f"SELECT 0 AS level, n, {_filled(names, wide, 0, places, [])} FROM cells")
+    filled = _filled(names, wide, 0, places, [])
+    selects.append(f"SELECT 0 AS level, n, {filled}{own} FROM cells")
     nothing = _filled(names, wide, 0, ["0"] * len(cells.of), [])
-    selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}")  # an empty source has a row, too
-    shown = ", ".join(f'{name} AS "{name}"' for name in names)
+    selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}{zero}")  # an empty source has a row, too
+    shown = ", ".join(f'{name} AS "{name}"' for name in (*names, *added))
     return (
         f'SELECT level AS "level", n AS "n", {shown} FROM ({" UNION ALL ".join(selects)}) AS found'
     )
+
+
+def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
+    """The rows of the result for another client: groups alone, told by the levels and the texts of
+    their nodes, as ``sources.portable_cells`` tells them."""
+    joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in first(len(cells.of))], 0
+    for number, one in enumerate(cells.of, 1):
+        own = first(one.key_width)
+        nodes = [f"SELECT 0 AS place, 0 AS level{''.join(f', NULL AS s{i}' for i in own)}"]
+        nodes += [
+            f"SELECT place, {level}{''.join(f', CAST(s{i} AS VARCHAR)' for i in own)} "
+            f"FROM node_{number}_{level}"
+            for level in first(one.height)
+        ]
+        joins.append(
+            f"JOIN ({' UNION ALL '.join(nodes)}) AS n{number} "
+            f"ON rows.place_{number} = n{number}.place"
+        )
+        shown += [f'n{number}.s{i} AS "t{start + i}"' for i in own]
+        start += one.key_width
+    places = [f"place_{i}" for i in first(len(cells.of))]
+    groups, zero = ", ".join(places), ", ".join(f"0 AS {place}" for place in places)
+    none = "".join(f", 0 AS {name}" for name in added)
+    rows = (
+        f"SELECT {groups}, sum(n)::BIGINT AS n{summed(added)} FROM (SELECT * FROM cells "
+        f"UNION ALL SELECT {zero}, 0 AS n{none}) GROUP BY {groups}"
+    )
+    shown += [f'CAST(coalesce(rows.{name}, 0) AS VARCHAR) AS "{name}"' for name in added]
+    shown += [f'{sql} AS "{name}"' for name, sql in extra.items()]
+    return f'SELECT rows.n AS "n", {", ".join(shown)} FROM ({rows}) AS rows {" ".join(joins)}'
 
 
 def _filled(
@@ -150,13 +190,20 @@ def _place(one: Hierarchy, rows: str) -> str:
     return f"coalesce({', '.join(f'{rows}.place_{level}' for level in levels)}, 0)"
 
 
-def _dimension(
-    one: Hierarchy, types: tuple[str, ...], number: int, values: str, band: int
+def dimension(
+    one: Hierarchy,
+    types: tuple[str, ...],
+    number: int,
+    values: str,
+    band: int,
+    *,
+    kept: Sequence[str] = (),
 ) -> list[str]:
-    """Nodes and places of one dimension, from its finest keys and their counts."""
+    """Nodes and places of one dimension, from its finest keys and their counts; or from keys of any
+    level, d, where ``kept`` columns are what tells these apart."""
     names, columns = finest(one), {one.height: finest(one)}
-    depth = one.depth(names)
-    query = f"(SELECT *, {depth or one.height} AS d FROM {values})"
+    depth = "d" if kept else one.depth(names)
+    query = values if kept else f"(SELECT *, {depth or one.height} AS d FROM {values})"
     for level in range(one.height - 1, 0, -1):
         coarser = one.coarser(level, columns[level + 1])
         columns[level] = tuple(f"l{level}_{i}" for i in first(len(coarser)))
@@ -182,9 +229,9 @@ def _dimension(
         on = same(own, "v", node) + (f" AND v.d >= {level}" if depth is not None else "")
         joins.append(f"LEFT JOIN node_{number}_{level} AS {node} ON {on}")
         places.append(f"{node}.place AS place_{level}")
-    kept = ", ".join(f"v.{name} AS {name}" for name in names)
+    shown_keys = ", ".join(f"v.{name} AS {name}" for name in kept or names)
     parts.append(
-        f"places_{number} AS MATERIALIZED (SELECT {kept}, {', '.join(places)} "
+        f"places_{number} AS MATERIALIZED (SELECT {shown_keys}, {', '.join(places)} "
         f"FROM values_{number} AS v {' '.join(joins)})"
     )
     return parts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -10,9 +12,12 @@ from dpframe import _compute as pc
 from dpframe.cells import Axis, CellCounts, Ints
 from dpframe.hierarchy import Cells
 from dpframe.sources.cell_leaves import columns_of, places_in
+from dpframe.tree import whole_numbers
 
 
-def cells_of(table: pa.Table, cells: Cells, types: tuple[str, ...] = ()) -> CellCounts:
+def cells_of(
+    table: pa.Table, cells: Cells, types: tuple[str, ...] = (), sums: Sequence[str] = ()
+) -> CellCounts:
     """The counts in the rows of ``sources.cell_leaves``, in any order of them. Private.
 
     Raises SourceError where the groups do not add up to the nodes.
@@ -32,6 +37,7 @@ def cells_of(table: pa.Table, cells: Cells, types: tuple[str, ...] = ()) -> Cell
         places=tuple(placed),
         count=n[groups],
         types=types,
+        sums=tuple(whole_numbers(rows[name]) for name in sums),
     )
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dpframe._duck import Relation
 from dpframe.budget import PrivacyUnit
 from dpframe.cells import CellCounts
-from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
@@ -21,7 +20,7 @@ from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.spark import is_spark
-from dpframe.sources.spark_counts import check_spark, counted_by_spark
+from dpframe.sources.spark_counts import cells_by_spark, check_spark, counted_by_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
@@ -72,7 +71,7 @@ def cell_counts(
 ) -> CellCounts:
     """True counts of the cells of several hierarchies. Private."""
     if is_spark(source):
-        raise ParameterError(NO_SPARK)
+        return cells_by_spark(source, cells, unit, band)
     with opened(source, _read(cells, unit)) as relation:
         types = _types(relation, cells, unit, text=only_text(source))
         read = tuple(types[c] for c in cells.source_columns)
@@ -88,17 +87,9 @@ def cell_counts(
     return cells_of(table, cells, read)
 
 
-NO_SPARK = (
-    "several hierarchies at once are counted by DuckDB: pass the files that Spark reads, such as a "
-    "path of Parquet files, or frame.toArrow(). Spark counts one hierarchy."
-)
-
-
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
     if is_spark(source):
-        if isinstance(hierarchy, Cells):
-            raise ParameterError(NO_SPARK)
         check_spark(source, hierarchy, unit)
         return
     with opened(source, _read(hierarchy, unit)) as relation:

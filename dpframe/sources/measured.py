@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,10 +108,19 @@ def _of_tree(
         name: own(whole_numbers(column.take(chosen)))
         for name, column in zip(names, tree.sums, strict=True)
     }
+    if ROWS not in held:
+        held[ROWS] = own(tree.count[chosen].astype(object))
+    return of_sums(held, vectors)
+
+
+def of_sums(
+    held: Mapping[str, NDArray[np.object_]], vectors: Sequence[Vector]
+) -> list[NDArray[np.object_]]:
+    """Every vector from what ``sums_of`` names, and from the number of records, ``ROWS``."""
     out = []
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.kind == "rows":
-            out.append(held[ROWS] if ROWS in held else own(tree.count[chosen].astype(object)))
+            out.append(held[ROWS])
         elif v.kind == "above":
             out.append(held[f"x{place}"] - v.bounds.low * held[f"y{place}"])
         elif v.kind == "below":

@@ -3,41 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import CellCounts
+from dpframe.cells import CellCounts, segments
 from dpframe.hierarchy import Cells
 from dpframe.sources.counting import cell_counts
 from dpframe.sources.located import Reported
+from dpframe.sources.measured import ROWS, of_sums, sums_of
 from dpframe.sources.row_parts import RowParts
+from dpframe.sources.spark import is_spark
+from dpframe.sources.spark_counts import cells_by_spark
 from dpframe.vectors import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MeasuredCells(RowParts):
-    """Rows whose cells are counted, and what they add up to in segments that are known later."""
+    """Rows whose cells are counted, and what they add up to in segments that are known later.
+
+    ``sums`` names what came with the counts, of records whose bounds are known beforehand, where
+    another engine counted; None where nothing did.
+    """
 
     cells: CellCounts
+    sums: tuple[str, ...] | None = None
 
     def parts(
         self, vectors: Sequence[Vector], nodes: Reported, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
         """Every vector, one number a segment."""
-        return self.of_rows(vectors, nodes) if vectors else []
+        if not vectors:
+            return []
+        if self.sums is not None and set(sums_of(vectors)) == set(self.sums):
+            return self._of_groups(self.sums, vectors, nodes)
+        return self.of_rows(vectors, nodes)
+
+    def _of_groups(
+        self, names: Sequence[str], vectors: Sequence[Vector], nodes: Reported
+    ) -> list[NDArray[np.object_]]:
+        """From what every group of records has: it is in one segment as a whole."""
+        cells = self.hierarchy
+        assert isinstance(cells, Cells)
+        kinds = [(0,) * len(cells.of), *reversed(cells.kinds)]
+        keys = cells.by_keys(nodes.keys)
+        part = segments(self.cells, [kinds[level] for level in nodes.level.tolist()], keys)
+        held = {}
+        for name, values in zip((ROWS, *names), (self.cells.count, *self.cells.sums), strict=True):
+            held[name] = np.zeros(len(nodes.level), dtype=object)
+            np.add.at(held[name], part, values.astype(object))
+        return of_sums(held, vectors)
 
 
 def measured_cells(
-    source: object, cells: Cells, unit: PrivacyUnit, band: int, *, progress: bool = False
+    source: object,
+    cells: Cells,
+    unit: PrivacyUnit,
+    band: int,
+    vectors: Sequence[Vector] = (),
+    *,
+    progress: bool = False,
 ) -> MeasuredCells:
-    """What a rollup of cells starts from; ``unit`` is what decides which of them are selected."""
+    """What a rollup of cells starts from; ``unit`` is what decides which of them are selected, and
+    ``vectors`` are those whose bounds are known."""
+    if is_spark(source) and unit.user is None:  # one statement, where it is enough
+        sums = sums_of(vectors)
+        counted = cells_by_spark(source, cells, unit, band, sums=sums)
+        return replace(counted_elsewhere(counted, tuple(sums), cells), source=source)
     return MeasuredCells(
         cells=cell_counts(source, cells, unit, band, progress=progress),
         source=source,
         hierarchy=cells,
         unit=PrivacyUnit(user=unit.user),
         progress=progress,
+    )
+
+
+def counted_elsewhere(counted: CellCounts, sums: tuple[str, ...], cells: Cells) -> MeasuredCells:
+    """Records that another engine counted, with all that their measures need."""
+    return MeasuredCells(
+        cells=counted,
+        sums=sums,
+        source=None,
+        hierarchy=cells,
+        unit=PrivacyUnit(),
+        progress=False,
     )

@@ -1,7 +1,8 @@
 """The rollup as one SQL statement in a dialect that is not DuckDB's: the same CTEs, the same nodes.
 
 Pure text, beside ``rollup_statement``. It returns ``level, n, t1, t2, ...`` in any order; the
-driver puts the rows into preorder (``sources.candidates``).
+driver puts the rows into preorder (``sources.candidates``). Of several hierarchies at once it
+returns groups of records (``sources.portable_cells``).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
-from dpframe.hierarchy.portable_kinds import portable_keys
+from dpframe.hierarchy.portable_cells import CellKeys, keys_of, stepped
 from dpframe.sources.added import Added, whole
+from dpframe.sources.portable_cells import portable_groups
 from dpframe.tree import ListedNodes
 
 
@@ -41,7 +43,7 @@ def portable_sql(
 
     Keys come as texts, so that no client reads them as floating-point numbers.
     """
-    keys = portable_keys(hierarchy, dialect, types)
+    keys = keys_of(hierarchy, dialect, types)
     added = tuple(sums or ())
     parts = [
         source_sql(
@@ -59,8 +61,11 @@ def portable_sql(
             if unit.user is not None
             else _plain_leaves(keys, unit, added)
         ),
-        *_nodes(keys, added),
     ]
+    if isinstance(keys, CellKeys):
+        groups, result = portable_groups(keys, band, added, extra or {})
+        return "WITH " + ",\n".join([*parts, *groups]) + f"\n{result}"
+    parts += _nodes(keys, added)
     own = [f"t{i}" for i in range(1, keys.width + 1)]
     shown = {name: dialect.cast_text(name) for name in own}
     shown |= {name: dialect.cast_text(f"coalesce({name}, 0)") for name in added}
@@ -94,7 +99,7 @@ def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
 
 
 def source_sql(
-    keys: Keys,
+    keys: Keys | CellKeys,
     unit: PrivacyUnit,
     user_type: str | None,
     weight_type: str | None,
@@ -156,16 +161,15 @@ def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
     )
 
 
-def names_of(keys: Keys) -> list[str]:
+def names_of(keys: Keys | CellKeys) -> list[str]:
     return [f"k{i}" for i in range(1, keys.width + 1)]
 
 
-def keyed(keys: Keys, rows: str, kept: str, where: str = "") -> str:
+def keyed(keys: Keys | CellKeys, rows: str, kept: str, where: str = "") -> str:
     """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
-    query, wanted = f"SELECT * FROM {rows}{where}", names_of(keys)
-    for step in keys.steps():
-        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-        query = f"SELECT step.*, {added} FROM {keys.dialect.rows(query)}"
+    if isinstance(keys, CellKeys):
+        return keys.keyed(rows, kept.split(", ") if kept else [], where)
+    query, wanted = stepped(keys, f"SELECT * FROM {rows}{where}"), names_of(keys)
     dropped = ""
     if keys.hierarchy.on_invalid == "drop":
         dropped = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in wanted)
@@ -173,18 +177,21 @@ def keyed(keys: Keys, rows: str, kept: str, where: str = "") -> str:
     return f"SELECT {select} FROM {keys.dialect.rows(query)}{dropped}"
 
 
-def _sum(keys: Keys, column: str) -> str:
+def _sum(keys: Keys | CellKeys, column: str) -> str:
     return keys.dialect.whole(f"sum({column})")
 
 
-def _plain_leaves(keys: Keys, unit: PrivacyUnit, added: tuple[str, ...] = ()) -> list[str]:
+def _plain_leaves(
+    keys: Keys | CellKeys, unit: PrivacyUnit, added: tuple[str, ...] = ()
+) -> list[str]:
     weighted = unit.weight is not None
     where = " WHERE w > 0" if weighted else ""
     names = ", ".join(names_of(keys))
     n, more = _sum(keys, "w") if weighted else "count(*)", _summed(added)
     if keys.reads_text:  # equal texts first: each is read once
+        own = _read(keys)
         return [
-            f"texts AS (SELECT c0, {n} AS n{more} FROM source{where} GROUP BY c0)",
+            f"texts AS (SELECT {own}, {n} AS n{more} FROM source{where} GROUP BY {own})",
             f"keyed AS ({keyed(keys, 'texts', ', '.join(['n', *added]))})",
             f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n{more} FROM keyed GROUP BY {names})",
         ]
@@ -195,11 +202,15 @@ def _plain_leaves(keys: Keys, unit: PrivacyUnit, added: tuple[str, ...] = ()) ->
     ]
 
 
+def _read(keys: Keys | CellKeys) -> str:
+    return ", ".join(f"c{i}" for i in range(len(keys.types)))
+
+
 def _summed(added: tuple[str, ...]) -> str:
     return "".join(f", sum({name}) AS {name}" for name in added)
 
 
-def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
+def _user_leaves(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
     """Counts in which one user weighs what the unit allows, whatever their number of rows."""
     names = ", ".join(names_of(keys))
     bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
@@ -209,13 +220,14 @@ def _user_leaves(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
     ]
 
 
-def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
+def _shares(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
     """As for DuckDB: ``grid`` units a user, rounded with one random offset of their own."""
     d, names = keys.dialect, ", ".join(names_of(keys))
     order = ascending(*names_of(keys))
     if keys.reads_text:
+        own = _read(keys)
         pairs = [
-            "texts AS (SELECT u, c0, count(*) AS m FROM source GROUP BY u, c0)",
+            f"texts AS (SELECT u, {own}, count(*) AS m FROM source GROUP BY u, {own})",
             f"keyed AS ({keyed(keys, 'texts', 'u, m')})",
             f"pairs AS (SELECT u, {names}, {_sum(keys, 'm')} AS m FROM keyed GROUP BY u, {names})",
         ]
@@ -239,7 +251,7 @@ def _shares(keys: Keys, grid: int, seed: int) -> list[str]:
     ]
 
 
-def _sample(keys: Keys, unit: PrivacyUnit, seed: int) -> list[str]:
+def _sample(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
     """As for DuckDB: rows ranked by a hash of user, number among equals, key and seed."""
     d, names = keys.dialect, ", ".join(names_of(keys))
     order = ascending("h", *names_of(keys), "i")

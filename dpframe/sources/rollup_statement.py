@@ -22,7 +22,13 @@ from dpframe.dialects import Dialect
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.added import Added, counted_values
-from dpframe.sources.cell_leaves import cell_rows, columns_of, placed_leaves, placed_records
+from dpframe.sources.cell_leaves import (
+    cell_rows,
+    columns_of,
+    group_rows,
+    placed_leaves,
+    placed_records,
+)
 from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import measure_sql
 from dpframe.sources.portable_sql import portable_sql
@@ -99,9 +105,11 @@ def rollup_statement(
     added = tuple(sums or ())
     parts = [*([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []), source]
     where = f"WHERE (SELECT ok FROM {valid[0]}) " if valid else ""
-    if isinstance(hierarchy, Cells) and _each_row_counts_one(hierarchy, unit):
-        placed = placed_records(hierarchy, types, band)
-        return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
+    if isinstance(hierarchy, Cells):
+        rows = cell_rows(hierarchy) if extra is None else group_rows(hierarchy, added, extra)
+        if _each_row_counts_one(hierarchy, unit) and not added:
+            placed = placed_records(hierarchy, types, band)
+            return f"WITH {', '.join([*parts, *placed])} {rows} {where}"
     parts += [
         *(
             record_leaves(hierarchy, unit, types, seed, added, counted)
@@ -110,8 +118,8 @@ def rollup_statement(
         ),
     ]
     if isinstance(hierarchy, Cells):
-        placed = placed_leaves(hierarchy, types, band)
-        return f"WITH {', '.join([*parts, *placed])} {cell_rows(hierarchy)} {where}"
+        placed = placed_leaves(hierarchy, types, band, added)
+        return f"WITH {', '.join([*parts, *placed])} {rows} {where}"
     parts += [
         *_levels(hierarchy, added),
         f"candidates AS ({candidates_sql(hierarchy, types, band, added)})",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpframe import _duck
 from dpframe.budget import PrivacyUnit
+from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.distinct import distinct_statement
@@ -107,6 +108,11 @@ def columns_of(vectors: Sequence[Vector]) -> list[str]:
 
 def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[np.object_]:
     """One number a node, 0 where a statement found nothing."""
+    if table[place].null_count:
+        raise SourceError(
+            "the source gave other rows while it was read: write what random(), or LIMIT without "
+            "an order, returns to a table first."
+        )
     out = np.zeros(len(nodes.level), dtype=object)
     out[table[place].cast("int64").to_numpy()] = whole_numbers(table[name])
     return out

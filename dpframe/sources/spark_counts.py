@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.budget import PrivacyUnit
+from dpframe.cells import CellCounts
 from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.added import Added
 from dpframe.sources.candidates import in_preorder
+from dpframe.sources.cell_candidates import group_counts
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.spark import SparkFrame
@@ -53,27 +55,61 @@ def counted_by_spark(
     """The rows that ``rollup_statement`` gives in DuckDB: level, n, keys and ``sums``, in preorder.
     Private. And the types of the columns."""
     sums = sums or {}
-    source = check_spark(frame, hierarchy, unit, [added.column for added in sums.values()])
-    read = tuple(source.types[column] for column in hierarchy.source_columns)
+    source, read = _source(frame, hierarchy, unit, sums)
     if listed is not None:
         check_key_types(listed, hierarchy, read)
     with source:
-        statement = rollup_statement(
-            hierarchy,
-            unit,
-            band=band,
-            types=read,
-            seed=random_seed(),
-            user_type=source.types[unit.user] if unit.user is not None else None,
-            weight_type=source.types[unit.weight] if unit.weight is not None else None,
-            view=source.view,
-            dialect=SPARK,
-            names=source.names,
-            sums=sums,
-            value_types=source.types,
-        )
+        statement = _statement(source, hierarchy, unit, band, read, sums)
         table = source.query(statement, only=_listed(listed, hierarchy, read))
     return in_preorder(table, hierarchy, SPARK, read, own=True, sums=tuple(sums)), read
+
+
+def cells_by_spark(
+    frame: Any,
+    cells: Cells,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    sums: Mapping[str, Added] | None = None,
+) -> CellCounts:
+    """True counts of the cells of several hierarchies, and ``sums`` of their groups. Private."""
+    sums = sums or {}
+    source, read = _source(frame, cells, unit, sums)
+    with source:
+        table = source.query(_statement(source, cells, unit, band, read, sums))
+    return group_counts(table, cells, SPARK, read, band=band, sums=tuple(sums))
+
+
+def _source(
+    frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, sums: Mapping[str, Added]
+) -> tuple[SparkFrame, tuple[str, ...]]:
+    """The frame, and the types of the columns of the hierarchy."""
+    source = check_spark(frame, hierarchy, unit, [added.column for added in sums.values()])
+    return source, tuple(source.types[column] for column in hierarchy.source_columns)
+
+
+def _statement(
+    source: SparkFrame,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    read: tuple[str, ...],
+    sums: Mapping[str, Added],
+) -> str:
+    return rollup_statement(
+        hierarchy,
+        unit,
+        band=band,
+        types=read,
+        seed=random_seed(),
+        user_type=source.types[unit.user] if unit.user is not None else None,
+        weight_type=source.types[unit.weight] if unit.weight is not None else None,
+        view=source.view,
+        dialect=SPARK,
+        names=source.names,
+        sums=sums,
+        value_types=source.types,
+    )
 
 
 def _listed(

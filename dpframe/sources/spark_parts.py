@@ -17,7 +17,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
-from dpframe.hierarchy.portable_kinds import portable_keys
+from dpframe.hierarchy.portable_cells import CellKeys, at, dimensions, keys_of
 from dpframe.noise import random_seed
 from dpframe.sources.added import Added
 from dpframe.sources.bounded_parts import numbers, of_all, of_records, of_user, values_of
@@ -93,13 +93,15 @@ def distinct_by_spark(
     value = d.identifier(source.names[distinct.column])
     own = ["v"] if unit.user is None else ["u", "v"]
     pair, levels = ", ".join(own), levels_of(nodes)
-    at = ", ".join([d.whole("0"), *(f"n{level}" for level in levels)])
+    several = isinstance(keys, CellKeys)  # of which every row is in one segment
+    each = ["part"] if several else [d.whole("0"), *(f"n{level}" for level in levels)]
+    at_each = f"posexplode(array({', '.join(each)}))"
     parts = [
         _source(source, keys, unit, beside={"v": value}),
         f"keyed AS ({keyed(keys, 'source', pair, ' WHERE v IS NOT NULL')})",
         f"placed AS ({_placed(keys, nodes, source.listed, own)})",
         f"pairs AS (SELECT DISTINCT {pair}, level, place FROM placed "
-        f"LATERAL VIEW posexplode(array({at})) places AS level, place WHERE place IS NOT NULL)",
+        f"LATERAL VIEW {at_each} places AS level, place WHERE place IS NOT NULL)",
     ]
     rows = "pairs"
     if distinct.at_most is not None:
@@ -150,14 +152,14 @@ def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: Searched) ->
         return source.query(statement)
 
 
-def _keys(source: SparkFrame, hierarchy: Hierarchy) -> Keys:
+def _keys(source: SparkFrame, hierarchy: Hierarchy) -> Keys | CellKeys:
     types = tuple(source.types[column] for column in hierarchy.source_columns)
-    return portable_keys(hierarchy, SPARK, types)
+    return keys_of(hierarchy, SPARK, types)
 
 
 def _source(
     source: SparkFrame,
-    keys: Keys,
+    keys: Keys | CellKeys,
     unit: PrivacyUnit,
     *,
     values: Mapping[str, Added] | None = None,
@@ -176,50 +178,86 @@ def _source(
     )
 
 
-def _listed(keys: Keys, nodes: Reported) -> pa.Table:
+def _listed(keys: Keys | CellKeys, nodes: Reported) -> pa.Table:
     """Reported nodes, but for the root: level, t1, ... as the statement writes them, and place."""
     below = [place for place, level in enumerate(nodes.level.tolist()) if level]
     columns: dict[str, object] = {
         "level": pa.array(nodes.level[below].tolist(), pa.int64()),
         "place": pa.array(below, pa.int64()),
     }
-    for i, key in enumerate(nodes.keys, 1):
+    wires = [one.wire for one in dimensions(keys) for _ in range(one.width)]
+    for i, (key, wire) in enumerate(zip(nodes.keys, wires, strict=True), 1):
         texts = key.take(pa.array(below, pa.int64())).cast(pa.string()).to_pylist()
-        wired = [None if text is None else keys.wire(text) for text in texts]
+        wired = [None if text is None else wire(text) for text in texts]
         columns[f"t{i}"] = pa.array(wired, pa.string())
     return pa.table(columns)
 
 
-def _placed(keys: Keys, nodes: Reported, listed: str, kept: list[str]) -> str:
+def _placed(keys: Keys | CellKeys, nodes: Reported, listed: str, kept: list[str]) -> str:
     """``kept`` columns of ``keyed`` with ``part``, the place of the reported node furthest down, 0
     for the root, and n1, n2, ..., the node at each reported level, NULL where that is not reported.
+    Of cells a level is a kind, and the part is the reported cell that is asked first.
     """
     d, levels = keys.dialect, levels_of(nodes)
-    depth = d.small(keys.depth() or str(keys.hierarchy.height))
-    have = [*names_of(keys), *kept, "d"]
-    query = f"SELECT {', '.join([*names_of(keys), *kept])}, {depth} AS d FROM keyed"
+    rows, matched = _matched(keys, levels, kept)
     joins = ""
+    for level, same in zip(levels, matched, strict=True):
+        nodes_there = f"SELECT {_written(keys)}, place FROM {listed} WHERE level = {level}"
+        joins += f" LEFT JOIN ({nodes_there}) AS p{level} ON {' AND '.join(same)}"
+    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), d.whole("0")])
+    places = "".join(f", p{level}.place AS n{level}" for level in levels)
+    own = "".join(f"named.{name}, " for name in kept)
+    return f"SELECT {own}coalesce({part}) AS part{places} FROM ({rows}) AS named{joins}"
+
+
+def _matched(
+    keys: Keys | CellKeys, levels: Sequence[int], kept: list[str]
+) -> tuple[str, list[list[str]]]:
+    """``keyed`` with its keys at levels, and of every level when a row has a reported node."""
+    if isinstance(keys, CellKeys):
+        cells = keys.hierarchy
+        kinds = [cells.kinds[len(cells.kinds) - level] for level in levels]
+        numbered = list(enumerate(zip(*kinds, strict=True), 1))
+        asked = {number: sorted({*own} - {0}) for number, own in numbered}
+        rows, _ = keys.leveled("keyed", kept, asked)
+        return rows, [
+            _of_kind(keys, kind, level) for kind, level in zip(kinds, levels, strict=True)
+        ]
+    depth = keys.dialect.small(keys.depth() or str(keys.hierarchy.height))
+    have = [*names_of(keys), *kept, "d"]
+    query, matched = f"SELECT {', '.join(have[:-1])}, {depth} AS d FROM keyed", []
     for level in levels:
         query = f"SELECT {', '.join(have)}, {level} AS level FROM ({query})"
-        texts = {f"t{level}_{i}": d.cast_text(sql) for i, sql in enumerate(keys.at_level(), 1)}
+        shown = enumerate(keys.at_level(), 1)
+        texts = {f"t{level}_{i}": keys.dialect.cast_text(sql) for i, sql in shown}
         added = ", ".join(f"{sql} AS {name}" for name, sql in texts.items())
         query, have = f"SELECT {', '.join(have)}, {added} FROM ({query})", [*have, *texts]
-        same = " AND ".join(f"named.{t} <=> p{level}.t{i}" for i, t in enumerate(texts, 1))
-        nodes_there = f"SELECT {_written(keys)}, place FROM {listed} WHERE level = {level}"
-        joins += f" LEFT JOIN ({nodes_there}) AS p{level} ON named.d >= {level} AND {same}"
-    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), d.whole("0")])
-    at = "".join(f", p{level}.place AS n{level}" for level in levels)
-    own = "".join(f"named.{name}, " for name in kept)
-    return f"SELECT {own}coalesce({part}) AS part{at} FROM ({query}) AS named{joins}"
+        same = [f"named.{t} <=> p{level}.t{i}" for i, t in enumerate(texts, 1)]
+        matched.append([f"named.d >= {level}", *same])
+    return query, matched
 
 
-def _written(keys: Keys) -> str:
+def _of_kind(keys: CellKeys, kind: Sequence[int], level: int) -> list[str]:
+    """When a row is in a reported cell of a kind."""
+    same, start = list[str](), 1
+    for number, (one, depth) in enumerate(zip(keys.of, kind, strict=True), 1):
+        if depth:
+            same.append(f"named.depth_{number} >= {depth}")
+            for i, name in enumerate(at(one.width, number, depth), start):
+                text = keys.dialect.cast_text(f"named.{name}")
+                same.append(f"{text} <=> p{level}.t{i}")
+        start += one.width
+    return same
+
+
+def _written(keys: Keys | CellKeys) -> str:
     """The texts of reported nodes as Spark writes those of rows: fractions in its own way."""
-    d, columns = keys.dialect, keys.hierarchy.kind == "columns"
-    out = []
-    for i in range(1, keys.width + 1):
-        kind, text = keys.types[i - 1] if columns else "", f"t{i}"
-        if kind in REAL or kind.startswith("DECIMAL"):
-            text = d.text(f"try_cast({text} AS {kind})", kind)
-        out.append(f"{text} AS t{i}")
+    d, out = keys.dialect, list[str]()
+    for one in dimensions(keys):
+        for i in range(one.width):
+            name = f"t{len(out) + 1}"
+            kind, text = one.types[i] if one.hierarchy.kind == "columns" else "", name
+            if kind in REAL or kind.startswith("DECIMAL"):
+                text = d.text(f"try_cast({text} AS {kind})", kind)
+            out.append(f"{text} AS {name}")
     return ", ".join(out)

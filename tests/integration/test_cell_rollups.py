@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +10,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import DpframeError, ParameterError, SourceError
 from dpframe.testing import seeded_noise
+from tests.doors import as_typed
 from tests.integration.test_cells_front_doors import ASKED, talks
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
@@ -75,24 +73,11 @@ def test_every_door_gives_the_same(frame: pd.DataFrame, tmp_path: Path) -> None:
     explained = con.execute(f"FROM dp_explain_rollup({asked})").df().astype(str)
     assert explained.apply(lambda row: "14 kinds of cells" in " ".join(row), axis=1).any()
     frame.to_parquet(tmp_path / "talks.parquet")
-    command = ["rollup", str(tmp_path / "talks.parquet"), ASKED, "--threshold", "300"]
-    command += [
-        "--measure",
-        "count AS n",
-        "--measure",
-        "sum(bytes, 0, 20) AS sent",
-        "--format",
-        "csv",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "dpframe", *command, "--epsilon", "4", "--delta", "1e-6"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    typed = pd.read_csv(io.StringIO(done.stdout))
+    flags = ["--epsilon", 4, "--delta", 1e-6, "--threshold", 300]
+    asked_for = ["--measure", "count AS n", "--measure", "sum(bytes, 0, 20) AS sent"]
+    typed, said = as_typed("rollup", tmp_path / "talks.parquet", ASKED, *asked_for, *flags)
     assert list(typed.columns) == list(one.columns)
-    assert "order" in done.stderr
+    assert "order" in said
 
 
 @pytest.mark.parametrize(
@@ -181,3 +166,12 @@ def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
     with seeded_noise(2):
         other = frame.sample(frac=1, random_state=1).dp.rollup(ASKED, MEASURES, **BUDGET)
     pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize("by", ["a * b", ["a", "b"]], ids=str)
+def test_a_query_with_other_rows_at_each_reading_is_refused(by: Any) -> None:
+    """Law: an error of ours that says what to do, and no number that lacks records."""
+    con = duckdb.connect()
+    rows = con.sql("SELECT range % 2 AS a, (random() * 1e9)::BIGINT AS b, 1 AS v FROM range(3000)")
+    with pytest.raises(SourceError, match="other rows while it was read"):
+        dp.rollup(rows, by, {"s": "sum(v, 0, 1)"}, **BUDGET, user="a")

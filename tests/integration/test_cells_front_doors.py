@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pytest
 import dpframe as dp
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.testing import seeded_noise
+from tests.doors import as_typed
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ASKED = "ip:src?version=4 * ip:dst?prefixes=8,16&version=4"
@@ -83,24 +81,10 @@ def test_every_door_gives_the_same(frame: pd.DataFrame, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(one, two)
     pd.testing.assert_frame_equal(one.astype(object), three.astype(object))
     frame.to_parquet(tmp_path / "talks.parquet")
-    command = [
-        "hhh",
-        str(tmp_path / "talks.parquet"),
-        ASKED,
-        "--threshold",
-        "300",
-        "--format",
-        "csv",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "dpframe", *command, "--epsilon", "1", "--delta", "1e-6"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    typed = pd.read_csv(io.StringIO(done.stdout))
+    flags = ["--epsilon", 1, "--delta", 1e-6, "--threshold", 300]
+    typed, said = as_typed("hhh", tmp_path / "talks.parquet", ASKED, *flags)
     assert list(typed.columns) == list(one.columns)
-    assert "order" in done.stderr
+    assert "order" in said
 
 
 @pytest.mark.parametrize(
@@ -189,8 +173,6 @@ def test_what_takes_one_hierarchy_refuses_several(frame: pd.DataFrame, tmp_path:
     calls = (
         lambda: frame.dp.tree_counts("src * dst", **BUDGET, ledger=ledger),
         lambda: dp.StreamingHHH("src * dst"),
-        lambda: dp.measures_sql("src * dst", "count", table="t", dialect="duckdb", **BUDGET),
-        lambda: dp.rollup_sql("src * dst", table="talks", dialect="duckdb", **BUDGET),
     )
     for call in calls:
         with pytest.raises(DpframeError, match="several hierarchies at once"):
@@ -250,7 +232,6 @@ def test_what_asks_about_a_tree_of_nodes_says_what_to_do_with_cells(frame: pd.Da
         result.dp.share,
         result.dp.plot,
         result.dp.intervals,
-        lambda: result.dp.top(2),
         lambda: result.dp.below("10.0.0.1"),
         lambda: result.dp.change(result),
     )
@@ -303,12 +284,18 @@ def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(one, other)
 
 
-def test_spark_is_refused_with_a_way_out_and_nothing_is_charged(
-    frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Law: the reason and what to pass instead, before anything is charged."""
-    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
-    monkeypatch.setattr("dpframe.sources.counting.is_spark", lambda _: True)
-    with pytest.raises(ParameterError, match=r"path of Parquet files, or frame.toArrow\(\)"):
-        frame.dp.hhh("src * dst", **BUDGET, ledger=ledger)
-    assert ledger.spent.epsilon == 0
+def test_the_largest_cells_are_those_of_the_largest_segments(frame: pd.DataFrame) -> None:
+    """Law: by what is released of cells, of all kinds or of one; the rest is no cell."""
+    result = frame.dp.hhh("src * dst", **{**BUDGET, "epsilon": 8.0}, threshold=300, totals=True)
+    largest = result.dp.top(1)
+    assert largest["prefix"].tolist() == ["10.0.0.1 * 192.168.0.1"]
+    assert largest["above_next"].tolist() == [True]
+    whole = result.dp.top(9, by="count")
+    assert whole["count"].is_monotonic_decreasing
+    assert "*" not in set(whole["prefix"])
+    sources = result.dp.top(9, level="src")
+    assert sources["prefix"].tolist() == ["10.0.0.2"]
+    told = frame.dp.rollup("src * dst", {"n": "count", "sent": "sum(bytes, 0, 20)"}, **BUDGET)
+    assert told.dp.top(1, by="sent")["prefix"].tolist() == ["10.0.0.1 * 192.168.0.1"]
+    with pytest.raises(ParameterError, match="must be one of this release: n, sent"):
+        told.dp.top(1, by="count")

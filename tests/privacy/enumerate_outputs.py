@@ -27,6 +27,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe.accounting.linear import linear_delta
+from dpframe.accounting.path_laws import Laws
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable
 from dpframe.tree import CountTree, NoisyNodes
@@ -261,3 +263,16 @@ def worst(p: Distribution, q: Distribution, t: float) -> Fraction:
 def worst_selection(p: Distribution, q: Distribution, release: NoiseTable, t: float) -> float:
     """The larger of both directions, for selections."""
     return max(divergence(p, q, release, t), divergence(q, p, release, t))
+
+
+def claimed(laws: Laws, *, height: int, grid: int) -> tuple[float, float]:
+    """What the accountant says of shares, of one unit more and of one less."""
+    return linear_delta(
+        laws.test,
+        laws.release,
+        right=laws.right,
+        left=laws.left,
+        release_scale=laws.release_scale,
+        height=height,
+        grid=grid,
+    )

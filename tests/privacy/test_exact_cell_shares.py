@@ -20,7 +20,6 @@ import pytest
 
 from dpframe import budget
 from dpframe.accounting.geometric import geometric
-from dpframe.accounting.linear import linear_delta
 from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, as_hierarchies
@@ -30,7 +29,7 @@ from tests.cell_counts import nodes
 from tests.members import few
 
 from .cell_outputs import Record, Table, divided, every_selection, kinds_of, plus
-from .enumerate_outputs import divergence
+from .enumerate_outputs import claimed, divergence
 from .test_exact_cells import LATTICES, taken_twice
 
 EPSILON, DELTA, GRID = 2.0, 1e-3, 2
@@ -51,18 +50,6 @@ def laws_of(height: int) -> Laws:
     """The shipped calibration for so many kinds."""
     return geometric(
         height=height, epsilon=EPSILON, delta=DELTA, remainder=True, release_share=1 / 3, grid=GRID
-    )
-
-
-def claimed(laws: Laws, height: int) -> tuple[float, float]:
-    return linear_delta(
-        laws.test,
-        laws.release,
-        right=laws.right,
-        left=laws.left,
-        release_scale=laws.release_scale,
-        height=height,
-        grid=GRID,
     )
 
 
@@ -106,7 +93,7 @@ class Compared:
 
     @property
     def claim(self) -> tuple[float, float]:
-        return claimed(self.laws, len(self.kinds))
+        return claimed(self.laws, height=len(self.kinds), grid=GRID)
 
 
 def with_shares(of: Compared, number: int, lattice: str) -> Iterator[tuple[Table, Table]]:

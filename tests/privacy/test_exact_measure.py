@@ -19,7 +19,6 @@ import pandas as pd
 import pytest
 
 from dpframe import budget
-from dpframe.accounting.linear import linear_delta
 from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
@@ -28,7 +27,7 @@ from tests.members import some
 from tests.naive import parts
 from tests.rollups import exact_counts
 
-from .enumerate_outputs import Distribution, Table, divergence, every_selection
+from .enumerate_outputs import Distribution, Table, claimed, divergence, every_selection
 from .test_exact_shares import DELTA, EPSILON, HEIGHT, laws_of
 
 GRID = 2
@@ -133,17 +132,8 @@ def furthest(
     return out[FEWER], out[MORE]
 
 
-def claimed(remainder: bool) -> tuple[float, float]:
-    laws = laws_of(GRID, remainder)
-    return linear_delta(
-        laws.test,
-        laws.release,
-        right=laws.right,
-        left=laws.left,
-        release_scale=laws.release_scale,
-        height=HEIGHT,
-        grid=GRID,
-    )
+def claim_of(remainder: bool) -> tuple[float, float]:
+    return claimed(laws_of(GRID, remainder), height=HEIGHT, grid=GRID)
 
 
 @some(2)
@@ -153,7 +143,10 @@ def test_no_row_or_user_costs_more_than_one_record(
     more: list[Rows], by_user: bool, remainder: bool
 ) -> None:
     """Law: for every seed, whatever the weights."""
-    exact, claim = furthest(shipped, more, by_user=by_user, remainder=remainder), claimed(remainder)
+    exact, claim = (
+        furthest(shipped, more, by_user=by_user, remainder=remainder),
+        claim_of(remainder),
+    )
     assert max(claim) <= DELTA
     assert exact[FEWER] <= claim[FEWER]
     assert exact[MORE] <= claim[MORE]
@@ -165,7 +158,7 @@ def test_the_mixture_over_seeds_costs_no_more(more: list[Rows], by_user: bool) -
     """Law: nor does what is seen without the seed."""
     laws, t = laws_of(GRID, True), math.exp(EPSILON)
     base = next(iter(bases(laws, laws.smallest_threshold(0.5) * GRID)))
-    fewer, more_than = claimed(True)
+    fewer, more_than = claim_of(True)
     assert len({tuple(shipped(base, by_user, seed).items()) for seed in SEEDS}) > 1
     for rows in more:
         p = [law_of(shipped(base, by_user, seed), True) for seed in SEEDS]
@@ -242,7 +235,7 @@ def planted(**bug: bool) -> Rounding:
 
 
 def rejected(rounding: Rounding, more: Sequence[Rows], by_user: bool) -> bool:
-    exact, claim = furthest(rounding, more, by_user=by_user, remainder=True), claimed(True)
+    exact, claim = furthest(rounding, more, by_user=by_user, remainder=True), claim_of(True)
     return exact[FEWER] > claim[FEWER] or exact[MORE] > claim[MORE]
 
 

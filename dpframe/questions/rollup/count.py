@@ -23,7 +23,9 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Measurabl
     _check_values(source, plan)
     several = plan.hierarchy
     if isinstance(several, Cells):
-        found = measured_cells(source, several, plan.asked.selecting, plan.band, progress=progress)
+        found = measured_cells(
+            source, several, plan.asked.selecting, plan.band, plan.vectors, progress=progress
+        )
         return Counted(found, found.cells.types)
     private = measured(
         source,

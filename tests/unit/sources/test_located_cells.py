@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
+import duckdb
 import pandas as pd
+import pyarrow as pa
 from hypothesis import strategies as st
 
 import dpframe as dp
@@ -13,7 +16,10 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import cell_rollup
 from dpframe.mechanisms.rollup import Nodes, Selection
-from dpframe.sources.measured_cells import MeasuredCells, measured_cells
+from dpframe.sources.cell_candidates import group_counts
+from dpframe.sources.measured import sums_of
+from dpframe.sources.measured_cells import MeasuredCells, counted_elsewhere, measured_cells
+from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.vectors import Distinct, vectors_of
 from tests.cell_counts import Silent
 from tests.strategies import examples
@@ -66,3 +72,43 @@ def test_values_are_different_within_a_segment() -> None:
     distinct = Distinct(column="v", at_most=None, touched=1, singly=True)
     assert nodes.level.tolist() == [0, 2, 3]
     assert found.distinct(distinct, nodes).tolist() == [0, 1, 3]
+
+
+HARD = [None, math.nan, math.inf, -math.inf, 1e300, 7.0, -3.5, 0.25]
+"""Values that no sum takes, those beyond its bounds, and those within."""
+
+
+@examples(6, 150, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
+def test_groups_that_another_engine_adds_up_are_the_same_segments(
+    rows: list[tuple[Any, ...]], shape: str, threshold: int, data: Any
+) -> None:
+    """Law: a segment is a union of the groups that a statement returns, whatever the band; sums are
+    those of the second reading, of every record by itself."""
+    cells, band = as_hierarchies(shape), data.draw(st.integers(1, threshold))
+    assert isinstance(cells, Cells)
+    values = data.draw(st.lists(st.sampled_from(HARD), min_size=len(rows), max_size=len(rows)))
+    frame = frame_of(rows).assign(v=pd.array(values, dtype="Float64"))
+    own = measured_cells(frame, cells, PrivacyUnit(), band)
+    vectors = [v for m in (dp.count(), TOTAL, dp.mean("v", lower=-5, upper=50))
+               for each, _ in vectors_of(m, by_user=False) for v in each]  # fmt: skip
+    sums = sums_of(vectors)
+    types = ("VARCHAR",) * len(cells.source_columns)
+    statement = rollup_statement(
+        cells, PrivacyUnit(), band=band, types=types, seed=1, view="frame", extra={}, sums=sums
+    )
+    with duckdb.connect() as con:
+        schema = pa.schema([*((name, pa.string()) for name in "abc"), ("v", pa.float64())])
+        con.register("frame", pa.Table.from_pandas(frame, schema=schema))
+        table = con.sql(statement).to_arrow_table()
+    counted = group_counts(table, cells, None, types, band=band, sums=tuple(sums), own=False)
+    selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
+    nodes = cell_rollup.reported(own.cells, cells.kinds, selection, band)
+    other = cell_rollup.reported(counted, cells.kinds, selection, band)
+    assert [key.to_pylist() for key in nodes.keys] == [key.to_pylist() for key in other.keys]
+    elsewhere = counted_elsewhere(counted, tuple(sums), cells)
+    for one, two in zip(
+        own.parts(vectors, nodes, nodes.level),
+        elsewhere.parts(vectors, nodes, nodes.level),
+        strict=True,
+    ):
+        assert one.tolist() == two.tolist()

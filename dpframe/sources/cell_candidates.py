@@ -1,0 +1,156 @@
+"""Groups of records that another engine counted, as the cells that DuckDB would have counted.
+
+They come in any order, told by the levels and texts of their nodes (``sources.portable_cells``).
+Here they get DuckDB's keys, and the nodes above them their counts, which groups add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe import _compute as pc
+from dpframe import _duck
+from dpframe._sql import identifier
+from dpframe.cells import CellCounts
+from dpframe.dialects import Dialect
+from dpframe.errors import SourceError
+from dpframe.hierarchy import Cells
+from dpframe.hierarchy.portable import Keys
+from dpframe.hierarchy.portable_kinds import returned_keys
+from dpframe.sources.candidate_columns import AGAIN, candidate_columns, texts, whole_numbers
+from dpframe.sources.candidates import (
+    MOST,
+    WHAT,
+    check_belongs,
+    check_sums,
+    no_nodes,
+    read_keys,
+)
+from dpframe.sources.cell_leaves import cell_rows, counted_cells, dimension, joined
+from dpframe.sources.cell_table import cells_of
+from dpframe.sources.portable_cells import group_columns
+from dpframe.sources.record_leaves import finest, first
+
+
+def candidate_cells(
+    candidates: object,
+    cells: Cells,
+    dialect: Dialect | None,
+    types: tuple[str, ...],
+    *,
+    columns: tuple[str, ...],
+    band: int,
+    fingerprint: str,
+    sums: Mapping[str, int],
+) -> CellCounts:
+    """The counts in the result of a statement with a fingerprint. Private. ``sums`` are columns of
+    them, each with the largest absolute value of one record.
+
+    Raises ColumnError for missing columns, and SourceError for a result of another plan, for one
+    that lacks rows, and for rows that are no groups of nodes at or above the band.
+    """
+    table = candidate_columns(candidates, columns)
+    n = whole_numbers(table["n"], "n")
+    check_belongs(table, fingerprint)
+    names = group_columns(len(cells.of), cells.key_width)
+    levels, keys = names[: len(cells.of)], names[len(cells.of) :]
+    given: dict[str, object] = {"n": n}
+    whole = np.ones(len(n), dtype=np.bool_)
+    for name, one in zip(levels, cells.of, strict=True):
+        level = whole_numbers(table[name], name)
+        if (level < 0).any() or (level > one.height).any():
+            raise SourceError(f"candidates has levels outside 0 to {one.height}. {AGAIN}")
+        given[name] = level
+        whole &= level == 0
+    if whole.sum() != 1:
+        raise SourceError(
+            f"candidates has not exactly one row whose levels are all 0, the rest. {AGAIN}"
+        )
+    if (n[~whole] < 1).any() or (n < 0).any():
+        raise SourceError(f"candidates has groups of no records. {AGAIN}")
+    if (n > MOST).any() or n.sum(dtype=object) > MOST:
+        raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
+    read = {name: texts(table[name], name) for name in (*keys, *sums)}
+    for name, most in sums.items():
+        check_sums(read[name], n, most)
+    return group_counts(
+        pa.table(given | read), cells, dialect, types, band=band, sums=tuple(sums), own=False
+    )
+
+
+def group_counts(
+    table: pa.Table,
+    cells: Cells,
+    dialect: Dialect | None,
+    types: tuple[str, ...],
+    *,
+    band: int,
+    sums: tuple[str, ...] = (),
+    own: bool = True,
+) -> CellCounts:
+    """Counts from ``n, l1, ..., t1, ...`` and ``sums``. Private. ``dialect`` is None for rows of
+    DuckDB's own statement; ``own`` says that dpframe ran it itself.
+
+    Raises SourceError where a text is no node of its dimension, a group repeats, or a group has a
+    node below the band.
+    """
+    several = [
+        returned_keys(one, dialect, read)
+        for one, read in zip(cells.of, cells.by_dimension(types), strict=True)
+    ]
+    parts = [_given(cells, sums)]
+    start, joins, wrong = 0, list[str](), list[str]()
+    for number, (one, keys) in enumerate(zip(cells.of, several, strict=True), 1):
+        texts_of = [f"t{i}" for i in range(start + 1, start + one.key_width + 1)]
+        start += one.key_width
+        parts += _nodes(number, keys, texts_of)
+        wrong.append(f"SELECT count(*) AS bad FROM nodes_{number} WHERE {no_nodes(keys)}")
+        kept = [f"t{i}" for i in first(one.key_width)]
+        values = (
+            f"(SELECT {', '.join(finest(one))}, {', '.join(kept)}, level AS d, sum(n) AS n "
+            f"FROM nodes_{number} GROUP BY ALL)"
+        )
+        of_keys = keys.types_of_keys
+        parts += dimension(one, of_keys, number, values, band, kept=[*kept, "d"])
+        pairs = [(f"l{number}", "d"), *zip(texts_of, kept, strict=True)]
+        joins.append(joined("leaf", f"places_{number}", f"p{number}", pairs))
+    rows = f"leaf {' '.join(joins)}"
+    cell = counted_cells(cells, "sum(leaf.n)::BIGINT", rows, added=sums)
+    with _duck.register(table, WHAT) as relation:
+        if not own:
+            asked = f"WITH {', '.join(parts)} SELECT sum(bad) AS bad FROM "
+            found = relation.query(f"{asked}({' UNION ALL '.join(wrong)})", False)
+            if found["bad"].to_pylist() != [0]:
+                raise SourceError(
+                    f"candidates has keys that are no nodes of the hierarchy. {AGAIN}"
+                )
+        statement = f"WITH {', '.join([*parts, cell])} {cell_rows(cells, sums)}"
+        counts = cells_of(relation.query(statement, False), cells, types, sums)
+    if len(counts.count) != table.num_rows + 1:  # and the row of no records
+        raise SourceError(f"candidates has a group twice, or a node below the band. {AGAIN}")
+    for number, (axis, places) in enumerate(zip(counts.axes, counts.places, strict=True), 1):
+        asked_for = pc.sum(table[f"l{number}"]).as_py() or 0
+        if int(axis.level[places].sum()) != asked_for:
+            raise SourceError(f"candidates has a node below the plan's band, {band}. {AGAIN}")
+    return counts
+
+
+def _given(cells: Cells, sums: tuple[str, ...]) -> str:
+    """``leaf``: the groups as they came."""
+    names = group_columns(len(cells.of), cells.key_width)
+    shown = ["CAST(n AS BIGINT) AS n"]
+    shown += [f"CAST({name} AS BIGINT) AS {name}" for name in names[: len(cells.of)]]
+    shown += [f"CAST({name} AS VARCHAR) AS {name}" for name in names[len(cells.of) :]]
+    shown += [f"CAST({name} AS HUGEINT) AS {name}" for name in sums]
+    return f"leaf AS MATERIALIZED (SELECT {', '.join(shown)} FROM {identifier(_duck.VIEW)})"
+
+
+def _nodes(number: int, keys: Keys, texts_of: list[str]) -> list[str]:
+    """The nodes of a dimension that groups have: level, t1, ..., n, and DuckDB's keys."""
+    own = ", ".join(f"{name} AS t{i}" for i, name in enumerate(texts_of, 1))
+    rows = f"SELECT l{number} AS level, {own}, sum(n) AS n FROM leaf GROUP BY ALL"
+    keyed = ", ".join(read_keys(keys))
+    return [f"nodes_{number} AS MATERIALIZED (SELECT *, {keyed} FROM ({rows}))"]
