@@ -65,7 +65,7 @@ def held(name: str) -> UserItems:
 
 
 def taking_part(items: UserItems) -> Pairs:
-    part = slice(0, items.taking_part)
+    part = items.taking_part
     return items.user[part], items.value[part], int(items.user.max()) + 1, items.values
 
 
