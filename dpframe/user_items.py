@@ -9,6 +9,8 @@ takes longer; both give the same numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +26,16 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class UserItems:
-    """Pairs of a user and a value, each once. Private.
+    """The different values of every user. Private.
 
-    ``user`` and ``value`` are numbers from 0 on; ``keys`` has the text of every value. The first
-    ``taking_part`` pairs are those that count when values are searched.
+    Those of user ``u`` are ``value[starts[u]:starts[u + 1]]``, numbers from 0 on; ``keys`` has the
+    text of every number. The first ``items`` of every user are those that count when values are
+    searched.
     """
 
-    user: NDArray[np.int32]
+    starts: Whole
     value: NDArray[np.int32]
-    taking_part: int
+    items: int
     keys: pa.ChunkedArray
     types: tuple[str, ...] = ()
 
@@ -45,22 +48,40 @@ class UserItems:
         return len(self.keys)
 
     @property
+    def user(self) -> NDArray[np.int32]:
+        """The user of every pair."""
+        users = np.arange(len(self.starts) - 1, dtype=np.int32)
+        return np.repeat(users, np.diff(self.starts))
+
+    @property
+    def taking_part(self) -> NDArray[np.bool_]:
+        """Which pairs count when values are searched."""
+        many = np.diff(self.starts)
+        place = np.arange(len(self.value)) - np.repeat(self.starts[:-1], many)
+        return np.asarray(place < self.items)
+
+    @property
     def searched(self) -> NDArray[np.bool_]:
         """Which values somebody takes part with; of one user, so many as take part. Others could be
         found by noise alone."""
-        part = self.value[: self.taking_part]
+        if (loops := _loops(len(self.value))) is not None:
+            return np.asarray(loops.taken(self.starts, self.value, self.items, self.values))
+        part = self.value[self.taking_part]
         return np.asarray(np.bincount(part, minlength=self.values) > 0)
 
     def weighed(self, importance: Whole, norm: int) -> Whole:
         """What users give to every value, in proportion to its ``importance``; of each a vector of
         whole numbers whose Euclidean norm is at most ``norm``."""
-        user, value = self.user[: self.taking_part], self.value[: self.taking_part]
-        if (loops := _loops(len(user))) is not None:
-            squares = loops.squares_of(user, value, importance, int(user.max()) + 1)
-            length = np.maximum(ceil_root(squares), 1)
-            return np.asarray(loops.weights_of(user, value, importance, length, norm))
-        kept = importance[value] > 0
-        user, value = user[kept], value[kept]
+        if (loops := _loops(len(self.value))) is not None:
+
+            def of_some(first: int, last: int) -> Whole:
+                some = self.starts[first : last + 1], self.value, self.items, importance
+                length = ceil_root(loops.squares_of(*some))
+                return np.asarray(loops.weights_of(*some, length, norm))
+
+            return self._added(of_some)
+        kept = self.taking_part & (importance[self.value] > 0)
+        user, value = self.user[kept], self.value[kept]
         share = importance[value]
         length = ceil_root(_sums(user, share * share))
         return _sums(value, norm * share // length[user], self.values)
@@ -76,21 +97,39 @@ class UserItems:
         the root of norm^2 / at_most at each, of one with n more than that the root of norm^2 / n;
         rounded down, so that their Euclidean norm is at most ``norm``."""
         weight = floor_root(norm * norm // np.maximum(self._held(found), at_most))
-        if (loops := _loops(len(self.user))) is not None:
-            return np.asarray(loops.sums_at(self.user, self.value, found, weight))[found]
+        if (loops := _loops(len(self.value))) is not None:
+
+            def at_some(first: int, last: int) -> Whole:
+                some = self.starts[first : last + 1]
+                return np.asarray(loops.sums_at(some, self.value, found, weight[first:last]))
+
+            return self._added(at_some)[found]
         kept = found[self.value]
         user, value = self.user[kept], self.value[kept]
         return _sums(value, weight[user], self.values)[found]
 
+    def _added(self, of_some: Callable[[int, int], Whole]) -> Whole:
+        """The sum of what users add who are not before the ``first`` and before the ``last``, a
+        part of them a thread."""
+        parts = min(pa.cpu_count(), THREADS)
+        ends = [np.searchsorted(self.starts, len(self.value) * i // parts) for i in range(parts)]
+        ends.append(len(self.starts) - 1)
+        with ThreadPoolExecutor(parts) as threads:
+            return np.asarray(sum(threads.map(of_some, ends[:-1], ends[1:])))
+
     def _held(self, found: NDArray[np.bool_]) -> Whole:
         """How many of the ``found`` values every user has."""
-        if (loops := _loops(len(self.user))) is not None:
-            return np.asarray(loops.held_by(self.user, self.value, found))
-        return np.bincount(self.user[found[self.value]]).astype(np.int64)
+        if (loops := _loops(len(self.value))) is not None:
+            return np.asarray(loops.held_by(self.starts, self.value, found))
+        kept = self.user[found[self.value]]
+        return np.bincount(kept, minlength=len(self.starts) - 1).astype(np.int64)
 
 
 LONG = 2**20
 """Pairs from which on loops are compiled."""
+
+THREADS = 4
+"""At most so many, each with numbers of its own for all values."""
 
 
 def _loops(pairs: int) -> Any:

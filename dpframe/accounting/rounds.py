@@ -61,7 +61,7 @@ CURVE_PART = 0.75
 """Part of delta that decides the spread; the rest is for values of one user, which thresholds
 follow."""
 
-SIZES_PART = 0.1
+SIZES_PART = 0.05
 """Of what the counts get: tells how many of the values that were found users have."""
 
 NORM = 128

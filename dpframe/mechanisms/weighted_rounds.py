@@ -41,11 +41,8 @@ HOPELESS = 2.0
 SPARE = 0.5
 """Deviations of the noise to come that a value is given above the threshold."""
 
-TRUSTED = 2.0
-"""Deviations of noise from which on a bin of the histogram of sizes holds users."""
-
-UNEVEN = 2.0
-"""Squared errors of values over the square of their mean, about: some lose more than others."""
+POINTS = 8
+"""Sizes that stand for those of a bin."""
 
 
 class Weighing(Protocol):
@@ -147,13 +144,16 @@ def _searched(items: Weighing, found: NDArray[np.bool_], laws: RoundLaws) -> int
 def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
     """That of the least predicted error of ``many`` counts, from a released histogram of sizes."""
     assert laws.sizes is not None
-    users = np.where(noisy >= TRUSTED * laws.sizes.sigma, noisy, 0)
-    size = np.minimum(2.0 ** (np.arange(len(noisy)) + 0.5), many)
-    tried = [a for j in range(len(noisy)) for a in (2**j, 3 * 2**j // 2) if a <= many]
+    sd, norm = laws.sizes.sigma, laws.count.norm
+    users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # what noise alone is not
+    place = np.arange(len(noisy))[:, None] + (np.arange(POINTS) + 0.5) / POINTS
+    size = np.minimum(np.floor(2.0**place), many)
+    tried = {min(many, norm**2 // grid**2) for grid in range(1, norm + 1)}  # no unit is left over
 
     def error(a: int) -> float:
-        lost = float(users @ (size * (1 - np.sqrt(np.minimum(1.0, a / size))))) / many
-        return UNEVEN * lost**2 + (laws.count.sigma / grid_of(laws, a)) ** 2
+        lost = size * (1 - np.sqrt(np.minimum(1.0, a / size)))
+        mean = float(users @ lost.mean(axis=1)) / many
+        return mean**2 + (laws.count.sigma / grid_of(laws, a)) ** 2
 
-    best: int = min((a for a in tried if grid_of(laws, a) > 0), key=error)
+    best: int = min((a for a in sorted(tried) if grid_of(laws, a) > 0), key=error)
     return best

@@ -18,15 +18,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile at the first call; keep the code on disk where there is a place to write.
+    """Compile at the first call; keep the code on disk where there is a place to write. Other
+    threads go on while it runs.
 
     numba looks for changes in the file of a function only: one compiled function may call another
     of the same file, never of another file.
     """
     try:
-        return cast(Function, numba.njit(cache=True)(function))
+        return cast(Function, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # a read-only installation, and no home directory either
-        return cast(Function, numba.njit(function))
+        return cast(Function, numba.njit(nogil=True)(function))
 
 
 def inlined(function: Function) -> Function:

@@ -1,4 +1,8 @@
-"""Weights of users at their values, in whole numbers: one loop where tables are long. Compiled."""
+"""Weights of users at their values, in whole numbers: a loop over users where tables are long.
+Compiled.
+
+The values of user ``u`` are those from ``starts[u]`` to ``starts[u + 1]``.
+"""
 
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
@@ -9,51 +13,67 @@ from numpy.typing import NDArray
 from dpframe.sketches._compiled import compiled
 
 Whole = NDArray[np.int64]
+Values = NDArray[np.int32]
 
 
 @compiled
-def squares_of(
-    user: NDArray[np.int32], value: NDArray[np.int32], importance: Whole, users: int
-) -> Whole:
-    """Sums of the squared importance of the values that users have."""
-    out = np.zeros(users, dtype=np.int64)
-    for i in range(len(user)):
-        one = importance[value[i]]
-        if one > 0:
-            out[user[i]] += one * one
+def squares_of(starts: Whole, value: Values, items: int, importance: Whole) -> Whole:
+    """Sums of the squared importance of the first ``items`` values of every user."""
+    out = np.zeros(len(starts) - 1, dtype=np.int64)
+    for u in range(len(out)):
+        total = 0
+        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+            one = importance[value[i]]
+            total += one * one
+        out[u] = total
     return out
 
 
 @compiled
 def weights_of(
-    user: NDArray[np.int32], value: NDArray[np.int32], importance: Whole, length: Whole, norm: int
+    starts: Whole, value: Values, items: int, importance: Whole, length: Whole, norm: int
 ) -> Whole:
     """Sums over users of their norm times the importance of a value over the length of all."""
     out = np.zeros(len(importance), dtype=np.int64)
-    for i in range(len(user)):
-        one = importance[value[i]]
-        if one > 0:
-            out[value[i]] += norm * one // length[user[i]]
+    for u in range(len(length)):
+        if length[u] == 0:
+            continue
+        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+            one = importance[value[i]]
+            if one > 0:
+                out[value[i]] += norm * one // length[u]
     return out
 
 
 @compiled
-def held_by(user: NDArray[np.int32], value: NDArray[np.int32], found: NDArray[np.bool_]) -> Whole:
+def taken(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.bool_]:
+    """Which values are among the first ``items`` of somebody."""
+    out = np.zeros(values, dtype=np.bool_)
+    for u in range(len(starts) - 1):
+        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+            out[value[i]] = True
+    return out
+
+
+@compiled
+def held_by(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
     """How many of the found values every user has."""
-    out = np.zeros(user.max() + 1, dtype=np.int64)
-    for i in range(len(user)):
-        if found[value[i]]:
-            out[user[i]] += 1
+    out = np.zeros(len(starts) - 1, dtype=np.int64)
+    for u in range(len(out)):
+        many = 0
+        for i in range(starts[u], starts[u + 1]):
+            if found[value[i]]:
+                many += 1
+        out[u] = many
     return out
 
 
 @compiled
-def sums_at(
-    user: NDArray[np.int32], value: NDArray[np.int32], found: NDArray[np.bool_], weight: Whole
-) -> Whole:
+def sums_at(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
     """Sums over users of their weight at the found values."""
     out = np.zeros(len(found), dtype=np.int64)
-    for i in range(len(user)):
-        if found[value[i]]:
-            out[value[i]] += weight[user[i]]
+    for u in range(len(weight)):
+        for i in range(starts[u], starts[u + 1]):
+            if found[value[i]]:
+                out[value[i]] += weight[u]
     return out

@@ -1,14 +1,16 @@
 """From whatever holds the rows to pairs of a user and a value, by one statement.
 
-The statement reads the view ``dpframe_source`` once and returns ``user, value, text, hash``: a row
-a pair, then one a value with its text, then one a user. Its CTEs, in order:
+The statement reads the view ``dpframe_source`` once and returns ``hash, held, value, text``: a row
+a user with the numbers of their values, and one a value with its number and text. Its CTEs, in
+order:
 
 source  the columns that matter, renamed
 keyed   the key of every row, k1
 pairs   users and their different keys
 known   every key, and its number
-users   every user, their number and a hash: of ids that are equal and have different hashes, such
-        as numbers in a VARIANT, the least one
+
+The hash of a user is that of the id: of ids that are equal and have different hashes, such as
+numbers in a VARIANT, the least one.
 
 Keys are hashed by their texts, which are equal where keys are: no user changes the hash of another
 user's key.
@@ -26,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe import _compute as pc
 from dpframe._duck import VIEW
 from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
@@ -38,6 +41,9 @@ from dpframe.sources.rollup_statement import source_sql
 from dpframe.sources.spark import fetched, is_spark
 from dpframe.sources.spark_counts import check_spark
 from dpframe.user_items import UserItems
+
+BLOCK = 2**20
+"""Values of users that are put in order at once, about."""
 
 
 def user_items(
@@ -85,62 +91,49 @@ def items_sql(
         f"pairs AS MATERIALIZED (SELECT DISTINCT u, {key} FROM keyed)",
         f"known AS MATERIALIZED (SELECT {key}, (row_number() OVER (ORDER BY {ascending(key)}) - 1)"
         f"::INTEGER AS v FROM pairs GROUP BY {key})",
-        f"users AS MATERIALIZED (SELECT u, min(hash(u, {seed}::UBIGINT)) AS h, "
-        "(row_number() OVER () - 1)::INTEGER AS i FROM pairs GROUP BY u)",
     ]
     return (
         f"WITH {', '.join(parts)} "
-        'SELECT i AS "user", v AS "value", NULL::VARCHAR AS "text", NULL::UBIGINT AS "hash" '
-        f"FROM pairs JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} "
-        "JOIN users ON pairs.u IS NOT DISTINCT FROM users.u "
-        f"UNION ALL SELECT -1::INTEGER, v, t, hash(t, {seed}::UBIGINT) "
-        f"FROM (SELECT v, CAST({text} AS VARCHAR) AS t FROM known) "
-        "UNION ALL SELECT i, -1::INTEGER, NULL, h FROM users"
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) AS "held", '
+        'NULL::INTEGER AS "value", NULL::VARCHAR AS "text" '
+        f"FROM pairs JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} GROUP BY u "
+        f"UNION ALL SELECT hash(t, {seed}::UBIGINT), NULL, v, t "
+        f"FROM (SELECT v, CAST({text} AS VARCHAR) AS t FROM known)"
     )
 
 
 def _items(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:
-    """Pairs, by the rows of the statement."""
-    user, value = table["user"].to_numpy(), table["value"].to_numpy()
-    known, users = np.flatnonzero(user < 0), np.flatnonzero(value < 0)
-    known, users = known[np.argsort(value[known])], users[np.argsort(user[users])]
-    hashes = [table["hash"].take(rows).to_numpy() for rows in (users, known)]
-    rest = np.concatenate([known, users])
-    if len(rest) and rest.min() == len(user) - len(rest):  # as DuckDB gives them: no copy
-        user, value = user[: -len(rest)], value[: -len(rest)]
-    else:
-        user, value = np.delete(user, rest), np.delete(value, rest)
-    others = _beside(user, value, hashes[0], hashes[1], items)
-    if len(others):
-        taking_part = np.ones(len(user), dtype=np.bool_)
-        taking_part[others] = False
-        user = np.concatenate([user[taking_part], user[others]])
-        value = np.concatenate([value[taking_part], value[others]])
+    """The values of users, by the rows of the statement."""
+    hashed, number = table["hash"].to_numpy(), table["value"].is_null().to_numpy()
+    users, known = np.flatnonzero(number), np.flatnonzero(~number)
+    known = known[np.argsort(table["value"].take(known).to_numpy())]
+    many = pc.list_value_length(table["held"]).fill_null(0).to_numpy()
+    starts = np.concatenate([[0], np.cumsum(many[users], dtype=np.int64)])
+    value = pc.list_flatten(table["held"]).to_numpy()  # in the order of users
+    value = value if value.flags.writeable else value.copy()
+    _order(starts, value, hashed[users], hashed[known], items)
     return UserItems(
-        user=user,
-        value=value,
-        taking_part=len(user) - len(others),
-        keys=table["text"].take(known),
-        types=types,
+        starts=starts, value=value, items=items, keys=table["text"].take(known), types=types
     )
 
 
-def _beside(
-    user: NDArray[np.int32],
+def _order(
+    starts: NDArray[np.int64],
     value: NDArray[np.int32],
     of_user: NDArray[np.uint64],
     of_value: NDArray[np.uint64],
     items: int,
-) -> NDArray[np.int64]:
-    """The places of pairs that take no part: of users who have more than ``items``."""
-    many = np.bincount(user, minlength=len(of_user))
-    if many.max(initial=0) <= items:
-        return np.zeros(0, dtype=np.int64)
-    heavy = np.flatnonzero((many > items)[user])
-    mixed = _mixed(of_user[user[heavy]] ^ of_value[value[heavy]])
-    order = heavy[np.lexsort((of_value[value[heavy]], mixed, user[heavy]))]
-    first = np.searchsorted(user[order], user[order], side="left")
-    return order[np.arange(len(order)) - first >= items]
+) -> None:
+    """Put first, of users who have more than ``items`` values, those that take part."""
+    many = np.diff(starts)
+    heavy = np.flatnonzero(many > items)
+    for some in np.split(heavy, np.flatnonzero(np.diff(np.cumsum(many[heavy]) // BLOCK)) + 1):
+        user = np.repeat(some, many[some])
+        first = np.cumsum(many[some]) - many[some]
+        place = np.arange(len(user)) + np.repeat(starts[some] - first, many[some])
+        own = value[place]
+        hashed = of_value[own]
+        value[place] = own[np.lexsort((hashed, _mixed(of_user[user] ^ hashed), user))]
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

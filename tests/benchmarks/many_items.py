@@ -65,7 +65,7 @@ def held(name: str) -> UserItems:
 
 
 def taking_part(items: UserItems) -> Pairs:
-    part = slice(0, items.taking_part)
+    part = items.taking_part
     return items.user[part], items.value[part], int(items.user.max()) + 1, items.values
 
 
@@ -200,7 +200,11 @@ def counts(releases: int) -> None:
             if not len(released.found):
                 continue
             truth = users[released.found]
-            error = np.sqrt(np.mean((released.count / released.grid - truth) ** 2))
+            noise = laws.count.sigma / released.grid  # its spread, for both: draws vary more
+            exact = items.counted(
+                np.isin(np.arange(items.values), released.found), laws.count.norm, released.at_most
+            )
+            error = np.sqrt(np.mean((exact / released.grid - truth) ** 2) + noise**2)
             one = unsearched.count.sigma / unsearched.count.norm
             sampled = {
                 a: np.sqrt(np.mean(lost(items, released.found, a, rng) ** 2) + a * one**2)
@@ -216,8 +220,8 @@ def counts(releases: int) -> None:
         if rows:
             n, half, at, error, best, a, same = np.mean(rows, axis=0)
             print(
-                f"| {name} | {n:.0f} | {half:.0f} | {at:.0f} | {error:.0f} | "
-                f"{best:.0f} (A = {a:.0f}) | {same:.0f} |"
+                f"| {name} | {n:.0f} | {half:.0f} | {at:.0f} | {error:.1f} | "
+                f"{best:.1f} (A = {a:.0f}) | {same:.1f} |"
             )
 
 
