@@ -19,8 +19,10 @@ from dpframe._progress import step
 from dpframe._unicode import unicode
 from dpframe.errors import SourceError, class_name
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._ip import Ip
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
+from dpframe.sources.address_keys import AddressCounting
 from dpframe.sources.foreign import is_foreign
 from dpframe.sources.packed_keys import Counting, packable, values_sql
 from dpframe.sources.relations import canonical, opened
@@ -101,6 +103,9 @@ def feed(
     if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
         _feed_packed(sketches, relation, hierarchy, read, progress=progress)
         return
+    if isinstance(hierarchy, Ip) and read == ("VARCHAR",):
+        _feed_addresses(sketches, relation, hierarchy, progress=progress)
+        return
     again = hierarchy.reads_text and read == ("VARCHAR",)
     statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
     _check_operators(relation, statement)
@@ -122,6 +127,17 @@ def _feed_packed(
     statement = values_sql(hierarchy, types)
     _check_operators(relation, statement)
     counting = Counting(sketches, hierarchy)
+    for batch in shown(relation.batches(statement), progress):
+        counting.update(batch)
+    counting.finish()
+
+
+def _feed_addresses(
+    sketches: Sequence[MisraGries], relation: Relation, hierarchy: Ip, *, progress: bool
+) -> None:
+    statement = texts_sql(hierarchy)
+    _check_operators(relation, statement)
+    counting = AddressCounting(sketches, hierarchy)
     for batch in shown(relation.batches(statement), progress):
         counting.update(batch)
     counting.finish()
