@@ -45,7 +45,7 @@ class AddressCounting:
         texts = batch.column(0).cast(pa.large_string())
         numbers = np.zeros((len(texts), 2), np.uint64)
         kinds = np.zeros(len(texts), np.uint8)
-        if kernels.parse(*_bytes(texts), numbers, kinds):
+        if kernels.parse(*text_bytes(texts), numbers, kinds):
             odd = np.flatnonzero(kinds == kernels.ODD)
             numbers[odd], kinds[odd] = _read(texts.take(pa.array(odd)), self._hierarchy)
         wanted = self._hierarchy.version
@@ -83,7 +83,7 @@ class AddressCounting:
             sketch._rename("text", _texts_of)
 
 
-def _bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes of texts, and where each begins; NULL is empty, which is no address either."""
     if texts.null_count:
         texts = pc.fill_null(texts, "")

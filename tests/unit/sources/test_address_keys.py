@@ -81,7 +81,7 @@ def test_what_is_read_is_what_the_standard_library_reads(texts: list[str | None]
     given = [text or "" for text in texts]
     numbers, kinds = np.zeros((len(given), 2), np.uint64), np.zeros(len(given), np.uint8)
     array = pa.array(given, pa.large_string())
-    odd = _address_kernels.parse(*address_keys._bytes(array), numbers, kinds)
+    odd = _address_kernels.parse(*address_keys.text_bytes(array), numbers, kinds)
     assert odd == int((kinds == _address_kernels.ODD).sum())
     for text, (low, high), kind in zip(given, numbers.tolist(), kinds.tolist(), strict=True):
         try:
