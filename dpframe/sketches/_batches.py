@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from dpframe._unicode import decoded, is_text, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
-Kind = Literal["int64", "uint64", "text", "bytes"]
+Kind = Literal["int64", "uint64", "text", "bytes", "words"]
+"""Of keys; words are numbers of 128 bits or nothing at all, while a stream is read, never after."""
+
 T = TypeVar("T")
 
 PIECE = 32_768

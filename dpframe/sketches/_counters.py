@@ -17,6 +17,14 @@ ROOM = 16_384
 """Words of the arena to have free at a time, about."""
 
 
+WORDS_MISSING, WORDS_NUMBER = 1, 8
+"""In the place of the length of a long text, of words of which the second one is negative."""
+
+
+NUMBERS = pa.binary(16)
+"""Of words in Arrow arrays, little-endian."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Keys:
     """Keys as words: integers, shape (n,), or text as ``_encode`` puts it, shape (n, 2).
@@ -43,6 +51,8 @@ def encoded(column: Column) -> Keys:
     """Keys as the kernels read them."""
     if column.kind in ("int64", "uint64"):
         return Keys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
+    if column.kind == "words":
+        return _of_words(column.values)
     with no_fork():
         from dpframe.sketches._encode import encode
 
@@ -61,6 +71,18 @@ def encoded(column: Column) -> Keys:
         return encoded(Column("text", whole))
     places[-1] = used
     return Keys(words, places, long[:used])
+
+
+def _of_words(array: pa.Array) -> Keys:
+    """Numbers of 128 bits, and NULL: of those whose second word is negative a length tells."""
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    words = np.frombuffer(b"".join(key or b"\xff" * 16 for key in array.to_pylist()), np.int64)
+    words = words.reshape(-1, 2)
+    negative = words[:, 1] < 0
+    places = np.concatenate([[0], np.cumsum(2 * negative)])
+    long = np.zeros(int(places[-1]), np.uint64)
+    long[::2] = np.where(missing[negative], WORDS_MISSING, WORDS_NUMBER)
+    return Keys(words, places, long)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -177,10 +199,24 @@ class Table:
         if self.kind in ("int64", "uint64"):
             return Column(self.kind, first).to_arrow(), counts
         second, places = self.words[:, 2][rows], self.words[:, 3][rows]
+        if self.kind == "words":
+            return self._numbers(first, second, places), counts
         long = second < 0
         keys = [_short_texts(first[~long], second[~long]), self._long_texts(places[long])]
         counts = np.concatenate([counts[~long], counts[long]])
         return pa.concat_arrays(keys).cast(TYPES[self.kind]), counts
+
+    def _numbers(
+        self, first: NDArray[np.int64], second: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> pa.Array:
+        """Keys that are numbers, NULL for none."""
+        missing = second < 0
+        missing[missing] = self.arena[places[missing]] == WORDS_MISSING
+        both = np.stack([first, second], axis=1)
+        numbers = [
+            None if no else row.tobytes() for no, row in zip(missing.tolist(), both, strict=True)
+        ]
+        return pa.array(numbers, NUMBERS)
 
     def _long_texts(self, places: NDArray[np.int64]) -> pa.Array:
         texts = []

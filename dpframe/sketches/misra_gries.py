@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterTypeError
 from dpframe.sketches._batches import Kind, check_order, columns
-from dpframe.sketches._counters import Table, encoded
+from dpframe.sketches._counters import Keys, Table, encoded
 from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, nothing, ordered
 from dpframe.sketches.merging import MergedSketch, merged
@@ -160,6 +160,13 @@ class MisraGries(Sketch):
     def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
         """The bounded-memory merge with another sketch of as many counters; see ``merged``."""
         return merged([self, other])
+
+    def _update_words(self, keys: Keys) -> None:
+        """Count keys of two words; a sketch that holds others is renamed before."""
+        if self._table is None:
+            self._table = Table("words", self._counters)
+        self._table.update(keys, self._counters)
+        self._total += len(keys)
 
     def _rename(self, kind: Kind, renamed: Callable[[pa.Array], pa.Array]) -> None:
         """Give every key another name, one for one; which counter at zero goes next follows the

@@ -19,10 +19,14 @@ from dpframe._progress import step
 from dpframe._unicode import unicode
 from dpframe.errors import SourceError, class_name
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._path import Path
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
+from dpframe.sources.address_keys import AddressCounting
 from dpframe.sources.foreign import is_foreign
 from dpframe.sources.packed_keys import Counting, packable, values_sql
+from dpframe.sources.path_keys import PathCounting, splits_by_byte
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
@@ -101,6 +105,13 @@ def feed(
     if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
         _feed_packed(sketches, relation, hierarchy, read, progress=progress)
         return
+    if read == ("VARCHAR",) and (counting := _of_bytes(sketches, hierarchy)) is not None:
+        statement = texts_sql(hierarchy)
+        _check_operators(relation, statement)
+        for batch in shown(relation.batches(statement), progress):
+            counting.update(batch)
+        counting.finish()
+        return
     again = hierarchy.reads_text and read == ("VARCHAR",)
     statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
     _check_operators(relation, statement)
@@ -125,6 +136,17 @@ def _feed_packed(
     for batch in shown(relation.batches(statement), progress):
         counting.update(batch)
     counting.finish()
+
+
+def _of_bytes(
+    sketches: Sequence[MisraGries], hierarchy: Hierarchy
+) -> AddressCounting | PathCounting | None:
+    """What counts texts of a hierarchy by their bytes; None if nothing does."""
+    if isinstance(hierarchy, Ip):
+        return AddressCounting(sketches, hierarchy)
+    if isinstance(hierarchy, Path) and splits_by_byte(hierarchy):
+        return PathCounting(sketches, hierarchy)
+    return None
 
 
 def _check_operators(relation: Relation, statement: str) -> None:

@@ -1,0 +1,76 @@
+"""The parts of paths between separators of one byte, from the bytes of texts. Compiled."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.sketches._compiled import compiled
+
+Words = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+@compiled
+def parts(
+    data: Bytes, starts: Words, separator: int, normal: Bytes, ends: Words, counts: Words
+) -> None:
+    """Write paths without empty parts into ``normal``, one after the other.
+
+    Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``. ``counts`` are how many parts each
+    has, of at most as many as ``ends`` has columns less one; ``ends[i]`` is where path i begins,
+    and then where each of its parts ends.
+    """
+    out = 0
+    for i in range(starts.shape[0] - 1):
+        n, inside = 0, False
+        ends[i, 0] = out
+        for j in range(starts[i], starts[i + 1]):
+            if data[j] == separator:
+                inside = False
+                continue
+            if not inside:
+                if n + 1 == ends.shape[1]:
+                    break
+                if n:
+                    normal[out] = separator
+                    out += 1
+                inside = True
+                n += 1
+            normal[out] = data[j]
+            out += 1
+            ends[i, n] = out
+        counts[i] = n
+
+
+@compiled
+def level_keys(
+    normal: Bytes,
+    ends: Words,
+    counts: Words,
+    level: int,
+    value: int,
+    invalid: int,
+    data: Bytes,
+    offsets: Words,
+) -> int:
+    """The keys of a level, of the paths that have it: ``value`` and the path down to there. A path
+    without parts is the one byte ``invalid``, or nothing if that is negative. Returns how many."""
+    n, out = 0, 0
+    offsets[0] = 0
+    for i in range(counts.shape[0]):
+        if counts[i] >= level:
+            data[out] = value
+            out += 1
+            for j in range(ends[i, 0], ends[i, level]):
+                data[out] = normal[j]
+                out += 1
+        elif counts[i] == 0 and invalid >= 0:
+            data[out] = invalid
+            out += 1
+        else:
+            continue
+        n += 1
+        offsets[n] = out
+    return n
