@@ -20,7 +20,7 @@ from dpframe.sources.cell_candidates import group_counts
 from dpframe.sources.measured import sums_of
 from dpframe.sources.measured_cells import MeasuredCells, counted_elsewhere, measured_cells
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.vectors import Distinct, vectors_of
+from dpframe.vectors import GRID, Distinct, vectors_of
 from tests.cell_counts import Silent
 from tests.strategies import examples
 from tests.unit.sources.test_cells import ROWS, SHAPES, expected, frame_of
@@ -112,3 +112,33 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
         strict=True,
     ):
         assert one.tolist() == two.tolist()
+
+
+@examples(4, 100, ROWS, st.sampled_from(SHAPES), st.integers(1, 6))
+def test_users_within_their_bounds_add_what_their_records_do(
+    rows: list[tuple[Any, ...]], shape: str, threshold: int
+) -> None:
+    """Law: bounds that nobody reaches cut nothing, whatever segments a user is divided over."""
+    cells = as_hierarchies(shape)
+    assert isinstance(cells, Cells)
+    frame = frame_of(rows).assign(
+        v=[(1.0, -3.0, math.nan, 2.0)[i % 4] for i in range(len(rows))],
+        u=[f"u{i // 2}" for i in range(len(rows))],
+    )
+    by_record, by_user = (
+        measured_cells(frame, cells, PrivacyUnit(user=user), 1) for user in (None, "u")
+    )
+    selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
+    nodes = cell_rollup.reported(by_record.cells, cells.kinds, selection, 1)
+    total = dp.sum("v", lower=-50, upper=50)
+    found = []
+    for count, counted, user in (
+        (dp.count(), by_record, False),
+        (dp.count(at_most=2), by_user, True),
+    ):
+        several = [v for m in (count, total) for each, _ in vectors_of(m, by_user=user)
+                   for v in each]  # fmt: skip
+        found.append([part.tolist() for part in counted.of_rows(several, nodes)])
+    (records, sums), (shares, of_users) = found
+    assert sums == of_users
+    assert shares == [GRID * n for n in records]
