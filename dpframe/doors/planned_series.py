@@ -79,9 +79,7 @@ def plan_series(
         *_total(total),
     )
     given = _given(asked, about, arguments)
-    laws: Sequence[Mapping[str, object]] = asked.laws
-    if arguments.get("mechanism") is not None:
-        laws = ({"mechanism": arguments["mechanism"]},)
+    laws = _laws(asked, arguments)
     with step("planning the series"):
         ways = series_ways(
             lambda call: asked.declared(asked.plan(call)),
@@ -108,6 +106,23 @@ def plan_series(
 def _asked(question: object) -> Question[Any, Any]:
     name = getattr(question, "__name__", question)
     return PLANNED[chosen("question", name, tuple(PLANNED))]
+
+
+def _laws(
+    asked: Question[Any, Any], arguments: Mapping[str, object]
+) -> Sequence[Mapping[str, object]]:
+    """What chooses a law, of those that count what is asked for."""
+    if arguments.get("mechanism") is not None:
+        return ({"mechanism": arguments["mechanism"]},)
+    if arguments.get("contribution") != "items":
+        return asked.laws
+    if asked.name == "heavy_hitters":
+        raise ParameterError(
+            "contribution='items' of heavy_hitters finds values in rounds, and no series of them "
+            "is planned: plan one of hhh, asked the same way with the column as a list, or of "
+            "shares (leave contribution out)."
+        )
+    return asked.laws[:1]  # Gaussian noise of a selection counts no different users
 
 
 def _total(total: object) -> tuple[float, float]:

@@ -26,7 +26,7 @@ def cells_of(
     number, level, n = (_numbers(table[name]) for name in (names[0], "level", "n"))
     found = [_axis(table, cells, d, number, level, n) for d in range(1, len(cells.of) + 1)]
     groups = np.flatnonzero(number == 0)
-    rows = _taken(table.select(names[1 : 1 + len(cells.of)]), groups)
+    rows = _taken(table.select([*names[1 : 1 + len(cells.of)], *sums]), groups)
     placed = [
         _positions(_numbers(rows[names[d]]), known).astype(np.int32)
         for d, (_, _, known) in enumerate(found, 1)

@@ -175,3 +175,18 @@ def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> 
     assert (by_path.left, by_path.epsilon) == (in_use.left, in_use.epsilon)
     with pytest.raises(ParameterError, match="pass ledger=, made with accountant='pld'"):
         plan.reserve()
+
+
+def test_a_series_of_different_users_takes_the_law_that_counts_them() -> None:
+    """Law: ``contribution='items'`` needs no mechanism, which the caller did not choose, to be
+    planned; the plan is that of the release with what it says; of values in rounds none is made."""
+    items: dict[str, object] = {"user": "who", "contribution": "items", "at_most": 2}
+    series = dp.plan_series(4, "hhh", ["city"], total=(1.0, 1e-6), **items)
+    assert {way.plan.mechanism for way in series.ways} == {"items"}
+    assert series.arguments["at_most"] == 2
+    one = dp.explain(**series.arguments).plan
+    assert one.threshold == series.plan.threshold
+    with pytest.raises(dp.ParameterError, match="no series of them is planned"):
+        dp.plan_series(
+            4, "heavy_hitters", "city", total=(1.0, 1e-6), user="who", contribution="items"
+        )

@@ -221,3 +221,45 @@ def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
         ]
         assert kept[0] == kept[1]
     assert repr(both) == "UserItems(<private>)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dp_heavy_hitters({}, \"column\" := 'k', \"user\" := 'u', ",
+        "dp_hhh({}, hierarchy := ['k'], \"user\" := 'u', contribution := 'items', ",
+        "dp_tree_counts({}, hierarchy := ['k'], keys := ['k1'], \"user\" := 'u', "
+        "contribution := 'items', ",
+    ],
+)
+def test_a_source_that_is_different_at_every_read_is_read_once(call: str) -> None:
+    """Law: what bounds a user and what is counted are one read: a view that gives every row a new
+    value gives each of them once."""
+    with duckdb.connect() as con:
+        con.execute("CREATE SEQUENCE rows_read")
+        con.execute(
+            "CREATE VIEW moving AS SELECT range // 10 AS u, "
+            "'k' || (nextval('rows_read') % 50) AS k FROM range(5000)"
+        )
+        dp.register(con)
+        asked = call.format("tbl := 'moving'") + "at_most := 2, epsilon := 5.0, delta := 1e-6)"
+        assert con.execute(f"SELECT * FROM {asked}").fetchall()
+        assert con.execute("SELECT nextval('rows_read')").fetchall() == [(5001,)]
+
+
+def test_how_a_connection_writes_arrow_changes_nothing() -> None:
+    """Law: lists and texts as views, large or in any order are the same lists and texts."""
+    answers = []
+    for settings in (
+        (),
+        ("arrow_output_list_view = true", "produce_arrow_string_view = true"),
+        ("arrow_large_buffer_size = true", "preserve_insertion_order = false"),
+        ("default_null_order = 'nulls_first'", "default_order = 'desc'"),
+    ):
+        with duckdb.connect() as con, seeded_noise(4):
+            for setting in settings:
+                con.execute(f"SET {setting}")
+            con.register("frame", WORDS)
+            found = dp.heavy_hitters(con.table("frame"), "word", user="who", **BUDGET)
+            answers.append(found.to_dict("list"))
+    assert answers == [answers[0]] * 4
