@@ -164,6 +164,11 @@ class Hierarchy(ABC):
     def depth(self, keys: tuple[str, ...]) -> str | None:
         """SQL of the number of levels of a row; None if every row has all of them."""
 
+    def rests(self, level: int) -> bool:
+        """Whether rows that end at ``level`` or above it can be many, and share no node of it with
+        rows that go on: they need not be grouped again there."""
+        return False
+
     @abstractmethod
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         """SQL of the key at ``level`` from the key one level down; unchanged for shorter rows."""

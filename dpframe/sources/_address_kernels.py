@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.sketches._compiled import compiled
-from dpframe.sketches._counters import WORDS_MISSING, WORDS_NUMBER
 
 Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
@@ -128,25 +127,25 @@ def level_words(
     """The nodes of a level, of the rows that have one, as :mod:`dpframe.sketches._encode` puts
     texts: two words each, and where the second one is negative, what tells them apart in ``long``.
 
-    ``reached`` says by kind who has the level, ``masks`` are of lower and upper words, of IPv4 and
-    then of IPv6. Returns how many nodes there are, and how much of ``long`` is filled.
+    ``reached`` is by kind what tells, or 0 for those without the level. ``masks`` are of lower and
+    upper words, of IPv4 and then of IPv6. Returns how many nodes there are, and how much of
+    ``long`` is filled.
     """
     n, used = 0, 0
     for i in range(kinds.shape[0]):
         kind = kinds[i]
         if not reached[kind]:
             continue
-        size = WORDS_NUMBER
         if kind == FOUR:
             words[n, 0], words[n, 1] = np.int64(numbers[i, 0] & masks[0]), 0
         elif kind == SIX:
             words[n, 0] = np.int64(numbers[i, 0] & masks[2])
             words[n, 1] = np.int64(numbers[i, 1] & masks[3])
         else:
-            words[n, 0], words[n, 1], size = -1, -1, WORDS_MISSING
+            words[n, 0], words[n, 1] = -1, -1
         places[n] = used
         if words[n, 1] < 0:
-            long[used], long[used + 1] = size, 0
+            long[used], long[used + 1] = reached[kind], 0
             used += 2
         n += 1
     places[n] = used

@@ -21,7 +21,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
 from dpframe.sketches import MisraGries
-from dpframe.sketches._counters import NUMBERS, Keys
+from dpframe.sketches._counters import NUMBERS, WORDS_MISSING, WORDS_NUMBER, Keys
 
 PIECE = 65_536
 """Rows read at a time: what is made of them stays near the processor."""
@@ -69,8 +69,10 @@ class AddressCounting:
         out = []
         for level in range(1, self._hierarchy.height + 1):
             reached = np.zeros(10, np.uint8)
-            reached[0] = level == 1 and self._hierarchy.on_invalid == "count"
-            reached[4], reached[6] = level <= len(four), level <= len(six)
+            if level == 1 and self._hierarchy.on_invalid == "count":
+                reached[0] = WORDS_MISSING
+            reached[4] = WORDS_NUMBER * (level <= len(four))
+            reached[6] = WORDS_NUMBER * (level <= len(six))
             bits = 96 + four[min(level, len(four)) - 1], six[min(level, len(six)) - 1]
             whole = [(1 << n) - 1 << 128 - n for n in bits]
             masks = [half for mask in whole for half in (mask & ALL, mask >> 64)]

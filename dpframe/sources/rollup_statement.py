@@ -286,6 +286,14 @@ def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
     for level in range(height - 1, 0, -1):
         keys = hierarchy.coarser(level, finest(hierarchy))
         named = [f"{sql} AS k{i}" for i, sql in enumerate(keys, 1)]
+        if hierarchy.rests(level):
+            parts.append(
+                f"level_{level} AS (SELECT {', '.join(finest(hierarchy))}, d, n{more} "
+                f"FROM level_{level + 1} WHERE d <= {level} UNION ALL SELECT {', '.join(named)}, "
+                f"{level}, sum(n)::BIGINT{summed(added)} FROM level_{level + 1} "
+                f"WHERE d > {level} GROUP BY {', '.join(str(i) for i in first(len(keys)))})"
+            )
+            continue
         groups = ", ".join(str(i) for i in first(len(keys) + (1 if ends else 0)))
         shorter = f", least(d, {level}) AS d" if ends else ""
         parts.append(

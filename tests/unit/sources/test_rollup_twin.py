@@ -526,3 +526,17 @@ def test_sums_are_whole_numbers_of_any_size() -> None:
         found = whole_numbers(column)
         assert found.tolist() == [0 if v is None else v for v in values]
         assert all(type(number) is int for number in found)
+
+
+@pytest.mark.parametrize("lengths", ["", "?prefixes=8,16,24&prefixes6=32", "?prefixes=8"])
+def test_sums_of_both_families_are_those_of_their_rows(lengths: str) -> None:
+    """Where addresses of one version have fewer levels, these are not grouped again below; an
+    exponent in capitals is no octet."""
+    fours = ["1.2.3.4", "::ffff:1.2.3.4", " 1.2.3.4", "1.2.3.9"]
+    values = [*fours, "2001:db8::1", "2001:DB8::2", "1E2.1.1.1"]
+    frame = pa.table({"ip": values * 2, "v": [1] * 14})
+    hierarchy, sums = as_hierarchy(f"ip:ip{lengths}"), {"rows": Added(kind="row")}
+    tree = tables.exact_counts(frame, hierarchy, PrivacyUnit(), 1, sums=sums, beside=["v"])
+    assert whole_numbers(tree.sums[0]).tolist() == tree.count.tolist()
+    assert sorted(tree.count[tree.level == 1].tolist()) == [2, 4, 8]
+    assert tree.count[0] == 14
