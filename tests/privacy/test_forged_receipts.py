@@ -44,6 +44,11 @@ def prefix(**asked: Any) -> Any:
     return dp.explain_prefix_tree("word", **{**known, **asked}).plan
 
 
+def rollup(**asked: Any) -> Any:
+    measures = {"n": dp.count(), "s": dp.sum("x", lower=0, upper=10)}
+    return dp.explain_rollup(["a", "b"], measures=measures, **{**BUDGET, **asked}).plan
+
+
 def common(**asked: Any) -> Any:
     return dp.explain_heavy_hitters("w", user="u", **BUDGET, **asked).plan
 
@@ -86,6 +91,8 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
     "reports": lambda: of_plan(prefix(devices=2_000, epsilon=6.0, iterations=3)),
     "counts of devices": lambda: of_plan(prefix(mechanism="laplace")),
     "rounds": lambda: of_plan(common()),
+    "rollup": lambda: of_plan(rollup()),
+    "rollup of users": lambda: of_plan(rollup(user="u")),
     "sketch": lambda: of_sketch(dp.MisraGries(100)),
     "standard sketch": lambda: of_sketch(standard(100)),
     "merged": lambda: of_sketch(
@@ -246,6 +253,28 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
     ("counts of devices", "fewer iterations"): lambda p, r: (
         r.update(reports=1),
         p["game"].update(levels=p["game"]["levels"][:1]),
+    ),
+    ("rollup", "a user is promised"): lambda p, r: promised(r, ONE_USER, user="u"),
+    ("rollup", "a user is promised in words"): lambda p, r: promised(r, ONE_USER),
+    ("rollup", "a measure is not paid for"): lambda p, r: p["game"]["steps"][1]["game"][
+        "drawn"
+    ].pop(),
+    ("rollup", "higher bounds"): lambda p, r: r["measures"]["s"].update(upper=100),
+    ("rollup", "another threshold"): said(threshold=2),
+    ("rollup", "fields of other games"): lambda p, r: p["game"]["steps"][0]["game"].update(units=9),
+    ("rollup", "segments of cells in both"): lambda p, r: (
+        r.update(segments=True),
+        p["game"]["steps"][1]["game"].update(segments=1),
+    ),
+    ("rollup of users", "one unit for all"): lambda p, r: (
+        r["noise"].update(
+            grid=1, lowest=256 * r["noise"]["lowest"], highest=256 * r["noise"]["highest"]
+        ),
+        r.update(threshold=256 * r["threshold"]),
+        p["game"]["steps"][0]["game"].update(units=1),
+    ),
+    ("rollup of users", "more rows of each"): lambda p, r: r["measures"]["n"].update(
+        spec="count(at_most=9)"
     ),
     ("rounds", "another threshold"): said(threshold=2),
     ("rounds", "counts with less noise"): lambda p, r: r["noise"]["release"].update(highest=1.0),
