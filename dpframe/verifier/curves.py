@@ -27,6 +27,19 @@ TRIMMED = 10**8
 """Ends of a convolution that weigh less than delta divided by this are raised."""
 
 
+def is_law(law: Points) -> bool:
+    """Whether points are those of a curve: epsilons grow from 0 on and are no larger than what is
+    promised, the last point, which may be anywhere between the others."""
+    epsilons = [epsilon for epsilon, _ in law[:-1]]
+    grow = all(less < more for less, more in pairwise(epsilons))
+    within = all(0 <= epsilon <= MOST and 0 <= delta <= 1 for epsilon, delta in law)
+    return grow and within
+
+
+MOST = 1000
+"""Of an epsilon."""
+
+
 def keeps(law: Points, bound_at: BoundAt) -> str | None:
     """Why a release does not keep a law; None if it does, at every point."""
     for epsilon, delta in law:

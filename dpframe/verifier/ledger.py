@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier.curves import BoundAt, Points, keeps, together
+from dpframe.verifier.curves import BoundAt, Points, is_law, keeps, together
 from dpframe.verifier.periods import Block, Cost, fullest, reads_otherwise
 from dpframe.verifier.verdict import Step, Verdict
 
@@ -70,6 +70,7 @@ def verify_releases(
         Why releases may be within the totals though their sum is not, if they may.
     """
     each = tuple((part.name, part.verdict) for part in parts)
+    names = [one.name for one in reserved]
     total = {"epsilon": written(epsilon), "delta": written(delta)}
     known: dict[str, Any] = {**total, "parts": each}
     for outcome in ("failed", "not verified"):
@@ -78,6 +79,8 @@ def verify_releases(
             which = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
             reason = f"{len(wrong)} of {len(each)} releases: {which}"
             return Verdict(outcome=outcome, reason=reason, **known)
+    if len(set(names)) < len(names):
+        return Verdict(outcome="failed", reason="two reservations have one name", **known)
     for part in parts:
         why = reads_otherwise(part.receipt, part.block)
         if why is not None:
@@ -127,6 +130,10 @@ def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
     """Delta of a reservation at its epsilon; or why it is not known."""
     if not one.law:
         return "what releases of a filter tell together is not verified"
+    if not is_law(one.law):
+        return (
+            "its law is no curve: points go from small epsilons to large ones, deltas from 0 to 1"
+        )
     if len(drawn) > one.times:
         return f"{len(drawn)} releases used a reservation of {one.times}"
     if any(part.cost[1] > one.law[-1][1] for part in drawn):

@@ -57,6 +57,10 @@ def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
         f"the receipt has height {height!r}, the proof {game.get('height')!r}",
     )
     claim(shares or receipt.get("user") is None, "the receipt has users, the proof one record")
+    claim(
+        units > 1 or receipt.get("user") is None,
+        "the receipt has users, whose records have parts of one; the proof does not divide it",
+    )
     facts, law = receipt.get("noise"), proof.law("test")
     grid = facts.get("grid") if isinstance(facts, Mapping) else None
     claim(grid == units, f"the receipt counts in units of 1/{grid}, the proof of 1/{units}")

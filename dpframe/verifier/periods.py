@@ -10,6 +10,19 @@ from zoneinfo import ZoneInfo
 
 EPOCH = datetime(1970, 1, 1)
 
+READ = {
+    "instants": "as instants",
+    "dates": "as dates",
+    "text": "as text",
+    "written": "as written",
+}
+"""How times are read, as an axis names it: periods of another reading may share records."""
+
+FINER = " in nanoseconds"
+
+NULL = (-(2**47), 1 - 2**47)
+"""The one second that stands for records without a time."""
+
 Cost = tuple[Fraction, Fraction]
 """Epsilon and delta."""
 
@@ -54,13 +67,16 @@ def reads_otherwise(receipt: Mapping[str, Any], block: Block | None) -> str | No
     told = receipt.get("period")
     if block is None:
         return None  # it was charged for all records
+    if block.first >= block.last:
+        return "it was charged for no time at all"
     if not isinstance(told, Mapping):
         return "it was charged for a period, and its receipt says that it reads all records"
-    if not block.axis.startswith(f"{told.get('column')} "):
+    own = f"{told.get('column')} {READ.get(str(told.get('read')))}"
+    if block.axis.removesuffix(FINER if told.get("read") == "instants" else "") != own:
         return f"it reads {told.get('column')!r}, and was charged for {block.axis!r}"
     start, end = told.get("start"), told.get("end")
     if start is None or end is None:
-        null = start is None and end is None and block.last - block.first == 1
+        null = start is None and end is None and (block.first, block.last) == NULL
         return None if null else "it was charged for another period than that without a time"
     zone = str(told.get("zone") or "UTC") if told.get("read") == "instants" else None
     try:

@@ -21,6 +21,7 @@ from dpframe.verifier.dominance import is_below
 from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
 from dpframe.verifier.proof import Proof
+from dpframe.verifier.unit_receipts import same_sentence
 from dpframe.verifier.verdict import Found, Step, claim
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
@@ -150,11 +151,12 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
     claim(type(devices) is int, "the receipt has no number of devices")
     who = f"one user ({user!r})"
     known = f"the number of users, {devices or 0:,}, is public"
-    replaced = said == f"replacing all records of {who} by any others; {known}"
-    removed = said == f"adding or removing all items of {who}, who still reports; {known}"
-    claim(replaced or removed, f"the receipt is of no neighbours that are known here: {said!r}")
-    promise = str(receipt.get("guarantee")).partition("differential privacy for ")[2]
-    claim(promise == said and proof.group == 1, f"the receipt's guarantee is for {promise!r}")
+    replaced = str(said).startswith("replacing ")
+    sentence = f"adding or removing all items of {who}, who still reports; {known}"
+    if replaced:
+        sentence = f"replacing all records of {who} by any others; {known}"
+    same_sentence(receipt, sentence)
+    claim(proof.group == 1, f"the receipt has one user, the proof {proof.group}")
     times, game = receipt.get("reports"), proof.game
     asked = [receipt.get(name) for name in ("iterations", "rounds")]
     claim(

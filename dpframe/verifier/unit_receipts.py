@@ -103,18 +103,28 @@ def check_unit(receipt: Mapping[str, Any], proof: Proof) -> Protected:
     divides them if these do."""
     kind = proof.game.get("kind")
     unit = protected(receipt, kind)
-    told = str(receipt.get("guarantee")).partition("differential privacy for ")[2]
-    claim(
-        told == unit.sentence == receipt.get("neighbours"),
-        f"the receipt's guarantee is for {told!r}, and its arguments are those for "
-        f"{unit.sentence!r}",
-    )
+    same_sentence(receipt, unit.sentence)
     own = proof.whole("moves", 1) * proof.group if kind == "normal" else proof.group
     claim(
         own == unit.records and (kind != "normal" or proof.group == 1),
         f"the receipt has {unit.records} records of a user or row, the proof {own}",
     )
     return unit
+
+
+WITHIN = ", where all records of that user lie within one period"
+"""Of a user in a release that reads a period, who may be in others too."""
+
+
+def same_sentence(receipt: Mapping[str, Any], sentence: str) -> None:
+    """The guarantee and the neighbours of the receipt are those of its arguments."""
+    if receipt.get("period") is not None and receipt.get("user") is not None:
+        sentence += WITHIN
+    told = str(receipt.get("guarantee")).partition("differential privacy for ")[2]
+    claim(
+        told == sentence == receipt.get("neighbours"),
+        f"the receipt's guarantee is for {told!r}, and its arguments are those for {sentence!r}",
+    )
 
 
 def check_division(unit: Protected, proof: Proof) -> int:

@@ -348,7 +348,7 @@ def forgotten() -> bool:
 
 def disjoint() -> bool:
     """Whether releases of a day and of its week are added up."""
-    read = {"column": "t", "start": "1970-01-01T00:00:00"}
+    read = {"column": "t", "read": "written", "start": "1970-01-01T00:00:00"}
     parts = []
     for one, days in zip(book(3), (7, 1, 1), strict=True):
         receipt = {**one.receipt, "period": {**read, "end": f"1970-01-0{1 + days}T00:00:00"}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -42,6 +43,11 @@ def synthetic() -> Any:
 def prefix(**asked: Any) -> Any:
     known = {"user": "u", "devices": 300_000, **BUDGET}
     return dp.explain_prefix_tree("word", **{**known, **asked}).plan
+
+
+def rollup(**asked: Any) -> Any:
+    measures = {"n": dp.count(), "s": dp.sum("x", lower=0, upper=10)}
+    return dp.explain_rollup(["a", "b"], measures=measures, **{**BUDGET, **asked}).plan
 
 
 def common(**asked: Any) -> Any:
@@ -86,6 +92,8 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
     "reports": lambda: of_plan(prefix(devices=2_000, epsilon=6.0, iterations=3)),
     "counts of devices": lambda: of_plan(prefix(mechanism="laplace")),
     "rounds": lambda: of_plan(common()),
+    "rollup": lambda: of_plan(rollup()),
+    "rollup of users": lambda: of_plan(rollup(user="u")),
     "sketch": lambda: of_sketch(dp.MisraGries(100)),
     "standard sketch": lambda: of_sketch(standard(100)),
     "merged": lambda: of_sketch(
@@ -95,6 +103,16 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
     "sum": lambda: of_sketch(dp.merge_sketches([dp.MisraGries(4), dp.MisraGries(4)], method="sum")),
     "universe": lambda: of_sketch(dp.MisraGries(8), universe=["a", "b"], delta=None),
 }
+
+
+@cache
+def _made(name: str) -> tuple[Facts, Facts]:
+    return MADE[name]()
+
+
+def made_of(name: str) -> tuple[Facts, Facts]:
+    """A proof and its receipt, to be changed."""
+    return copy.deepcopy(_made(name))
 
 
 def game(**changes: Any) -> Callable[[Facts, Facts], object]:
@@ -247,6 +265,28 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
         r.update(reports=1),
         p["game"].update(levels=p["game"]["levels"][:1]),
     ),
+    ("rollup", "a user is promised"): lambda p, r: promised(r, ONE_USER, user="u"),
+    ("rollup", "a user is promised in words"): lambda p, r: promised(r, ONE_USER),
+    ("rollup", "a measure is not paid for"): lambda p, r: p["game"]["steps"][1]["game"][
+        "drawn"
+    ].pop(),
+    ("rollup", "higher bounds"): lambda p, r: r["measures"]["s"].update(upper=100),
+    ("rollup", "another threshold"): said(threshold=2),
+    ("rollup", "fields of other games"): lambda p, r: p["game"]["steps"][0]["game"].update(units=9),
+    ("rollup", "segments of cells in both"): lambda p, r: (
+        r.update(segments=True),
+        p["game"]["steps"][1]["game"].update(segments=1),
+    ),
+    ("rollup of users", "one unit for all"): lambda p, r: (
+        r["noise"].update(
+            grid=1, lowest=256 * r["noise"]["lowest"], highest=256 * r["noise"]["highest"]
+        ),
+        r.update(threshold=256 * r["threshold"]),
+        p["game"]["steps"][0]["game"].update(units=1),
+    ),
+    ("rollup of users", "more rows of each"): lambda p, r: r["measures"]["n"].update(
+        spec="count(at_most=9)"
+    ),
     ("rounds", "another threshold"): said(threshold=2),
     ("rounds", "counts with less noise"): lambda p, r: r["noise"]["release"].update(highest=1.0),
     ("rounds", "rounds with less noise"): lambda p, r: r["noise"]["rounds"][0].update(sd=1.0),
@@ -267,7 +307,7 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
 @pytest.mark.parametrize("made", MADE)
 def test_what_is_forged_here_is_proved_before(made: str) -> None:
     """Law: the honest receipt and proof of each forgery below are proved."""
-    proof, receipt = MADE[made]()
+    proof, receipt = made_of(made)
     receipt["proof"] = None
     found = verify_receipt(receipt, json.dumps(proof))
     assert found.outcome == "proved", found
@@ -276,7 +316,7 @@ def test_what_is_forged_here_is_proved_before(made: str) -> None:
 @pytest.mark.parametrize(("made", "how"), FORGED)
 def test_no_forgery_is_proved(made: str, how: str) -> None:
     """Law: what one of both says and the other does not show is a claim that fails."""
-    proof, receipt = MADE[made]()
+    proof, receipt = made_of(made)
     receipt["proof"] = None
     FORGED[made, how](proof, receipt)
     found = verify_receipt(receipt, json.dumps(proof))
@@ -311,7 +351,7 @@ HOSTILE: dict[str, Callable[[Facts], object]] = {
 @pytest.mark.parametrize("how", HOSTILE)
 def test_hostile_numbers_take_no_time(how: str) -> None:
     """Law: a proof of numbers that nobody draws with is refused, and not worked on for days."""
-    proof, _ = MADE["records"]()
+    proof, _ = made_of("records")
     HOSTILE[how](proof)
     assert verify_proof(json.dumps(proof)).outcome != "proved"
 
@@ -338,7 +378,7 @@ def test_hostile_numbers_take_no_time(how: str) -> None:
 )
 def test_hostile_games_take_no_time(made: str, changes: Facts) -> None:
     """Law: the same of each game."""
-    proof, _ = MADE[made]()
+    proof, _ = made_of(made)
     proof["game"].update(changes)
     assert verify_proof(json.dumps(proof)).outcome != "proved"
 
@@ -346,14 +386,14 @@ def test_hostile_games_take_no_time(made: str, changes: Facts) -> None:
 @pytest.mark.parametrize("change", [{"threshold": HUGE}, {"lowest": -HUGE}])
 def test_a_test_that_nobody_passes_tells_nothing(change: Facts) -> None:
     """Law: numbers may be large where what they say is true."""
-    proof, _ = MADE["records"]()
+    proof, _ = made_of("records")
     (proof["game"] if "threshold" in change else proof["tables"][0]).update(change)
     assert verify_proof(json.dumps(proof)).outcome == "proved"
 
 
 def test_a_field_that_is_told_twice_is_refused() -> None:
     """Law: no other reader of the same text can see another number."""
-    text = json.dumps(MADE["records"]()[0])
+    text = json.dumps(made_of("records")[0])
     twice = text.replace('"height": 4', '"height": 9, "height": 4')
     assert twice != text
     assert verify_proof(twice).outcome == "failed"
@@ -363,7 +403,7 @@ def test_a_field_that_is_told_twice_is_refused() -> None:
 def test_receipts_of_wrong_types_are_answered(wrong: Any) -> None:
     """Law: a fact of another type than it has fails, and raises nothing."""
     for made in ("records", "histograms", "sketch"):
-        proof, receipt = MADE[made]()
+        proof, receipt = made_of(made)
         receipt["proof"], text = None, json.dumps(proof)
         for name in ("threshold", "noise", "height", "guarantee", "epsilon", "neighbours"):
             if name in receipt and receipt[name] != wrong:

@@ -16,13 +16,15 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
-from dpframe.verifier.curves import keeps, together
+from dpframe.verifier.curves import is_law, keeps, together
 from dpframe.verifier.judge import bound_at
-from dpframe.verifier.ledger import verify_releases
-from dpframe.verifier.periods import Block, fullest
+from dpframe.verifier.ledger import Reserved, verify_releases
+from dpframe.verifier.periods import Block, fullest, reads_otherwise
 from tests.privacy.mutants import book
 
 TIMES = pd.date_range("2026-01-01", "2026-02-28 23:00", freq="h")
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 SEEN = pd.DataFrame({"when": TIMES, "site": "a", "u": range(len(TIMES))})
 
@@ -48,6 +50,52 @@ def test_the_fullest_moment_is_that_of_every_moment() -> None:
             assert found == slow
 
 
+def test_forged_charges_and_laws_are_not_proved(tmp_path: Path) -> None:
+    """Law: periods of no time, of a column whose name begins alike, or of the records without a
+    time at another second are not what was read; a law is a curve, and has one name."""
+    receipt = SEEN.dp.hhh(["site"], **BUDGET, period=("when", "2026-W02")).dp.receipt.to_dict()
+    start = int(pd.Timestamp("2026-01-05").timestamp())
+    right = Block("when as written", start, start + 7 * 86_400)
+    assert reads_otherwise(receipt, right) is None
+    wrong = (
+        right._replace(last=right.first),
+        right._replace(first=right.last, last=right.first),
+        right._replace(axis="when at home as written"),
+        right._replace(axis="when as written in nanoseconds"),
+        right._replace(axis="when as instants"),
+    )
+    assert all(reads_otherwise(receipt, block) for block in wrong)
+    period = {**receipt["period"], "text": None, "start": None, "end": None}
+    null = {**receipt, "period": period}
+    assert reads_otherwise(null, Block("when as written", -(2**47), 1 - 2**47)) is None
+    assert reads_otherwise(null, Block("when as written", 0, 1))
+    point = Fraction(1), Fraction(1, 10**6)
+    for law in (
+        [(Fraction(-1), Fraction(0)), point],
+        [(Fraction(1, 2), Fraction(1, 2)), (Fraction(1, 4), Fraction(1, 2)), point],
+        [(Fraction(1, 2), Fraction(-1)), point],
+        [(Fraction(10**6), Fraction(0)), point],
+    ):
+        assert not is_law(law)
+    ledger = dp.Ledger(tmp_path / "two.db", epsilon=9.0, delta=1e-5)
+    assert dp.verify(ledger)
+    one = Reserved(name="r", epsilon=point[0], delta=point[1], times=1, law=[point])
+    assert verify_releases([], [one], epsilon=9.0, delta=1e-5)
+    assert verify_releases([], [one, one], epsilon=9.0, delta=1e-5).outcome == "failed"
+
+
+def test_periods_of_users_are_promised_in_their_words() -> None:
+    """Law: a user in one period is less than a user, and the receipt has to say so."""
+    release = SEEN.dp.hhh(["site"], **BUDGET, user="u", period=("when", "2026-W02"))
+    assert dp.verify(release), dp.verify(release)
+    receipt = release.dp.receipt.to_dict()
+    more = ", where all records of that user lie within one period"
+    names = ("guarantee", "neighbours")
+    assert all(receipt[name].endswith(more) for name in names)
+    stronger = {name: receipt[name].removesuffix(more) for name in names}
+    assert dp.verify({**receipt, **stronger}).outcome == "failed"
+
+
 def test_a_ledger_of_periods_is_proved(tmp_path: Path) -> None:
     """Law: weeks that share no record cost what one does; in one that is charged twice, or charged
     for other moments than it reads, the promise is not kept."""
@@ -64,7 +112,8 @@ def test_a_ledger_of_periods_is_proved(tmp_path: Path) -> None:
 
 def test_periods_are_those_of_the_receipts() -> None:
     """Law: what is charged for another period than it reads, or read without one, fails."""
-    read = {"column": "when", "start": "1970-01-01T00:00:10", "end": "1970-01-01T00:00:20"}
+    bounds = {"start": "1970-01-01T00:00:10", "end": "1970-01-01T00:00:20"}
+    read = {"column": "when", "read": "written", **bounds}
     own = Block("when as written", 10, 20)
 
     def outcome(block: Block, **period: Any) -> str:
@@ -81,7 +130,8 @@ def test_periods_are_those_of_the_receipts() -> None:
     assert outcome(own, start=None) == "failed"
     assert outcome(own, start="x") == "failed"
     assert outcome(own, read="instants", zone="Europe/Rome") == "failed"
-    assert outcome(own._replace(first=-3590, last=-3580), read="instants", zone="Europe/Rome")
+    earlier = Block("when as instants", -3590, -3580)
+    assert outcome(earlier, read="instants", zone="Europe/Rome") == "proved"
     assert verify_releases(book(1, block=own), epsilon=1.0, delta=1e-6).outcome == "failed"
 
 
