@@ -52,10 +52,15 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
         _same(one, other, fact, what, "release both with the same arguments")
     _same(one, other, "counts", "what is counted", "release both with the same arguments")
     if one.get("user") is not None and one.get("contribution") not in (None, "share"):
+        counted = (
+            "each release found values of its own, and a user with many of them counts less at each"
+            if one["mechanism"] == "rounds"
+            else "each release counted a sample of its own of every user's records"
+        )
         raise ParameterError(
-            f"contribution is {one.get('contribution')!r}: each release counted a sample of its "
-            "own of every user's records, so that numbers differ where nothing changed, and no "
-            "interval knows by how much. Release both with contribution='share', or without user."
+            f"contribution is {one.get('contribution')!r}: {counted}, so that numbers differ where "
+            "nothing changed, and no interval knows by how much. "
+            "Release both with contribution='share', or without user."
         )
     _check_periods(one.get("period"), other.get("period"))
 

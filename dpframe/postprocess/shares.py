@@ -65,6 +65,11 @@ def shares(
             "so that a node is no part of the one above it, and no interval knows by how much. "
             "Release with contribution='share', or without user."
         )
+    if receipt["mechanism"] == "rounds":
+        raise ParameterError(
+            "a user has many of these values, which are parts of nothing, and no total is "
+            "released: release with contribution='share' for parts of all users, or without user."
+        )
     name, columns = nodes.measure(measure)
     if columns.kind == "mean":
         raise ParameterError(

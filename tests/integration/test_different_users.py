@@ -141,6 +141,11 @@ def test_statements_and_shares_say_what_they_lack() -> None:
     frame = dp.hhh(ROWS, ["line"], **USERS, **BUDGET)
     with pytest.raises(ParameterError, match="no part of the one above"):
         frame.dp.share()
+    values = [dp.heavy_hitters(ROWS, "line", user="rider", epsilon=5.0, delta=1e-6) for _ in "ab"]
+    with pytest.raises(ParameterError, match="parts of nothing"):
+        values[0].dp.share()
+    with pytest.raises(ParameterError, match="counts less at each"):
+        dp.change(*values)
     assert dp.verify(frame).outcome == "proved"
 
 

@@ -492,18 +492,22 @@ def test_a_read_only_installation_compiles_without_a_cache(
     """Law: where compiled code cannot be kept, it is compiled in every process."""
     calls = []
 
-    def njit(*functions: Any, **options: Any) -> Any:
+    def njit(**options: Any) -> Any:
         calls.append(options)
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return functions[0]
+
+        def decorate(function: Any) -> Any:
+            if options.get("cache"):
+                raise RuntimeError("cannot cache function: no locator available")
+            return function
+
+        return decorate
 
     monkeypatch.setattr(compiled_module.numba, "njit", njit)
 
     def function() -> None: ...
 
     assert compiled_module.compiled(function) is function
-    assert calls == [{"cache": True}, {}]
+    assert calls == [{"cache": True, "nogil": True}, {"nogil": True}]
 
 
 def test_merge_is_that_of_two() -> None:
