@@ -7,12 +7,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from dpframe._duck.ctrl_c import heard
+from dpframe._duck.limits import set_limits, wanted
 from dpframe._duck.spilling import SpillFolder
 from dpframe._forking import at_fork
 from dpframe._sql import literal
@@ -25,6 +26,8 @@ class Own:
     connection: DuckDBPyConnection
     folder: SpillFolder
     name: str
+    limits: dict[str, str] = field(default_factory=dict)
+    """Those of the environment that are in force."""
 
     def ready(self) -> str:
         """To be called before each statement: a cleaner may have removed the folder."""
@@ -42,6 +45,8 @@ class Own:
             finally:
                 cursor.execute(f"SET threads = {found[0]}")
 
+
+IN_DOUBT = "in doubt"
 
 _owned: dict[int, Own] = {}
 """By process: what was inherited is never used, nor destroyed."""
@@ -65,7 +70,13 @@ def own() -> Own:
             setting = f"SET temp_directory = {literal(new.ready())}"
             heard(lambda: new.connection.execute(setting))
             _owned[process] = new
-        return _owned[process]
+        found, limits = _owned[process], wanted()
+        if limits != found.limits:
+            found.limits[IN_DOUBT] = ""  # until all are set
+            set_limits(found.connection, limits)
+            found.limits.clear()
+            found.limits.update(limits)
+        return found
 
 
 def forget() -> None:

@@ -255,9 +255,9 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 MEMORY = (
-    "ran out of memory: free memory or disk space (for a relation, SET threads = 1 or a larger "
-    "memory_limit on its connection), or use mechanism='streaming', which needs memory for its "
-    "counters only"
+    "ran out of memory: free memory or disk space, or set a larger DPFRAME_MEMORY_LIMIT if the "
+    "environment has one (for a relation, SET threads = 1 or a larger memory_limit on its "
+    "connection), or use mechanism='streaming', which needs memory for its counters only"
 )
 
 

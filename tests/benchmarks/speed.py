@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -70,6 +71,8 @@ def measure_rollup(file: str, hierarchy: str, threshold: int | None, tiny: str) 
         )
 
     connection = duckdb.connect()
+    if limit := os.environ.get("DPFRAME_MEMORY_LIMIT"):
+        connection.execute(f"SET memory_limit = '{limit}'")
     connection.sql(query(tiny)).df()
     start = time.perf_counter()
     result = connection.sql(query(file)).df()

@@ -22,6 +22,7 @@ def fuzzed(cases: int, seed: int) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, ""), f"seed {seed}\n{done.stderr}"
 
 
+@pytest.mark.engines
 @linux
 def test_loaders_refuse_what_was_not_saved() -> None:
     """Law: any file gives one error, which quotes nothing, or what was saved; in little memory."""

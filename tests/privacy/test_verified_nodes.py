@@ -43,6 +43,7 @@ def test_every_release_of_different_users_is_proved(name: str) -> None:
     assert verdict.bound <= ITEMS["delta"]
 
 
+@pytest.mark.engines
 def test_a_long_proof_is_made_again_of_the_receipt() -> None:
     """Law: a proof of many counts is too long for a receipt, whose arguments make it again."""
     frame = pd.DataFrame({"a": ["x"] * 3000, "b": "p", "u": range(3000)})

@@ -142,6 +142,7 @@ def coverage(before: tuple[int, int], after: tuple[int, int]) -> float:
 PAIRS = [((4, 4), (7, 6)), ((6, 4), (4, 1))]
 
 
+@pytest.mark.engines
 @few(1, "pair", PAIRS, ids=str)
 @pytest.mark.usefixtures("many_pairs")
 def test_all_intervals_hold_together_over_every_outcome(
@@ -162,6 +163,7 @@ def as_zero(self: Side, row: int, chance: float) -> tuple[Fraction, Fraction]:
     return Fraction(0), Fraction(0)
 
 
+@pytest.mark.engines
 @pytest.mark.usefixtures("many_pairs")
 def test_a_node_that_is_not_reported_and_taken_for_zero_is_noticed(
     monkeypatch: pytest.MonkeyPatch,

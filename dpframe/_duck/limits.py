@@ -1,0 +1,45 @@
+"""How much memory and how many threads our own database may take: settings of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from dpframe._duck.ctrl_c import heard
+from dpframe._sql import literal
+from dpframe.errors import ParameterError
+
+LIMITS = {"DPFRAME_MEMORY_LIMIT": "memory_limit", "DPFRAME_THREADS": "threads"}
+"""Names in the environment, and those of DuckDB's settings."""
+
+EXAMPLES = {"DPFRAME_MEMORY_LIMIT": "a size such as 4GB", "DPFRAME_THREADS": "a number such as 2"}
+
+
+def wanted() -> dict[str, str]:
+    """What is set now; an empty value is none."""
+    return {name: os.environ[name] for name in LIMITS if os.environ.get(name)}
+
+
+def set_limits(connection: DuckDBPyConnection, now: Mapping[str, str]) -> None:
+    """Set what is wanted, and DuckDB's own where nothing is.
+
+    Raises:
+        ParameterError: for a value that DuckDB does not take.
+    """
+    for name, setting in LIMITS.items():
+        statement = _statement(name, setting, now)
+        try:
+            heard(partial(connection.execute, statement))
+        except duckdb.Error:
+            raise ParameterError(
+                f"{name} in the environment is {now.get(name)!r}: "
+                f"give {EXAMPLES[name]}, or unset it."
+            ) from None
+
+
+def _statement(name: str, setting: str, now: Mapping[str, str]) -> str:
+    return f"SET {setting} = {literal(now[name])}" if name in now else f"RESET {setting}"
