@@ -48,7 +48,7 @@ def cancelled(files: Path, after: float) -> None:
         spilled, ledger = Path(place, "spilled"), Path(place, "ledger.db")
         spilled.mkdir()
         told = [sys.executable, "-m", "dpframe"]
-        make = [*told, "ledger", "create", str(ledger), "--epsilon", "10", "--delta", "1e-5"]
+        make = [*told, "ledger", str(ledger), "--epsilon", "10", "--delta", "1e-5"]
         subprocess.run(make, check=True, cwd=ROOT, capture_output=True)
         call = [*told, "hhh", str(files), "columns:a,b,c,d", "--epsilon", "1", "--delta", "1e-6"]
         call += ["--threshold", str(THRESHOLD), "--ledger", str(ledger)]
@@ -65,7 +65,7 @@ def cancelled(files: Path, after: float) -> None:
         print(f"Ctrl-C after {after:.0f} s, {held:.0f} MB spilled: ended {taken:.2f} s later with")
         print(f"  exit code {process.returncode}, {len(list(spilled.iterdir()))} folders left;")
         shown = subprocess.run(
-            [*told, "ledger", "show", str(ledger)], check=True, cwd=ROOT, capture_output=True
+            [*told, "ledger", str(ledger)], check=True, cwd=ROOT, capture_output=True
         )
         print("  " + shown.stdout.decode().replace("\n", "\n  "))
 

@@ -4,8 +4,8 @@ Run with ``python -m tests.benchmarks.peers [--rows 1e7] [--runs 3] [--python PA
 a Python with ``pip install 'opendp[polars]' python-dp pandas pyarrow duckdb`` (OpenDP wants its own
 Polars). Each tool reads the four columns of ``peers_workload.sql``, one record a unit, and returns
 the nodes of four levels whose noisy count reaches 500, for epsilon 1 and delta 1e-6 over all
-levels, keys unknown. Tools without a hierarchy split both over the levels. Every run is a process of
-its own; times are those of the job after imports, memory is the peak of the process.
+levels, keys unknown. Tools without a hierarchy split both over the levels. Every run is a process
+of its own; times are those of the job after imports, memory is the peak of the process.
 """
 
 from __future__ import annotations
