@@ -13,9 +13,13 @@ T = TypeVar("T")
 
 
 @contextmanager
-def listening() -> Iterator[list[BaseException]]:
+def listening(stop: Callable[[], None] | None = None) -> Iterator[list[BaseException]]:
     """What the handler of Ctrl-C raises meanwhile, usually KeyboardInterrupt: DuckDB makes a
-    RuntimeError of it, as of what any handler raises."""
+    RuntimeError of it, as of what any handler raises.
+
+    ``stop`` interrupts the connection that works: DuckDB's other threads hear no signal, and
+    without it the end of the statement waits until each has read its part.
+    """
     raised: list[BaseException] = []
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
@@ -27,6 +31,8 @@ def listening() -> Iterator[list[BaseException]]:
             handler(number, frame)
         except BaseException as error:
             raised.append(error)
+            if stop is not None:
+                stop()
             raise
 
     signal.signal(signal.SIGINT, listen)
@@ -37,9 +43,9 @@ def listening() -> Iterator[list[BaseException]]:
             signal.signal(signal.SIGINT, handler)
 
 
-def heard(call: Callable[[], T]) -> T:
+def heard(call: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
     """Run a call of DuckDB, and raise what the handler of Ctrl-C raised."""
-    with listening() as raised:
+    with listening(stop) as raised:
         try:
             result = call()
         except Exception:

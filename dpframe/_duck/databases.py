@@ -26,7 +26,7 @@ def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> 
             for name, table in tables.items():
                 con.register("rows of the table", table)
                 create = f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"'
-                heard(partial(con.execute, create))
+                heard(partial(con.execute, create), con.interrupt)
             con.unregister("rows of the table")
             heard(lambda: con.execute(script))
             heard(lambda: con.execute("CHECKPOINT"))  # all of it in the one file
@@ -47,7 +47,7 @@ def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ..
             con.execute(
                 f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
             )
-            yield lambda statement: heard(lambda: con.execute(statement).fetchall())
+            yield lambda statement: heard(lambda: con.execute(statement).fetchall(), con.interrupt)
         except duckdb.Error as error:
             held = "lock on file" in str(error) or "already attached" in str(error)
             raise (BlockingIOError if held else OSError)(str(error)) from error

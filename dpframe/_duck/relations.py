@@ -83,7 +83,7 @@ class OwnRelation:
             )
             return self._cursor.execute(f"DESCRIBE {VIEW}").fetchall()
 
-        return _withheld(self._what, describe)
+        return _withheld(self._what, describe, stop=self._cursor.interrupt)
 
     def within(self, condition: str) -> OwnRelation:
         self._viewed(f" WHERE {condition}")
@@ -100,7 +100,8 @@ class OwnRelation:
             with self._database.one_thread():
                 return run()
 
-        return _withheld(self._what, run, alone if self._database is not None else None)
+        less = alone if self._database is not None else None
+        return _withheld(self._what, run, less, self._cursor.interrupt)
 
     def _ready(self) -> None:
         if self._database is not None:
@@ -109,7 +110,7 @@ class OwnRelation:
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         self._ready()
         check_order(_withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
-        return _batches(self._what, lambda: self._cursor.sql(statement))
+        return _batches(self._what, lambda: self._cursor.sql(statement), self._cursor.interrupt)
 
     def operators(self, statement: str) -> set[str]:
         return _withheld(self._what, lambda: operators(self._cursor.sql, statement))
@@ -126,6 +127,8 @@ class GivenRelation:
 
     def __init__(self, relation: DuckDBPyRelation) -> None:
         self._relation = relation
+        # DuckDB 2 keeps it there, without a name that is public; other versions end later
+        self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
         self.columns: tuple[str, ...] = _withheld(RELATION, lambda: tuple(relation.columns))
         self.types: tuple[str, ...] = _withheld(
             RELATION, lambda: tuple(str(t) for t in relation.types)
@@ -135,11 +138,13 @@ class GivenRelation:
         setting = "SELECT current_setting('default_collation') AS \"name\""
         collation = _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
         check_collation(collation["name"][0].as_py())
-        return _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, statement)))
+        return _withheld(
+            RELATION, lambda: _rows(self._relation.query(VIEW, statement)), stop=self._stop
+        )
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         check_order(_withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
-        return _batches(RELATION, lambda: self._relation.query(VIEW, statement))
+        return _batches(RELATION, lambda: self._relation.query(VIEW, statement), self._stop)
 
     def operators(self, statement: str) -> set[str]:
         ask = partial(self._relation.query, VIEW)
@@ -227,7 +232,11 @@ BATCH_BYTES = 2**28
 """Bytes of a batch, about: long texts come in smaller batches."""
 
 
-def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterator[pa.RecordBatch]:
+def _batches(
+    what: str,
+    result: Callable[[], DuckDBPyRelation | None],
+    stop: Callable[[], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
     def start() -> pa.RecordBatchReader:
         relation = result()
         assert relation is not None
@@ -235,8 +244,8 @@ def _batches(what: str, result: Callable[[], DuckDBPyRelation | None]) -> Iterat
         schema = _schema(given.schema)
         return given if schema == given.schema else given.cast(schema)
 
-    reader, held = _withheld(what, start), []
-    while (batch := _withheld(what, lambda: next(reader, None))) is not None:
+    reader, held = _withheld(what, start, stop=stop), []
+    while (batch := _withheld(what, lambda: next(reader, None), stop=stop)) is not None:
         held.append(batch)  # DuckDB gives at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
         if rows >= BATCH_ROWS or size >= BATCH_BYTES:
@@ -261,11 +270,16 @@ MEMORY = (
 )
 
 
-def _withheld(what: str, call: Callable[[], T], less: Callable[[], T] | None = None) -> T:
+def _withheld(
+    what: str,
+    call: Callable[[], T],
+    less: Callable[[], T] | None = None,
+    stop: Callable[[], None] | None = None,
+) -> T:
     """Run a call, and if memory does not suffice the one that needs ``less``; DuckDB's errors
-    become one that names the source and quotes nothing."""
+    become one that names the source and quotes nothing. ``stop`` interrupts the connection."""
     failed = None
-    with listening() as raised:
+    with listening(stop) as raised:
         try:
             result = call()
         except duckdb.InterruptException:
@@ -286,7 +300,7 @@ def _withheld(what: str, call: Callable[[], T], less: Callable[[], T] | None = N
     if failed is None:
         return result
     if failed == MEMORY and less is not None:
-        return _withheld(what, less)
+        return _withheld(what, less, stop=stop)
     raise SourceError(f"reading {what} {failed}.")
 
 

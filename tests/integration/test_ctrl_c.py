@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -57,6 +58,45 @@ def test_ctrl_c_is_heard_through_every_door(tmp_path: Path) -> None:
 def test_ctrl_c_is_heard_at_100_moments_of_every_door(tmp_path: Path) -> None:
     """Law: the same, 100 times a door."""
     all_heard(tmp_path / "budget.db", 100, random.randrange(2**32))
+
+
+STOPPED = """
+import os, signal, sys, threading
+import duckdb
+import dpframe as dp
+from dpframe import _duck
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+numbers = "(SELECT range AS i FROM range(100000))"
+rows = f"(SELECT a.i + b.i AS i FROM '{sys.argv[1]}' a, {numbers} b, {numbers} c)"
+given = _duck.GivenRelation(duckdb.connect().sql(f"FROM {rows}"))
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+with given if "given" in sys.argv[2] else _duck.scan(rows, "rows") as relation:
+    try:
+        if "batches" in sys.argv[2]:
+            list(relation.batches("SELECT sum(hash(i)) AS s FROM dpframe_source"))
+        else:
+            relation.query("SELECT sum(hash(i)) AS s FROM dpframe_source", False)
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+
+
+@pytest.mark.parametrize("how", ["query", "batches", "given query", "given batches"])
+def test_ctrl_c_stops_all_threads_of_a_count(tmp_path: Path, how: str) -> None:
+    """Law: a count of years ends at once, also in threads that hear no signal. Without an
+    interrupt of its connection it ends when each thread has read its part."""
+    file = tmp_path / "rows.parquet"
+    duckdb.sql(f"COPY (SELECT range AS i FROM range(300000)) TO '{file}' (ROW_GROUP_SIZE 20000)")
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(file), how],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "DPFRAME_THREADS": "2"},
+    )
+    assert done.stdout == "stopped\n", done.stderr
 
 
 @pytest.mark.parametrize("name", [None, "daily"])
