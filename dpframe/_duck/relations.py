@@ -14,6 +14,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from dpframe._duck.checks import ORDERED, check_collation, check_order, operators
 from dpframe._duck.ctrl_c import listening
+from dpframe._duck.done import percent, share_of_reading
 from dpframe._duck.own import Own, forget, own
 from dpframe._progress import goes_on, part
 from dpframe._sql import literal
@@ -92,7 +93,7 @@ class OwnRelation:
     def query(self, statement: str, progress: bool) -> pa.Table:
         def run() -> pa.Table:
             self._ready()
-            with _progress_shown(self._cursor, progress):
+            with _progress_shown(self._cursor, statement, progress):
                 return _rows(self._cursor.sql(statement))
 
         def alone() -> pa.Table:
@@ -305,12 +306,13 @@ def _withheld(
 
 
 @contextmanager
-def _progress_shown(cursor: DuckDBPyConnection, wanted: bool) -> Iterator[None]:
+def _progress_shown(cursor: DuckDBPyConnection, statement: str, wanted: bool) -> Iterator[None]:
     """Percent done, while a statement runs within a step that is shown."""
     if not wanted or not goes_on():
         yield
         return
     cursor.execute("SET enable_progress_bar = true")  # without it nothing is measured
     cursor.execute("SET enable_progress_bar_print = false")
-    with part("counting", done=cursor.query_progress):
+    reading = share_of_reading(cursor, statement)
+    with part("counting", done=percent(cursor.query_progress, reading)):
         yield
