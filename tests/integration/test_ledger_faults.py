@@ -334,6 +334,7 @@ def test_a_locked_ledger_is_not_charged(
     assert spent.spent.epsilon == 1.5
 
 
+@pytest.mark.engines
 def test_a_short_lock_is_waited_for(spent: Ledger) -> None:
     """Law: a lock that is given back in time only costs time."""
     with held(spent.path, "BEGIN EXCLUSIVE"):
@@ -374,6 +375,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize(("who", "heard"), [("ours", True), ("planted", False)])
 def test_waiting_for_a_lock_can_be_interrupted(spent: Ledger, who: str, heard: bool) -> None:
     """Law: Ctrl-C is heard while a process waits for a ledger.

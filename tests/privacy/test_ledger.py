@@ -315,6 +315,7 @@ def crash(quick: Path, times: int, seed: int) -> None:
     assert never_less(runs)
 
 
+@pytest.mark.engines
 def test_a_killed_process_never_released_more_than_it_was_charged(quick: Path) -> None:
     """Law: whenever SIGKILL comes, charges >= releases seen outside, and the ledger works on."""
     crash(quick, 15, 1)
@@ -329,6 +330,7 @@ def test_200_killed_processes_never_released_more_than_they_were_charged(tmp_pat
 POINTS = [("statements", 0, 14), ("steps", 150, 421), ("bytes", 600, 5000)]
 
 
+@pytest.mark.engines
 @some(2)
 @pytest.mark.parametrize(("kind", "first", "stride"), POINTS, ids=[p[0] for p in POINTS])
 def test_a_kill_at_a_point_of_the_way_leaves_enough_charged(
@@ -356,6 +358,7 @@ def test_a_kill_at_every_point_of_the_way_leaves_enough_charged(
     assert never_less(worker("stopped", quick, kind, first, stride))
 
 
+@pytest.mark.engines
 def test_charging_after_the_draw_is_rejected_by_the_same_crashes(quick: Path) -> None:
     """Planted bug: a process killed between the draw and the charge has released for nothing."""
     assert not never_less(worker("stopped", quick, "statements", 0, 5, "bug"))
