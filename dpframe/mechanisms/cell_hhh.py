@@ -101,7 +101,8 @@ def select(
     for number, kind in enumerate(kinds):
         groups = able[number][free[able[number]]]
         nodes, cell, residual = _residuals(cells, kind, groups)
-        top = (residual >= band) & (residual + test.draw(len(residual)) >= threshold)
+        top = residual >= band
+        top[top] = residual[top] + test.draw(int(top.sum())) >= threshold
         found.append((np.full(int(top.sum()), number), nodes[top], residual[top]))
         free[groups[top[cell]]] = False  # taken by the first that is selected
     if remainder:
@@ -130,7 +131,8 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
         for other, known in zip(kinds[:place:-1], able, strict=True):
             if all(a <= b for a, b in zip(other, kind, strict=True)):
                 inside &= known
-        if band > 1 and sum(map(bool, kind)) > 1:  # a node alone reaches it
+        # a node alone reaches it; nothing is finer than the first kind, which is counted when asked
+        if band > 1 and place and sum(map(bool, kind)) > 1:
             groups = np.flatnonzero(inside)
             code, size = _coded(cells, kind, groups)
             if not _dense(code, size):
@@ -159,10 +161,13 @@ def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
         if not level:
             continue
         rank, number = axis.ranked(level)
-        if size * number >= 2**62:
-            code, size = _ranked(code, size)
-        code *= number
-        code += rank[_of(places, groups)]
+        if size == 1:
+            code = rank.astype(np.int64).take(_of(places, groups))
+        else:
+            if size * number >= 2**62:
+                code, size = _ranked(code, size)
+            code *= number
+            code += rank.take(_of(places, groups))
         size *= number
     return code, size
 
@@ -176,7 +181,7 @@ def _added(cells: CellCounts, groups: Groups, cell: Ints, number: int) -> Ints:
 
 def _of(column: NDArray[Any], groups: Groups) -> NDArray[Any]:
     """What some groups have; without a copy where these are all."""
-    return column if len(groups) == len(column) else column[groups]
+    return column if len(groups) == len(column) else column.take(groups)
 
 
 def _dense(code: Ints, size: int) -> bool:
@@ -192,4 +197,4 @@ def _ranked(code: Ints, size: int) -> tuple[Ints, int]:
     there = np.zeros(size, dtype=np.bool_)
     there[code] = True
     place = np.cumsum(there) - 1
-    return place[code], int(there.sum())
+    return place.take(code), int(there.sum())

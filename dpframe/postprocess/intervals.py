@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.weighted_laplace import sum_half_width
@@ -34,14 +35,52 @@ def half_width(noise: NoiseTable | UnboundedNoise, terms: int, confidence: float
 
 @lru_cache(maxsize=4096)
 def _half_width(weights: bytes, terms: int, confidence: float) -> int:
-    pmf = np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
-    bound = len(pmf) // 2
-    values = np.arange(-bound, bound + 1)
-    sd = math.sqrt(float(pmf @ (values * values)))
+    pmf = _law(weights)
+    bound, wanted = len(pmf) // 2, confidence - 1e-12
+    if terms == 1:
+        return _first(pmf[bound:], wanted)
+    sd = math.sqrt(float(pmf @ np.arange(-bound, bound + 1, dtype=np.float64) ** 2))
     reach = min(terms * bound, math.ceil(12 * sd * math.sqrt(terms)) + bound)
     size = 1 << (2 * reach + 1).bit_length()
-    folded = np.zeros(size)
-    np.add.at(folded, values % size, pmf)
-    law = np.fft.irfft(np.fft.rfft(folded) ** terms, size)
-    inside = law[0] + 2 * np.concatenate([[0.0], np.cumsum(law[1 : reach + 1])])
-    return int(np.searchsorted(inside, confidence - 1e-12))
+    if terms == 2:  # whose law has the most frequencies
+        return _first(np.fft.irfft(_spectrum(pmf, size) ** 2, size)[: reach + 1], wanted)
+    seen = _low_frequencies(weights, size) ** terms
+    seen = seen[: 1 + int(np.flatnonzero(np.abs(seen) > NOTHING)[-1])]
+    frequency = np.arange(1, len(seen))
+    rest = np.where(2 * frequency == size, 1, 2) * seen[1:] / np.sin(frequency * (np.pi / size))
+    low, high = 0, reach
+    while low < high:
+        middle = (low + high) // 2
+        turned = (2 * middle + 1) * frequency % (2 * size)
+        inside = ((2 * middle + 1) * seen[0] + rest @ np.sin(turned * (np.pi / size))) / size
+        low, high = (low, middle) if inside >= wanted else (middle + 1, high)
+    return low
+
+
+NOTHING = 1e-18
+"""Frequencies of which the law of a sum has no more than this are left out."""
+
+
+def _law(weights: bytes) -> NDArray[np.float64]:
+    return np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
+
+
+def _first(law: NDArray[np.float64], wanted: float) -> int:
+    """The least w within which the probability is, from that of 0, 1, ... of a symmetric law."""
+    inside = law[0] + 2 * np.concatenate([[0.0], np.cumsum(law[1:])])
+    return int(np.searchsorted(inside, wanted))
+
+
+def _spectrum(pmf: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The characteristic function of a symmetric law on a lattice of ``size``."""
+    bound, folded = len(pmf) // 2, np.zeros(size)
+    folded[: bound + 1], folded[size - bound :] = pmf[bound:], pmf[:bound]
+    real: NDArray[np.float64] = np.fft.rfft(folded).real
+    return real
+
+
+@lru_cache(maxsize=8)
+def _low_frequencies(weights: bytes, size: int) -> NDArray[np.float64]:
+    """The spectrum as far as sums of three or more have something of it."""
+    whole = _spectrum(_law(weights), size)
+    return whole[: 1 + int(np.flatnonzero(np.abs(whole) ** 3 > NOTHING)[-1])].copy()

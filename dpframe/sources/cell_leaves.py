@@ -122,14 +122,15 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
     selects = []
     for number, one in enumerate(cells.of, 1):
         for level in first(one.height):
-            above = f"place_{level - 1}" if level > 1 else "0"
             texts = [f"s{i}" for i in first(one.key_width)]
-            rows = (
-                f"node_{number}_{level} AS node JOIN (SELECT place_{level} AS place, min({above}) "
-                f"AS above FROM places_{number} WHERE place_{level} IS NOT NULL GROUP BY 1) AS "
-                "line USING (place)"
-            )
-            filled = _filled(names, wide, number, ["place", "above"], texts)
+            rows = f"node_{number}_{level} AS node"
+            if level > 1:
+                rows += (
+                    f" JOIN (SELECT place_{level} AS place, min(place_{level - 1}) AS above FROM "
+                    f"places_{number} WHERE place_{level} IS NOT NULL GROUP BY 1) AS line "
+                    "USING (place)"
+                )
+            filled = _filled(names, wide, number, ["place", "above" if level > 1 else "0"], texts)
             selects.append(f"SELECT {level} AS level, n, {filled}{none} FROM {rows}")
     places = [f"place_{i}" for i in first(len(cells.of))]
     filled = _filled(names, wide, 0, places, [])
@@ -218,6 +219,9 @@ def dimension(
             f"SELECT {', '.join(own)}, sum(n) AS n FROM values_{number} {reached}"
             f"GROUP BY {', '.join(own)} HAVING sum(n) >= {band}"
         )
+        if level == one.height and not kept:  # every key is there once
+            reached = f" AND d >= {level}" if depth is not None else ""
+            found = f"SELECT {', '.join(own)}, n FROM values_{number} WHERE n >= {band}{reached}"
         shown = one.texts(level, own, types)
         texts = ", ".join(f"{sql} AS s{i}" for i, sql in enumerate(shown, 1))
         place = f"row_number() OVER (ORDER BY {ascending(*own)}) * {PLACES} + {level} AS place"
