@@ -14,6 +14,7 @@ from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.record_stream import shown
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.rollup_statement import exact
+from dpframe.sources.user_shares import row_hash
 
 RECORD = PrivacyUnit()
 
@@ -67,7 +68,7 @@ def _bounded(domain: Domain, unit: PrivacyUnit, types: dict[str, str], seed: int
     chosen = [f"{exact(c, types[c])} AS c{i}" for i, c in enumerate(domain.columns)]
     names = ", ".join(f"c{i}" for i in range(len(chosen)))
     back = ", ".join(f"c{i} AS {identifier(c)}" for i, c in enumerate(domain.columns))
-    order = ascending(f"hash(u, {names}, i, {seed}::UBIGINT)", *names.split(", "), "i")
+    order = ascending(row_hash(f"u, {names}, i", seed), *names.split(", "), "i")
     return (
         f"WITH named AS (SELECT {', '.join(chosen)}, {exact(unit.user, types[unit.user])} AS u "
         f"FROM {_duck.VIEW}), "

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._duck import Relation
+from dpframe._duck import Relation, register
 from dpframe.budget import PrivacyUnit
 from dpframe.cells import CellCounts
 from dpframe.hierarchy import Cells, Hierarchy
@@ -21,6 +21,7 @@ from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.spark import is_spark
 from dpframe.sources.spark_counts import cells_by_spark, check_spark, counted_by_spark
+from dpframe.sources.user_rows import user_leaves
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
@@ -51,17 +52,27 @@ def exact_counts(
         read = tuple(types[c] for c in hierarchy.source_columns)
         if listed is not None:
             check_key_types(listed, hierarchy, read)
+        user_type = types[unit.user] if unit.user is not None else None
+        seed = random_seed()
+        known = user_leaves(
+            relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
+        )
         statement = rollup_statement(
             hierarchy,
             unit,
             band=band,
             types=read,
-            user_type=types[unit.user] if unit.user is not None else None,
-            seed=random_seed(),
+            user_type=user_type,
+            seed=seed,
             only=listed,
             sums=sums,
+            leaves=known.sql if known else None,
         )
-        table = relation.query(statement, progress)
+        if known is None:
+            table = relation.query(statement, progress)
+    if known is not None:
+        with register(known.table, "what users count") as relation:
+            table = relation.query(statement, False)
     tree = tree_of(table, read, tuple(sums or ()))
     return tree if listed is None else listed_counts(tree, listed)
 

@@ -16,6 +16,7 @@ from dpframe.sources.located import Reported, at_leaves, levels_of
 from dpframe.sources.located_cells import placed
 from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import exact, source_sql
+from dpframe.sources.user_shares import row_hash
 from dpframe.vectors import Distinct
 
 
@@ -62,7 +63,7 @@ def _kept(level: int, distinct: Distinct, user: str, seed: int) -> str:
     pairs = f"SELECT DISTINCT {user}n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
     if distinct.at_most is None:
         return pairs
-    order = ascending(f"hash(u, place, v, {seed}::UBIGINT)", "place", "v")
+    order = ascending(row_hash("u, place, v", seed), "place", "v")
     return (
         f"SELECT place, v FROM ({pairs}) QUALIFY row_number() OVER "
         f"(PARTITION BY u ORDER BY {order}) <= {distinct.at_most}"

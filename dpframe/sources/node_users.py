@@ -31,6 +31,7 @@ from dpframe.sources.relations import canonical, opened
 from dpframe.sources.rollup_statement import candidates_sql, result_columns, source_sql
 from dpframe.sources.spark import fetched, is_spark
 from dpframe.sources.spark_counts import check_spark
+from dpframe.sources.user_shares import row_hash
 from dpframe.tree import CountTree, ListedNodes
 
 
@@ -171,7 +172,7 @@ def listed_sql(
 
 def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
     """The nodes of one level, named by ``keys``, at which users take part."""
-    order = ascending(f"hash(u, {', '.join(keys)}, {seed}::UBIGINT)", *keys)
+    order = ascending(row_hash(", ".join(["u", *keys]), seed), *keys)
     return (
         f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "
         f"(PARTITION BY u ORDER BY {order}) <= {unit.nodes}"

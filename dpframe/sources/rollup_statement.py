@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpframe._duck import VIEW
-from dpframe._sql import ascending, identifier
+from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import Dialect
 from dpframe.hierarchy import Cells, Hierarchy
@@ -45,6 +45,7 @@ from dpframe.sources.user_shares import (
     row_shares,
     row_shares_of_numbers,
     same,
+    sample,
 )
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
@@ -67,6 +68,7 @@ def rollup_statement(
     names: Mapping[str, str] | None = None,
     sums: Mapping[str, Added] | None = None,
     value_types: Mapping[str, str] | None = None,
+    leaves: str | None = None,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
@@ -79,6 +81,7 @@ def rollup_statement(
     With ``extra`` columns in the result, by name, keys are texts, for any client.
     ``sums`` are whole numbers of a row of the view, by name: the result has their sum at every
     node, behind the keys. Of records only; a dialect needs the ``value_types`` of their columns.
+    ``leaves`` is a query of the finest keys and their counts, n, where these are known.
     """
     if dialect is not None:
         return portable_sql(
@@ -108,23 +111,22 @@ def rollup_statement(
     if isinstance(hierarchy, Cells):
         rows = cell_rows(hierarchy) if extra is None else group_rows(hierarchy, added, extra)
         if _each_row_counts_one(hierarchy, unit) and not added:
-            placed = placed_records(hierarchy, types, band)
-            return f"WITH {', '.join([*parts, *placed])} {rows} {where}"
-    parts += [
-        *(
-            record_leaves(hierarchy, unit, types, seed, added, counted)
-            if unit.user is None
-            else _user_leaves(hierarchy, unit, types, seed)
-        ),
-    ]
+            parts += placed_records(hierarchy, types, band)
+            return f"WITH {', '.join(parts)} {rows} {where}"
+    if leaves is not None:
+        parts = [f"leaves AS ({leaves})"]
+    elif unit.user is None:
+        parts += record_leaves(hierarchy, unit, types, seed, added, counted)
+    else:
+        parts += _user_leaves(hierarchy, unit, types, seed)
     if isinstance(hierarchy, Cells):
-        placed = placed_leaves(hierarchy, types, band, added)
-        return f"WITH {', '.join([*parts, *placed])} {rows} {where}"
+        parts += placed_leaves(hierarchy, types, band, added)
+        return f"WITH {', '.join(parts)} {rows} {where}"
     parts += [
         *_levels(hierarchy, added),
         f"candidates AS ({candidates_sql(hierarchy, types, band, added)})",
     ]
-    named = [*result_columns(hierarchy), *added]
+    named = (*result_columns(hierarchy), *added)
     shown = ", ".join(f'{name} AS "{name}"' for name in named)  # in any case
     if extra is not None:
         numbers = first(hierarchy.key_width)
@@ -257,21 +259,6 @@ def _shares_of_rows(
         places = f"(SELECT {kept}, leaf FROM {rows}) AS places"
         rows = f"source JOIN {places} ON {same(own, 'source', 'places')}"
     return parts + row_shares(names, grid=grid, seed=seed, keyed="keyed", placed=rows)
-
-
-def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
-    """A uniform sample of at most ``max_contributions`` rows of each user, over all keys.
-
-    Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
-    neither on the order of the rows nor on other users.
-    """
-    order = ascending(f"hash(u, {keys}, i, {seed}::UBIGINT)", *keys.split(", "), "i")
-    return [
-        f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
-        f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
-        f"(PARTITION BY u ORDER BY {order}) "
-        f"<= {unit.max_contributions})",
-    ]
 
 
 def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:

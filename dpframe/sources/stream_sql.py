@@ -14,7 +14,8 @@ from dpframe._sql import ascending
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_keys, packed
-from dpframe.sources.rollup_statement import exact, sample, source_sql, user_pairs
+from dpframe.sources.rollup_statement import exact, source_sql, user_pairs
+from dpframe.sources.user_shares import sample
 
 
 def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpframe._sql import ascending
+from dpframe.budget import PrivacyUnit
 from dpframe.sources.measure import WHOLE
 
 
@@ -53,7 +54,7 @@ def _ranked(keys: Sequence[str], seed: int, rows: str) -> str:
     return (
         f"ranked AS (SELECT {', '.join(keys)}, row_number() OVER (PARTITION BY u ORDER BY "
         f"{ascending(*keys)}) AS i, count(*) OVER (PARTITION BY u) AS total, "
-        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM {rows})"
+        f"min({user_hash('u', seed)}) OVER (PARTITION BY u) AS h FROM {rows})"
     )
 
 
@@ -72,10 +73,39 @@ def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
         f"running AS (SELECT {names}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
         f"ROWS UNBOUNDED PRECEDING)::HUGEINT AS upto, "
         f"greatest(sum(m) OVER (PARTITION BY u), {WHOLE})::HUGEINT AS total, "
-        f"min(hash(u, {seed}::UBIGINT)) OVER (PARTITION BY u) AS h FROM pairs)",
+        f"min({user_hash('u', seed)}) OVER (PARTITION BY u) AS h FROM pairs)",
         f"bounded AS (SELECT {names}, ({grid} * upto + {offset}) // total "
         f"- ({grid} * (upto - m) + {offset}) // total AS n FROM running)",
     ]
+
+
+def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
+    """A uniform sample of at most ``max_contributions`` rows of each user, over all keys.
+
+    Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
+    neither on the order of the rows nor on other users.
+    """
+    order = ascending(row_hash(f"u, {keys}, i", seed), *keys.split(", "), "i")
+    return [
+        f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
+        f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY {order}) "
+        f"<= {unit.max_contributions})",
+    ]
+
+
+def user_hash(user: str, seed: int) -> str:
+    """What the offset of a user follows from, in SQL."""
+    return f"hash({user}, {seed}::UBIGINT)"
+
+
+def row_hash(row: str, seed: int) -> str:
+    """What rows of a user are sampled by, in SQL.
+
+    DuckDB adds a number to a hash by an exclusive or, which leaves rows together that agree in
+    their first bits: the second hash takes them apart.
+    """
+    return f"hash(hash({row}, {seed}::UBIGINT))"
 
 
 def same(keys: Sequence[str], one: str, other: str) -> str:

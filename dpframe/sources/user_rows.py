@@ -1,0 +1,266 @@
+"""What users count by the finest keys, where users and keys are whole numbers, in NumPy.
+
+A row is one number of 63 bits, its user and, below that, its key. Sorted, the rows of a user stand
+together in the order of the keys, which a window function of SQL takes three times as long for.
+
+For one seed the counts are those of :mod:`dpframe.sources.user_shares`, hash by hash: SQL counts
+what does not fit 63 bits, and long tables, which DuckDB can spill. Were they others, one user whose
+id or rows change the way could change what all other users count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _compute as pc
+from dpframe._duck import VIEW, Relation, register
+from dpframe._duck.limits import wanted
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.sources.packed_keys import BITS, NUMBERS
+from dpframe.sources.record_leaves import finest, keyed
+from dpframe.sources.rollup_statement import source_sql
+from dpframe.sources.user_shares import row_hash, user_hash
+
+MOST = 2**25
+"""Rows that are held in memory: 1 GB, with what DuckDB hands over."""
+
+BLOCK = 2**20
+"""Rows that are bounded at once, about: users are not divided."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column in a packed number: values from ``low`` on; the largest code is NULL."""
+
+    low: int
+    bits: int
+
+    @property
+    def null(self) -> int:
+        return (1 << self.bits) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class UserLeaves:
+    """Packed keys ``k``, each once, with what users count there, ``n``; ``sql`` reads them."""
+
+    table: pa.Table
+    sql: str
+
+
+def user_leaves(
+    relation: Relation,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    types: tuple[str, ...],
+    user_type: str | None,
+    *,
+    seed: int,
+    progress: bool,
+) -> UserLeaves | None:
+    """What users count at each finest key. Private. None where SQL has to find it."""
+    if unit.user is None or unit.weight is not None or unit.contribution == "items":
+        return None
+    if "DPFRAME_MEMORY_LIMIT" in wanted():  # which DuckDB heeds
+        return None
+    if not hierarchy.whole_keys(types) or not {*types, user_type} <= set(NUMBERS):
+        return None
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
+    names = finest(hierarchy)
+    read = keyed(hierarchy, types, "source", "u")
+    statement = f"WITH {source} SELECT u, {', '.join(names)} FROM ({read}) LIMIT {MOST + 1}"
+    rows = relation.query(statement, progress)
+    fields = [_field(column) for column in rows.columns]
+    key_bits = sum(field.bits for field in fields[1:])
+    unit_bits = unit.grid.bit_length() if unit.grid > 1 else 0
+    if rows.num_rows > MOST or key_bits + max(fields[0].bits, unit_bits) > BITS:
+        return None
+    packed = packed_rows(rows, fields)
+    del rows
+    packed.sort()
+    kinds = dict(zip(("u", *names), (str(user_type), *types), strict=True))
+    hashed = Hashed(fields, kinds, seed)
+    if unit.grid > 1:
+        k, n = shares(packed, hashed, key_bits, unit.grid)
+    else:
+        k, n = sampled(packed, hashed, key_bits, unit.max_contributions)
+    return UserLeaves(pa.table({"k": k, "n": n}), _unpacking(fields[1:], names, types))
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """What DuckDB's hash of rows is, for their fields and ``kinds``, the types by name."""
+
+    fields: Sequence[Field]
+    kinds: Mapping[str, str]
+    seed: int
+
+    def users(self, codes: Ints) -> NDArray[np.uint64]:
+        """Of users."""
+        return self._hashes({"u": self._values(codes, 0)}, user_hash)
+
+    def rows(self, packed: Ints, number: Ints) -> NDArray[np.uint64]:
+        """Of rows, each with its number among equal ones."""
+        values, columns = packed, {}
+        for place, name in reversed(list(enumerate(self.kinds))):
+            columns[name] = self._values(values & self.fields[place].null, place)
+            values = values >> self.fields[place].bits
+        own = {name: columns[name] for name in self.kinds}
+        return self._hashes({**own, "i": pa.array(number)}, row_hash)
+
+    def _values(self, codes: Ints, place: int) -> pa.Array:
+        field = self.fields[place]
+        return pa.array(codes + np.int64(field.low), mask=codes == field.null)
+
+    def _hashes(
+        self, columns: Mapping[str, pa.Array], hashed: Callable[[str, int], str]
+    ) -> NDArray[np.uint64]:
+        of = ", ".join(f"{name}::{self.kinds.get(name, 'BIGINT')}" for name in columns)
+        size = len(next(iter(columns.values())))
+        table = pa.table({**columns, "place": np.arange(size)})
+        with register(table, "rows of users") as relation:
+            found = relation.query(f"SELECT place, {hashed(of, self.seed)} AS h FROM {VIEW}", False)
+        out = np.empty(size, dtype=np.uint64)
+        out[found["place"].to_numpy()] = found["h"].to_numpy()
+        return out
+
+
+def _field(column: pa.ChunkedArray) -> Field:
+    ends = pc.min_max(column).as_py()
+    low, high = (0, 0) if ends["min"] is None else (ends["min"], ends["max"])
+    return Field(low, (high - low + 1).bit_length())  # room for NULL
+
+
+def packed_rows(rows: pa.Table, fields: Sequence[Field]) -> Ints:
+    """One number a row: the first column in the highest bits."""
+    out, start = np.zeros(rows.num_rows, dtype=np.int64), 0
+    for batch in rows.to_batches():
+        part = out[start : start + batch.num_rows]
+        start += batch.num_rows
+        for column, field in zip(batch.columns, fields, strict=True):
+            part <<= field.bits
+            part |= _codes(column, field)
+    return out
+
+
+def _codes(column: pa.Array, field: Field) -> Ints:
+    codes: Ints = column.fill_null(field.low).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes -= np.int64(field.low)
+    if column.null_count:
+        codes[column.is_null().to_numpy(zero_copy_only=False)] = field.null
+    return codes
+
+
+def _unpacking(fields: Sequence[Field], names: Sequence[str], types: Sequence[str]) -> str:
+    """SQL that has the keys, by name, and n."""
+    chosen, below = [], sum(field.bits for field in fields)
+    for field, name, kind in zip(fields, names, types, strict=True):
+        below -= field.bits
+        code = f"((k >> {below}) & {field.null})"
+        chosen.append(
+            f"CASE WHEN {code} <> {field.null} THEN ({code} + {field.low})::{kind} END AS {name}"
+        )
+    return f"SELECT {', '.join(chosen)}, n FROM {VIEW}"
+
+
+def shares(packed: Ints, hashed: Hashed, key_bits: int, grid: int) -> tuple[Ints, Ints]:
+    """Keys and their units: every user has ``grid``, in equal parts a row.
+
+    Of a user with ``total`` rows the first i have ``floor((grid i + offset) / total)``. ``packed``
+    is in order, and used up.
+    """
+    unit_bits, done = grid.bit_length(), 0
+    users = packed >> key_bits
+    hashes = hashed.users(users[_starts(users)])
+    del users
+    for block in _blocks(packed, key_bits):
+        starts, total = _users(block, key_bits)
+        own = hashes[done : (done := done + len(starts))]
+        offset = (own % total.astype(np.uint64)).astype(np.int64)
+        units = np.arange(1, len(block) + 1)
+        units -= np.repeat(starts, total)
+        units *= grid
+        units += np.repeat(offset, total)
+        units //= np.repeat(total, total)
+        first = units[starts]
+        units[1:] -= units[:-1].copy()
+        units[starts] = first
+        block &= 2**key_bits - 1
+        block <<= unit_bits
+        block |= units
+    packed.sort()
+    keys = packed >> unit_bits
+    packed &= 2**unit_bits - 1
+    starts = _starts(keys)
+    return keys[starts], np.add.reduceat(packed, starts) if len(starts) else packed
+
+
+def sampled(packed: Ints, hashed: Hashed, key_bits: int, most: int) -> tuple[Ints, Ints]:
+    """Keys and their rows, of which every user has at most ``most``: those of the least hashes.
+
+    ``packed`` is in order, and used up.
+    """
+    kept = 0
+    for block in _blocks(packed, key_bits):
+        starts, total = _users(block, key_bits)
+        many = total > most
+        taken = [block[np.repeat(~many, total)]]
+        if many.any():
+            rows, size = block[np.repeat(many, total)], total[many]
+            own = np.repeat(np.arange(len(size)), size)
+            first = np.repeat(np.cumsum(size) - size, size)
+            equal = _starts(rows)
+            number = np.arange(len(rows)) - np.repeat(equal, np.diff(equal, append=len(rows)))
+            order = _in_order(own, hashed.rows(rows, number))
+            taken.append(rows[order[np.arange(len(rows)) - first < most]])
+        found = np.concatenate(taken) & (2**key_bits - 1)
+        packed[kept : kept + len(found)] = found
+        kept += len(found)
+    keys = packed[:kept]
+    keys.sort()
+    starts = _starts(keys)
+    return keys[starts], np.diff(starts, append=len(keys))
+
+
+def _in_order(own: Ints, hashes: NDArray[np.uint64]) -> Ints:
+    """Rows by user, then hash, then place; ``own`` are numbers of users from 0, in order."""
+    left = BITS - int(own[-1]).bit_length()
+    short = (own << left) | (hashes >> np.uint64(64 - left)).astype(np.int64)
+    order = np.argsort(short)
+    ordered = short[order]
+    if (ordered[1:] == ordered[:-1]).any():  # bits that were left out can decide
+        return np.lexsort((hashes, own))
+    return order
+
+
+def _blocks(packed: Ints, key_bits: int) -> Iterator[Ints]:
+    """Rows of whole users, some at a time."""
+    start, last = 0, int(packed[-1]) >> key_bits if len(packed) else 0
+    while start < len(packed):
+        user = int(packed[min(start + BLOCK, len(packed)) - 1]) >> key_bits
+        end = len(packed)
+        if user < last:
+            end = start + int(np.searchsorted(packed[start:], (user + 1) << key_bits))
+        yield packed[start:end]
+        start = end
+
+
+def _users(block: Ints, key_bits: int) -> tuple[Ints, Ints]:
+    """Where the rows of each user start, and how many these are."""
+    starts = _starts(block >> key_bits)
+    return starts, np.diff(starts, append=len(block))
+
+
+def _starts(ordered: Ints) -> Ints:
+    """Where a value is another one than that before it."""
+    new = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return np.flatnonzero(new)
