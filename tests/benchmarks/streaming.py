@@ -1,9 +1,10 @@
 """``mechanism="streaming"``: accuracy on real sets, time beside bare sketches, memory.
 
 Run with ``python -m tests.benchmarks.streaming [--rows 5e6] [--turns 3] [--only NAME]``, NAME one
-of accuracy, time, memory. Accuracy compares with the exact heavy hitters at the same threshold;
-sketches are made once and released ``RELEASES`` times. Times take turns in one process; the
-fastest and the median one are printed. Memory is measured in processes of their own.
+of accuracy, time, memory, long. Accuracy compares with the exact heavy hitters at the same
+threshold; sketches are made once and released ``RELEASES`` times. Times take turns in one process;
+the fastest and the median one are printed. Memory is measured in processes of their own, and so are
+long streams beside the offline release of the same file, in turns, with ratios pair by pair.
 """
 
 from __future__ import annotations
@@ -268,14 +269,74 @@ def memory(rows: int) -> None:
                 )
 
 
+# -- long streams --------------------------------------------------------------------------------
+
+LONG = {"whole numbers": LEVELS, "addresses": "ip:x", "paths": "path:p?depth=4"}
+TEXTS = (
+    "a || '.' || b || '.' || c || '.' || d AS x, 'p' || a || '/q' || b || '/r' || c || '/s' || d"
+)
+THRESHOLD = 500
+
+
+def one_long(file: str, title: str, mechanism: str) -> None:
+    import resource
+
+    spec = LONG[title]
+    few = pa.table({**{c: [1, 2] for c in LEVELS}, "x": ["1.2.3.4", "::1"], "p": ["/a", "/a/b"]})
+    dp.hhh(few, spec, mechanism=mechanism, **TINY)  # type: ignore[arg-type]
+    start = time.perf_counter()
+    dp.hhh(file, spec, mechanism=mechanism, threshold=THRESHOLD, **TINY)  # type: ignore[arg-type]
+    taken = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": taken, "peak": peak}))
+
+
+def long_streams(rows: int, turns: int) -> None:
+    """``rows`` of whole numbers, and a tenth of texts."""
+    print(
+        f"\nThreshold {THRESHOLD}, default counters, medians of {turns} pairs\n\n"
+        "| | streaming | offline | ratio of time | of memory |\n| --- | --- | --- | --- | --- |"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        numbers, texts = Path(folder, "numbers.parquet"), Path(folder, "texts.parquet")
+        workload(rows, numbers)
+        duckdb.sql(f"COPY (SELECT {TEXTS} AS p FROM '{numbers}' LIMIT {rows // 10}) TO '{texts}'")
+        for title in LONG:
+            file = numbers if title == "whole numbers" else texts
+            runs: dict[str, list[dict[str, float]]] = {"streaming": [], "offline": []}
+            for turn in range(turns + 1):  # the first pair warms up
+                for mechanism, done in runs.items():
+                    call = [sys.executable, "-m", "tests.benchmarks.streaming"]
+                    call += ["--one-long", str(file), title, mechanism]
+                    out = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
+                    if turn:
+                        done.append(json.loads(out.stdout))
+            pairs = list(zip(*runs.values(), strict=True))
+            shown = [
+                f"{statistics.median(r['seconds'] for r in done):.2f} s, "
+                f"{statistics.median(r['peak'] for r in done):.0f} MB"
+                for done in runs.values()
+            ]
+            for what in ("seconds", "peak"):
+                ratios = sorted(a[what] / b[what] for a, b in pairs)
+                middle = statistics.median(ratios)
+                shown.append(f"{middle:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+            print(f"| {title} | {' | '.join(shown)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=float, default=5e6, help="of the times")
     parser.add_argument("--stream", type=float, default=1e7, help="of the longer stream in memory")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--only", choices=("accuracy", "time", "memory"))
+    parser.add_argument("--long", type=float, default=1e8, help="rows of long streams")
+    parser.add_argument("--only", choices=("accuracy", "time", "memory", "long"))
     parser.add_argument("--one", nargs=2, metavar=("PATTERN", "MECHANISM"))
+    parser.add_argument("--one-long", nargs=3, metavar=("FILE", "TITLE", "MECHANISM"))
     options = parser.parse_args()
+    if options.one_long:
+        one_long(*options.one_long)
+        return
     if options.one:
         one_process(*options.one)
         return
@@ -283,6 +344,8 @@ def main() -> None:
         memory(int(options.stream))
     if options.only in (None, "time"):
         times(int(options.rows), options.turns)
+    if options.only in (None, "long"):
+        long_streams(int(options.long), max(5, options.turns))
     if options.only in (None, "accuracy"):
         if SHARED.exists():
             accuracy()
