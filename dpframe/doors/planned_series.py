@@ -12,6 +12,7 @@ from dpframe.asking.given import DELTA, EPSILON, amount, chosen, flag, whole
 from dpframe.asking.question import OF_RELEASE, Question
 from dpframe.asking.series_plan import SeriesPlan, series_ways
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import is_one
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST
 from dpframe.questions.listed import QUESTIONS
@@ -79,7 +80,7 @@ def plan_series(
         *_total(total),
     )
     given = _given(asked, about, arguments)
-    laws = _laws(asked, arguments)
+    laws = _laws(asked, given)
     with step("planning the series"):
         ways = series_ways(
             lambda call: asked.declared(asked.plan(call)),
@@ -109,20 +110,21 @@ def _asked(question: object) -> Question[Any, Any]:
 
 
 def _laws(
-    asked: Question[Any, Any], arguments: Mapping[str, object]
+    asked: Question[Any, Any], given: Mapping[str, object]
 ) -> Sequence[Mapping[str, object]]:
-    """What chooses a law, of those that count what is asked for."""
-    if arguments.get("mechanism") is not None:
-        return ({"mechanism": arguments["mechanism"]},)
-    if arguments.get("contribution") != "items":
-        return asked.laws
+    """What chooses a law, of those that count what is asked for: Gaussian noise of a selection
+    counts no different users, and the nodes of one tree alone."""
+    if given.get("mechanism") is not None:
+        return ({"mechanism": given["mechanism"]},)
+    if given.get("contribution") != "items":
+        return asked.laws if is_one(given.get(asked.about)) else asked.laws[:1]
     if asked.name == "heavy_hitters":
         raise ParameterError(
             "contribution='items' of heavy_hitters finds values in rounds, and no series of them "
             "is planned: plan one of hhh, asked the same way with the column as a list, or of "
             "shares (leave contribution out)."
         )
-    return asked.laws[:1]  # Gaussian noise of a selection counts no different users
+    return asked.laws[:1]
 
 
 def _total(total: object) -> tuple[float, float]:

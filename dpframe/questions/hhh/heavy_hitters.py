@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpframe._forking import no_fork
-from dpframe._known_arguments import known_arguments
+from dpframe._known_arguments import known_arguments, shown
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.given import Given, GoesWith
@@ -141,6 +141,14 @@ def heavy_hitters(
 def _plan(given: Given) -> HhhPlan[Any, Any]:
     """That of heavy hitters of one level, without the rest."""
     given.whole("k", 1, 2**53)
+    if given["user"] is None:
+        given.unit  # noqa: B018  # what needs user= is refused
+        if given["at_most"] is not None:
+            raise ParameterError(
+                f"at_most ({shown(given['at_most'])}) needs user=: it bounds what a user counts, "
+                "where the question is how many different users have a value. Name the column "
+                "that identifies a person, or leave at_most out to count records."
+            )
     usual = given["mechanism"] is None
     if usual:
         given = given.but(mechanism="rounds" if in_rounds(given) else "offline")

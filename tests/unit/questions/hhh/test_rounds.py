@@ -184,7 +184,8 @@ def test_the_command_line_gives_them(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         ({"mechanism": "rounds"}, "needs user="),
-        ({"at_most": 3}, "at_most (3)"),
+        ({"at_most": 3}, "at_most (3) needs user="),
+        ({"contribution": "items"}, "contribution ('items') needs user="),
         ({"user": "who", "at_most": 0}, "at_most (0)"),
         ({"user": "who", "contribution": "share", "at_most": 3}, "mechanism='rounds'"),
         ({"user": "who", "contribution": "share", "mechanism": "rounds"}, "different users"),
