@@ -109,9 +109,7 @@ def _asked(question: object) -> Question[Any, Any]:
     return PLANNED[chosen("question", name, tuple(PLANNED))]
 
 
-def _laws(
-    asked: Question[Any, Any], given: Mapping[str, object]
-) -> Sequence[Mapping[str, object]]:
+def _laws(asked: Question[Any, Any], given: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
     """What chooses a law, of those that count what is asked for: Gaussian noise of a selection
     counts no different users, and the nodes of one tree alone."""
     if given.get("mechanism") is not None:
