@@ -83,15 +83,18 @@ def cell_columns(
 
 
 def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Ints]:
-    """The labels of nodes of a dimension, and their ranks: equal for equal nodes."""
-    labels = one.labels(depth, keys)
-    order = natural_order(one, depth, labels, tuple(keys))
-    coded = [key.combine_chunks().dictionary_encode("encode").indices.to_numpy() for key in keys]
-    sorted_ = np.stack([depth, *coded])[:, order]
-    new = (np.diff(sorted_, axis=1, prepend=sorted_[:, :1]) != 0).any(axis=0)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.cumsum(new)
-    return labels, rank
+    """The labels of nodes of a dimension, and their ranks: equal for equal nodes, of which each is
+    named and sorted once, in however many cells it is."""
+    node = depth
+    for key in keys:
+        coded = key.combine_chunks().dictionary_encode("encode").indices.to_numpy()
+        _, node = np.unique(node * (len(depth) + 1) + coded, return_inverse=True)
+    _, once, node = np.unique(node, return_index=True, return_inverse=True)
+    own, level = tuple(key.take(once) for key in keys), depth[once]
+    labels = one.labels(level, own)
+    rank = np.empty(len(once), dtype=np.int64)
+    rank[natural_order(one, level, labels, own)] = np.arange(len(once))
+    return labels.take(node), rank[node]
 
 
 def numbers(

@@ -206,6 +206,7 @@ def series_ways(
     one first."""
     usual = {**arguments, **laws[0]}
     part = _down(total.epsilon / releases), _down(total.delta / releases)
+    laws = [laws[0], *(law for law in laws[1:] if _fits(planned, {**arguments, **law}, part))]
     summed = _single("sum", planned, usual, part, None)
     composed = [_composed(planned, {**arguments, **law}, releases, total) for law in laws]
     disjoint = [
@@ -223,6 +224,15 @@ def series_ways(
         replace(best, name="chosen"),
         min(disjoint, key=_rank),
     )
+
+
+def _fits(planned: Planned, arguments: Mapping[str, object], budget: tuple[float, float]) -> bool:
+    """Whether a law that nobody asked for goes with the rest: it counts no cells, for one."""
+    try:
+        planned({**arguments, "epsilon": budget[0], "delta": budget[1]})
+    except ParameterError as error:
+        return isinstance(error, BudgetError | ThresholdError)  # a way says so itself
+    return True
 
 
 def _rank(way: Way) -> float:

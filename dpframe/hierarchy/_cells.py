@@ -34,7 +34,7 @@ SETS = "sets"
 """The kind of grouping sets, in text."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cells(Hierarchy):
     """Dimensions, and the kinds of cells that are asked, finest first, without the total.
 
@@ -45,6 +45,9 @@ class Cells(Hierarchy):
     of: tuple[Hierarchy, ...]
     kinds: tuple[Kind, ...]
     kind: ClassVar[str] = "cells"
+
+    def __repr__(self) -> str:
+        return f"Cells({self.spec!r})"
 
     def validate(self) -> None:
         columns = [name for one in self.of for name in one.source_columns]

@@ -46,8 +46,12 @@ class Columns(Hierarchy):
             or not names
             or not all(isinstance(n, str) and n for n in names)
         ):
+            hint = ""
+            if isinstance(names, tuple) and any(isinstance(n, list | tuple) for n in names):
+                hint = " Sets of columns are dp.grouping_sets, several hierarchies dp.product."
             raise HierarchyError(
-                f"columns needs the names of one or more columns, coarse to fine; got {names!r}."
+                "columns needs the names of one or more columns, coarse to fine; got "
+                f"{names!r}.{hint}"
             )
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:

@@ -139,6 +139,11 @@ def _from_string(text: str) -> Hierarchy:
         )
     if not colon and text and kind not in KINDS:
         return Columns((text,))
+    if text in KINDS:
+        raise HierarchyError(
+            f"hierarchy {text!r} is a kind without a column: write {text}:COLUMN, or "
+            f"columns:{text} for a column of that name."
+        )
     if not colon or kind not in KINDS:
         near = difflib.get_close_matches(kind.lower(), KINDS, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near and colon else ""

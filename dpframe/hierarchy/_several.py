@@ -33,7 +33,7 @@ def product(*hierarchies: str | Sequence[str] | Hierarchy) -> Cells:
     ----------
     *hierarchies
         What :func:`hhh` takes as a hierarchy, such as ``"ip:src"``, ``dp.path("category")`` or a
-        list of columns; a column is in one of them.
+        list of columns; a column is in one of them. A cube or product is the hierarchies in it.
 
     Examples
     --------
@@ -47,11 +47,21 @@ def product(*hierarchies: str | Sequence[str] | Hierarchy) -> Cells:
             f"product needs two or more hierarchies; got {len(hierarchies)}. One alone is a "
             "hierarchy as it is."
         )
-    found = tuple(as_hierarchy(value, "hierarchies") for value in hierarchies)
+    found = tuple(one for value in hierarchies for one in _factors(value))
     kinds = math.prod(one.height + 1 for one in found) - 1
     if kinds > MAX_HEIGHT:
         raise too_many(kinds)
     return Cells(found, product_kinds([one.height for one in found]))
+
+
+def _factors(value: object) -> tuple[Hierarchy, ...]:
+    one = as_hierarchies(value, "hierarchies")
+    if isinstance(one, Cells) and one.form != "product":
+        raise HierarchyError(
+            f"hierarchies: {one.spec!r} has not all kinds of cells, so that its product is not "
+            "said: pass hierarchies, or dp.cube, or name the sets with dp.grouping_sets."
+        )
+    return one.of if isinstance(one, Cells) else (one,)
 
 
 @known_arguments

@@ -14,6 +14,7 @@ cells above it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,9 +80,13 @@ def whole_counts(cells: CellCounts, kinds: Sequence[Kind], kind: Ints, nodes: In
             named[nodes[here, number]] = True
             line = axis.at(level)
             inside &= ((line >= 0) & named[line])[places]
-        found, _, whole = _residuals(cells, kinds[place], np.flatnonzero(inside))
-        by_nodes = dict(zip(map(tuple, found.tolist()), whole.tolist(), strict=True))
-        count[here] = [by_nodes[tuple(cell)] for cell in nodes[here].tolist()]
+        groups = np.flatnonzero(inside)
+        cell, size = _numbered(cells, kinds[place], groups)
+        whole = _added(cells, groups, cell, size)
+        asked = np.flatnonzero(whole)
+        found, _ = _chosen(cells, kinds[place], groups, cell, asked, size)
+        by_nodes = dict(zip(map(tuple, found.tolist()), whole[asked].tolist(), strict=True))
+        count[here] = [by_nodes[tuple(one)] for one in nodes[here].tolist()]
     return count
 
 
@@ -96,15 +101,17 @@ def select(
 ) -> tuple[Ints, Ints, Ints]:
     """The kinds of the selected cells, their nodes, one column a dimension, and their true
     residuals, which are private."""
-    able = [np.flatnonzero(one) for one in _able(cells, kinds, band)]
+    able = _able(cells, kinds, band)
     free, found = np.ones(len(cells.count), dtype=np.bool_), list[tuple[Ints, Ints, Ints]]()
     for number, kind in enumerate(kinds):
-        groups = able[number][free[able[number]]]
-        nodes, cell, residual = _residuals(cells, kind, groups)
-        top = residual >= band
-        top[top] = residual[top] + test.draw(int(top.sum())) >= threshold
-        found.append((np.full(int(top.sum()), number), nodes[top], residual[top]))
-        free[groups[top[cell]]] = False  # taken by the first that is selected
+        groups = np.flatnonzero(able[number] & free)
+        cell, size = _numbered(cells, kind, groups)
+        residual = _added(cells, groups, cell, size)
+        asked = np.flatnonzero(residual >= max(band, 1))  # numbers of no cell have no records
+        top = asked[residual[asked] + test.draw(len(asked)) >= threshold]
+        nodes, taken = _chosen(cells, kind, groups, cell, top, size)
+        found.append((np.full(len(top), number), nodes, residual[top]))
+        free[taken] = False  # by the first that is selected
     if remainder:
         rest = np.array([cells.count[free].sum()], dtype=np.int64)
         found.append((np.array([len(kinds)]), np.zeros((1, len(cells.axes)), dtype=np.int64), rest))
@@ -120,6 +127,7 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
     """Of every kind the groups whose cell reaches the band: only those of which every coarser cell
     does need to be counted."""
     able: list[NDArray[np.bool_]] = []
+    sparse = not _dense(cells.count, _most(cells))  # else asking a cell costs what finding out does
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
         inside = np.ones(len(cells.count), dtype=np.bool_)
@@ -132,26 +140,41 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
             if all(a <= b for a, b in zip(other, kind, strict=True)):
                 inside &= known
         # a node alone reaches it; nothing is finer than the first kind, which is counted when asked
-        if band > 1 and place and sum(map(bool, kind)) > 1:
+        if sparse and band > 1 and place and sum(map(bool, kind)) > 1:
             groups = np.flatnonzero(inside)
-            code, size = _coded(cells, kind, groups)
-            if not _dense(code, size):
-                code, size = _ranked(code, size)
-            inside[groups] = (_added(cells, groups, code, size) >= band)[code]
+            cell, size = _numbered(cells, kind, groups)
+            inside[groups] = (_added(cells, groups, cell, size) >= band).take(cell)
         able.append(inside)
     return able[::-1]
 
 
-def _residuals(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, Ints, Ints]:
-    """The cells of a kind that some groups lie in: their nodes, one column a dimension; the cell of
-    every group; and how many records of these groups each has."""
-    cell, number = _ranked(*_coded(cells, kind, groups))
-    residual = _added(cells, groups, cell, number)
-    one = np.empty(number, dtype=np.int64)
-    one[cell] = groups  # any of its groups
+def _numbered(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
+    """A number of the cell of every group, in the order of their nodes, and a bound of them: some
+    can be those of no cell, where that is a small table."""
+    code, size = _coded(cells, kind, groups)
+    return (code, size) if _dense(code, size) else _ranked(code, size)
+
+
+def _chosen(
+    cells: CellCounts, kind: Kind, groups: Groups, cell: Ints, top: Ints, size: int
+) -> tuple[Ints, Groups]:
+    """The nodes of some cells, one column a dimension, and the groups in them."""
+    chosen, one = np.zeros(size, dtype=np.bool_), np.empty(size, dtype=np.int64)
+    chosen[top] = True
+    inside = np.flatnonzero(chosen.take(cell))
+    taken = groups[inside]
+    one[cell[inside]] = taken  # any of its groups
     pairs = zip(cells.axes, cells.places, kind, strict=True)
-    nodes = [axis.at(level)[places[one]] for axis, places, level in pairs]
-    return np.stack(nodes, axis=1), cell, residual
+    nodes = [axis.at(level)[places[one[top]]] for axis, places, level in pairs]
+    return np.stack(nodes, axis=1), taken
+
+
+def _most(cells: CellCounts) -> int:
+    """How many cells of one kind there could be."""
+    return math.prod(
+        max(axis.ranked(level)[1] for level in range(int(axis.level.max()) + 1))
+        for axis in cells.axes
+    )
 
 
 def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 ORDERED = ("date", "number")
 """Dimensions whose nodes stand in their own order, and not by size."""
 
+WHOLE = ("count", "count_lower", "count_upper")
+"""Columns of whole counts, where they were released."""
+
 LARGEST = 3
 """Cells that the first sentence names."""
 
@@ -76,7 +79,7 @@ def cells_page(
     number = _number(frame, receipt, measure)
     cells = as_hierarchies(receipt["hierarchy"])
     assert isinstance(cells, Cells)
-    wanted = ["level", "prefix", *number.columns]
+    wanted = ["level", "prefix", *number.columns, *(WHOLE if "whole_counts" in receipt else ())]
     for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
         if name not in frame.columns:
             raise ParameterError(
@@ -84,6 +87,7 @@ def cells_page(
             )
     shown = zip(("residual", "lower", "upper"), number.columns, strict=True)
     frame = frame.assign(**{name: frame[column] for name, column in shown})
+    some = bool((frame["level"] > 0).any())
     script = asset("cells.js")
     said = "".join(f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
     lead = f'<p class="lead">{_answer(frame, number)}</p>{said}'
@@ -91,7 +95,7 @@ def cells_page(
         lead += f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>'
     return document(
         Template(asset("cells.html")).substitute(
-            flat="" if len(cells.of) == 2 and number.adds_up else " hidden"
+            flat="" if len(cells.of) == 2 and number.adds_up and some else " hidden"
         ),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
         lead=lead,
@@ -128,7 +132,8 @@ def _facts(
     for one, name in zip(cells.of, cells.names, strict=True):
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
         lines.append([line_of(one, label, level) for label, level in pairs])
-    numbers = {name: _known(frame[name]) for name in ("residual", "lower", "upper")}
+    whole = WHOLE if "whole_counts" in receipt else ()
+    numbers = {name: _known(frame[name]) for name in ("residual", "lower", "upper", *whole)}
     return {
         "names": list(cells.names),
         "ordered": [one.kind in ORDERED for one in cells.of],

@@ -94,7 +94,26 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
         )
         joins.append(joined(rows, f"map_{number}", f"p{number}", pairs))
         start += len(own)
-    return [*parts, counted_cells(cells, counted, f"{rows} {' '.join(joins)}", mapped=True)]
+    found = f"{rows} {' '.join(joins)}"
+    if counted == "count(*)":
+        return [*parts, counted_cells(cells, counted, found, mapped=True)]
+    return [*parts, *_grouped_cells(cells, found)]
+
+
+def _grouped_cells(cells: Cells, rows: str) -> list[str]:
+    """``cells`` of rows that are grouped by all values: only those with a value below the band can
+    be of one cell, but for NULL and empty text, and two groups of one cell are as good as one."""
+    numbers = first(len(cells.of))
+    places = ", ".join(f"p{i}.place AS place_{i}" for i in numbers)
+    groups = ", ".join(f"place_{i}" for i in numbers)
+    pairs = zip(numbers, cells.of, strict=True)
+    finest_of_all = " AND ".join(f"place_{i} % {PLACES} = {one.height}" for i, one in pairs)
+    return [
+        f"placed AS MATERIALIZED (SELECT {places}, texts.n AS n FROM {rows})",
+        f"cells AS (SELECT {groups}, n FROM placed WHERE {finest_of_all} UNION ALL "
+        f"SELECT {groups}, sum(n)::BIGINT AS n FROM placed WHERE NOT ({finest_of_all}) "
+        f"GROUP BY {groups})",
+    ]
 
 
 def joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
@@ -131,7 +150,8 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
                     "USING (place)"
                 )
             filled = _filled(names, wide, number, ["place", "above" if level > 1 else "0"], texts)
-            selects.append(f"SELECT {level} AS level, n, {filled}{none} FROM {rows}")
+            counted = "n::BIGINT AS n"  # or all counts were of 128 bits
+            selects.append(f"SELECT {level} AS level, {counted}, {filled}{none} FROM {rows}")
     places = [f"place_{i}" for i in first(len(cells.of))]
     filled = _filled(names, wide, 0, places, [])
     selects.append(f"SELECT 0 AS level, n, {filled}{own} FROM cells")

@@ -12,6 +12,7 @@ from dpframe import _compute as pc
 from dpframe.cells import Axis, CellCounts, Ints
 from dpframe.hierarchy import Cells
 from dpframe.sources.cell_leaves import columns_of, places_in
+from dpframe.sources.record_leaves import first
 from dpframe.tree import whole_numbers
 
 
@@ -23,10 +24,9 @@ def cells_of(
     Raises SourceError where the groups do not add up to the nodes.
     """
     names = columns_of(cells)
-    number, level, n = (_numbers(table[name]) for name in (names[0], "level", "n"))
-    found = [_axis(table, cells, d, number, level, n) for d in range(1, len(cells.of) + 1)]
-    groups = np.flatnonzero(number == 0)
-    rows = _taken(table.select([*names[1 : 1 + len(cells.of)], *sums]), groups)
+    number = _numbers(table[names[0]])
+    found = [_axis(table, cells, d, np.flatnonzero(number == d)) for d in first(len(cells.of))]
+    rows = _taken(table, np.flatnonzero(number == 0))
     placed = [
         _positions(_numbers(rows[names[d]]), known).astype(np.int32)
         for d, (_, _, known) in enumerate(found, 1)
@@ -35,35 +35,32 @@ def cells_of(
         axes=tuple(axis for axis, _, _ in found),
         of_nodes=tuple(counted for _, counted, _ in found),
         places=tuple(placed),
-        count=n[groups],
+        count=_numbers(rows["n"]),
         types=types,
         sums=tuple(whole_numbers(rows[name]) for name in sums),
     )
 
 
-def _axis(
-    table: pa.Table, cells: Cells, dimension: int, number: Ints, level: Ints, n: Ints
-) -> tuple[Axis, Ints, Ints]:
-    """A dimension, the counts of its nodes, and their places in ascending order."""
+def _axis(table: pa.Table, cells: Cells, dimension: int, here: Ints) -> tuple[Axis, Ints, Ints]:
+    """A dimension, whose nodes are in some rows, their counts, and their places."""
     names, wide = columns_of(cells), places_in(cells)
-    here = np.flatnonzero(number == dimension)
-    place = _numbers(table[names[1]])
-    here = here[np.lexsort([place[here], level[here]])]  # whatever the order of the rows
-    rows = table.take(here)
-    own, above = place[here], _numbers(rows[names[2]])
-    own = np.concatenate([[0], own])
+    rows = _taken(table, here)
+    level, place = _numbers(rows["level"]), _numbers(rows[names[1]])
+    order = np.lexsort([place, level])  # whatever the order of the rows
+    rows = rows.take(order)
+    own = np.concatenate([[0], place[order]])
     texts = names[1 + wide : 1 + wide + cells.of[dimension - 1].key_width]
     axis = Axis(
-        level=np.concatenate([[0], level[here]]),
-        parent=np.concatenate([[-1], _positions(above, own)]),
+        level=np.concatenate([[0], level[order]]),
+        parent=np.concatenate([[-1], _positions(_numbers(rows[names[2]]), own)]),
         keys=tuple(_below_root(rows[name]) for name in texts),
     )
-    return axis, np.concatenate([[0], n[here]]), own
+    return axis, np.concatenate([[0], _numbers(rows["n"])]), own
 
 
 def _taken(table: pa.Table, rows: Ints) -> pa.Table:
     """Some rows, ascending; without a copy where they are next to each other."""
-    if rows[-1] - rows[0] + 1 == len(rows):
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
     return table.take(rows)
 

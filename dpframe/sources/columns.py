@@ -47,5 +47,7 @@ def _help(name: str, names: list[str], listed: bool) -> str:
     near = [other for other in names if other.lower() == name.lower()]
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if set("*>") & set(name) and not any(sign in name for sign in (" * ", " > ")):
+        hint += " For several hierarchies hhh and rollup read 'a * b' and 'a > b', with blanks."
     some = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
     return f"{hint} Columns: {some or 'none'}."

@@ -1,6 +1,6 @@
 """Cells of several hierarchies: what noise costs, what is found, and how long it takes.
 
-Run with ``python -m tests.benchmarks.cubes [--speed] [--rows 1e7] [--only git|cube]``.
+Run with ``python -m tests.benchmarks.cubes [--speed] [--rows 1e7] [--only git|cube|pairs]``.
 
 *Found*: real pairs in ``../shared/data``, at epsilon 1 and delta 1e-6, beside Gaussian histograms
 of the same kinds of cells, composed exactly (``accounting.levels``). What is right is what the same
@@ -11,8 +11,10 @@ missing: the mean of how far they are off, and the median. All are means over ``
 
 *Speed*: addresses of IPv4, five levels each with the total, beside DuckDB's exact GROUPING SETS of
 the same kinds over the distinct pairs, which is the fastest exact statement that we found; and a
-cube of three columns. Each is a process of its own; processor time depends less on who else uses
-the machine.
+cube of three columns beside GROUP BY CUBE. As in ``tests.benchmarks.speed`` every measurement is a
+process of its own, both sides read the same file, return what reaches the same threshold as a
+pandas frame and are timed after a call on a tiny file, they take turns, and ratios are taken pair
+by pair.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -103,7 +106,11 @@ def histograms(
     ables = cell_hhh._able(counts, kinds, LEAST)
     for place, (kind, able) in enumerate(zip(kinds, ables, strict=True)):
         groups = np.flatnonzero(able)
-        nodes, cell, whole = cell_hhh._residuals(counts, kind, groups)
+        code, _ = cell_hhh._numbered(counts, kind, groups)
+        different, cell = np.unique(code, return_inverse=True)
+        number = len(different)
+        whole = cell_hhh._added(counts, groups, cell, number)
+        nodes, _ = cell_hhh._chosen(counts, kind, groups, cell, np.arange(number), number)
         left, inside = np.zeros_like(whole), np.zeros_like(whole)
         np.add.at(left, cell[free[groups]], counts.count[groups[free[groups]]])
         owned = owner[groups] >= 0
@@ -164,9 +171,6 @@ def accuracy(name: str) -> None:
 
 # -- speed -----------------------------------------------------------------------------------------
 
-REPEATS = 5
-"""Processes of each side, of which readers take medians."""
-
 PART = "(random() * random() * {})::INT"
 
 
@@ -182,7 +186,7 @@ def workload(rows: int, path: str) -> None:
     )
 
 
-def exact_pairs(path: str) -> Callable[[], int]:
+def exact_pairs(path: str, threshold: int) -> str:
     def levels(column: str, name: str) -> list[str]:
         parts = [f"split_part({column}, '.', {i})" for i in (1, 2, 3)]
         return [
@@ -198,58 +202,80 @@ def exact_pairs(path: str) -> Callable[[], int]:
     ]
     columns = ", ".join([*levels("src", "s"), *levels("dst", "d")])
     names = ", ".join(f"{name}{i}" for name in "sd" for i in (1, 2, 3, 4))
-    query = (
+    return (
         f"WITH pairs AS MATERIALIZED (SELECT src, dst, count(*) AS n FROM '{path}' GROUP BY ALL), "
-        f"keyed AS (SELECT {columns}, n FROM pairs) SELECT count(*) FROM (SELECT {names}, "
-        f"sum(n) AS n FROM keyed GROUP BY GROUPING SETS ({', '.join(sets)}) HAVING sum(n) >= 100)"
+        f"keyed AS (SELECT {columns}, n FROM pairs) SELECT {names}, sum(n)::BIGINT AS n FROM keyed "
+        f"GROUP BY GROUPING SETS ({', '.join(sets)}) HAVING sum(n) >= {threshold}"
     )
-    return lambda: int(duckdb.connect().execute(query).fetchall()[0][0])
 
 
-def exact_cube(path: str) -> Callable[[], int]:
+def exact_cube(path: str, threshold: int) -> str:
     columns = "country, product, channel"
-    query = (
-        f"SELECT count(*) FROM (SELECT {columns}, count(*) AS n FROM '{path}' "
-        f"GROUP BY CUBE ({columns}) HAVING count(*) >= 100)"
+    return (
+        f"SELECT {columns}, count(*) AS n FROM '{path}' GROUP BY CUBE ({columns}) "
+        f"HAVING count(*) >= {threshold}"
     )
-    return lambda: int(duckdb.connect().execute(query).fetchall()[0][0])
 
 
-def asked(path: str, hierarchy: Any, threshold: int | None) -> Callable[[], int]:
-    given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "threshold": threshold}
-    return lambda: len(dp.hhh(path, hierarchy, progress=False, **given))
-
-
-SIDES: dict[str, Callable[[str], Callable[[], int]]] = {
-    "pairs, exact": exact_pairs,
-    "pairs, threshold 200": lambda path: asked(path, "ip:src?version=4 * ip:dst?version=4", 200),
-    "pairs, smallest": lambda path: asked(path, "ip:src?version=4 * ip:dst?version=4", None),
-    "cube, exact": exact_cube,
-    "cube, threshold 200": lambda path: asked(path, "country * product * channel", 200),
+ADDRESSES, CUBE = "ip:src?version=4 * ip:dst?version=4", "country * product * channel"
+JOBS: dict[str, tuple[str, int | None, Callable[[str, int], str], int]] = {
+    "cube, threshold 200": (CUBE, 200, exact_cube, 5),
+    "cube, smallest": (CUBE, None, exact_cube, 5),
+    "pairs, threshold 200": (ADDRESSES, 200, exact_pairs, 2),
+    "pairs, smallest": (ADDRESSES, None, exact_pairs, 2),
 }
+"""What is asked, its threshold, the exact statement, and how many pairs of processes."""
 
 
-def measured(side: str, path: str) -> None:
-    """The first call of a process, which plans and loads what it needs, and the same once more."""
-    run = SIDES[side](path)
-    took: dict[str, float] = {}
-    for which in ("first", "again"):
-        before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-        rows = run()
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        took |= {f"{which}_s": time.perf_counter() - began, f"{which}_cpu_s": busy}
-    print(json.dumps({"rows": rows, **took, "gb": after.ru_maxrss / 2**20}))
+def measured(side: str, job: str, path: str, tiny: str) -> None:
+    """A call on a file, after one on a tiny file, which plans and loads what it needs."""
+    hierarchy, threshold, exact, _ = JOBS[job]
+    connection = duckdb.connect()
+    same = threshold or int(plan_of(hierarchy, None).threshold)
+
+    def run(file: str) -> int:
+        if side == "exact":
+            return len(connection.sql(exact(file, same)).df())
+        given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "threshold": threshold}
+        return len(dp.hhh(file, hierarchy, progress=False, **given))
+
+    run(tiny)
+    began = time.perf_counter()
+    rows = run(path)
+    took = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    print(json.dumps({"rows": rows, "seconds": took, "peak_mb": peak}))
 
 
 def speed(rows: int, only: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "pairs.parquet")
+        path, tiny = (str(Path(folder, name)) for name in ("rows.parquet", "tiny.parquet"))
         workload(rows, path)
-        for side in [side for side in SIDES if only in side for _ in range(REPEATS)]:
-            command = [sys.executable, "-m", "tests.benchmarks.cubes", "--side", side, path]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            print(f"{side:22} {done.stdout.strip()}", flush=True)
+        workload(1000, tiny)
+        for job in [job for job in JOBS if only in job]:
+            compared_in_turns(job, path, tiny)
+
+
+def compared_in_turns(job: str, path: str, tiny: str) -> None:
+    taken: dict[str, list[dict[str, float]]] = {"exact": [], "ours": []}
+    for _ in range(JOBS[job][3]):
+        for side, runs in taken.items():
+            command = [sys.executable, "-m", "tests.benchmarks.cubes", "--side", side, job]
+            done = subprocess.run(
+                [*command, path, tiny], capture_output=True, text=True, check=True
+            )
+            runs.append(json.loads(done.stdout))
+    for side, runs in taken.items():
+        print(f"{job:22} {side:6} {spread([one['seconds'] for one in runs])} s, "
+              f"{statistics.median(one['peak_mb'] for one in runs):5.0f} MB, "
+              f"{runs[0]['rows']} rows")  # fmt: skip
+    both = list(zip(taken["ours"], taken["exact"], strict=True))
+    for what in ("seconds", "peak_mb"):
+        print(f"{job:22} ratio of {what:8} {spread([a[what] / b[what] for a, b in both])}")
+
+
+def spread(figures: list[float]) -> str:
+    return f"{statistics.median(figures):.2f} ({min(figures):.2f} to {max(figures):.2f})"
 
 
 def main() -> None:
@@ -257,7 +283,7 @@ def main() -> None:
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--rows", type=float, default=1e7)
     parser.add_argument("--only", default="")
-    parser.add_argument("--side", nargs=2)
+    parser.add_argument("--side", nargs=4, metavar=("SIDE", "JOB", "FILE", "TINY"))
     options = parser.parse_args()
     if options.side:
         measured(*options.side)

@@ -207,6 +207,15 @@ def test_what_whole_counts_cost_is_stated_and_within_the_budget() -> None:
     assert (receipt["epsilon"], receipt["delta"]) == (1.0, 1e-6)
     assert receipt["whole_counts"]["epsilon"] == 0.5
     assert "(0.5, 5e-07) of the budget" in str(receipt)
+    assert "of a count that holds" not in str(receipt)
+
+
+def test_an_error_of_whole_counts_is_kept() -> None:
+    """Law: ``error`` bounds the half width of every column of the result that it names."""
+    given: dict[str, Any] = {"delta": 1e-6, "threshold": 5000, "totals": True}
+    plan = dp.explain("src * dst", **given, error={"residual": 90, "count": 90}).plan
+    assert plan.errors == {"residual": plan.half_width(1), "count": plan.total_half_width}
+    assert plan.total_half_width <= 90
 
 
 @pytest.mark.parametrize(
@@ -245,10 +254,12 @@ def test_what_asks_about_a_tree_of_nodes_says_what_to_do_with_cells(frame: pd.Da
 
 
 def test_a_series_of_releases_is_planned_by_the_offline_mechanism() -> None:
+    """Law: of the laws that may be chosen only that which counts cells is tried."""
+    asked = dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5), mechanism="offline")
+    plan = dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5))
+    assert plan.arguments == asked.arguments
     with pytest.raises(ParameterError, match="Use mechanism='offline'"):
-        dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5))
-    plan = dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5), mechanism="offline")
-    assert "offline" in str(plan)
+        dp.plan_series(4, "hhh", "src * dst", total=(3.0, 1e-5), mechanism="offline-gaussian")
 
 
 @pytest.mark.parametrize("table", ["kept", "temp.passing", "seen"])
@@ -299,3 +310,8 @@ def test_the_largest_cells_are_those_of_the_largest_segments(frame: pd.DataFrame
     assert told.dp.top(1, by="sent")["prefix"].tolist() == ["10.0.0.1 * 192.168.0.1"]
     with pytest.raises(ParameterError, match="must be one of this release: n, sent"):
         told.dp.top(1, by="count")
+
+
+def test_signs_without_blanks_are_noticed(frame: pd.DataFrame) -> None:
+    with pytest.raises(DpframeError, match=r"'src[*]dst' does not exist.*'a [*] b'.*with blanks"):
+        frame.dp.hhh("src*dst", **BUDGET)

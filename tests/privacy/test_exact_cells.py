@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -218,7 +218,36 @@ def below_the_band_dropped(cells: CellCounts, **rest: Any) -> NoisyCells:
     )
 
 
-@pytest.mark.parametrize("bug", [taken_twice, coarse_before_fine, below_the_band_dropped])
+SURE = THRESHOLD - LAWS["three values"].highest
+"""The least count that some noise lifts to the threshold."""
+
+
+@pytest.mark.parametrize("lattice", list(LATTICES))
+@pytest.mark.parametrize("tabled", [True, False])
+def test_leaving_noise_out_where_none_selects_changes_no_probability(
+    lattice: str, tabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: with the band every selection is as likely as without, however cells are counted."""
+    if not tabled:
+        monkeypatch.setattr(cell_hhh, "_dense", lambda *_: False)
+    heights, _, _ = LATTICES[lattice]
+    given: Any = {"test": LAWS["three values"], "threshold": THRESHOLD, "remainder": True}
+    for table in tables(lattice):
+        kinds = kinds_of(*heights)
+        skipped = partial(cell_hhh.run, band=SURE)
+        assert every_selection(table, kinds=kinds, run=skipped, **given) == every_selection(
+            table, kinds=kinds, **given
+        )
+
+
+def too_eager(cells: CellCounts, **rest: Any) -> NoisyCells:
+    """Bug: no noise where only the largest selects, as if that were never drawn."""
+    return cell_hhh.run(cells, band=SURE + 1, **rest)
+
+
+@pytest.mark.parametrize(
+    "bug", [too_eager, taken_twice, coarse_before_fine, below_the_band_dropped]
+)
 def test_a_run_with_a_bug_is_rejected(bug: Run) -> None:
     """Planted bugs, each of which loses more than is claimed: the same law as above fails."""
     assert rejected(bug)

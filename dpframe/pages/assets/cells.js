@@ -170,18 +170,21 @@ function entry(one, other, sum, number, most, scope) {
 
 // -- the table ----------------------------------------------------------------------------------
 
+const RESIDUAL = ["residual", "lower", "upper"];
+const COUNT = ["count", "count_lower", "count_upper"];
+const numbers = data.count ? ["residual", "count"] : ["residual"];
 const fold = (text) => text.normalize("NFKC").toLowerCase();
 const label = (dimension, row) => data.lines[dimension][row].at(-1) ?? "*";
 const texts = rows.map((row) => fold(data.names.map((_, i) => label(i, row)).join("\n")));
 
 function drawHeads() {
-  const columns = [...data.names.keys(), "level", "residual"];
-  const titles = [...data.names, "Kind", data.title];
+  const columns = [...data.names.keys(), "level", ...numbers];
+  const titles = [...data.names, "Kind", data.title, "Whole count"];
   const heads = columns.map((by, i) => {
-    const cell = made("th", undefined, { scope: "col", className: by === "residual" ? "number" : by === "level" ? "kind" : "" });
+    const cell = made("th", undefined, { scope: "col", className: numbers.includes(by) ? "number" : by === "level" ? "kind" : "" });
     const button = labelled("button", titles[i], { type: "button" });
     button.addEventListener("click", () => {
-      list.down = list.by === by ? !list.down : by === "residual";
+      list.down = list.by === by ? !list.down : numbers.includes(by);
       list.by = by;
       drawHeads();
       drawList();
@@ -207,9 +210,11 @@ function drawList() {
       line.append(cell);
     });
     line.append(made("td", data.kind[row], { className: "kind" }));
-    const number = made("td", amount(data.residual[row]), { className: "number" });
-    number.append(made("small", `${amount(data.lower[row])} to ${amount(data.upper[row])}`));
-    line.append(number);
+    for (const [value, lower, upper] of data.count ? [RESIDUAL, COUNT] : [RESIDUAL]) {
+      const number = made("td", amount(data[value][row]), { className: "number" });
+      number.append(made("small", `${amount(data[lower][row])} to ${amount(data[upper][row])}`));
+      line.append(number);
+    }
     return line;
   });
   document.querySelector("#list tbody").replaceChildren(...lines);

@@ -30,6 +30,11 @@ ASSIGNED = (
     "records and add up"
 )
 
+WORDS = {
+    "from which a node is": "from which a cell is",
+    "of a count that holds one reported residual": "of a reported residual",
+}
+"""What lines say of nodes, and of cells."""
 
 FOR_TOTALS = 0.5
 """Part of epsilon and delta that whole counts get."""
@@ -41,6 +46,8 @@ class CellsPlan(OfflinePlan):
     second part of the budget is for the whole counts of what was reported."""
 
     totals: LevelLaws | None = None
+
+    paper = f"{OfflinePlan.paper}; cells, kind by kind, in the place of a path's nodes"
 
     held = "lower and upper hold the true residual with the stated confidence, given the selection"
 
@@ -79,6 +86,11 @@ class CellsPlan(OfflinePlan):
             for part, facts in ((1 - FOR_TOTALS, selection.facts), (FOR_TOTALS, counts))
         ]
         return Game({"kind": "steps", "steps": steps}, tables)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        found = {"residual": self.half_width(1) * self.unit.worth / self.grid}
+        return found if self.totals is None else found | {"count": float(self.total_half_width)}
 
     @property
     def total_half_width(self) -> int:
@@ -136,7 +148,9 @@ class CellsPlan(OfflinePlan):
         head, rest = super().lines()[:3], super().lines()[3:]
         kinds = f"{len(names)} kinds of cells, besides the total"
         head[2] = Quantity("hierarchies", self.cells.spec, kinds)
-        return [*head, Quantity("order", "; ".join(names), ASSIGNED), *self._of_totals(), *rest]
+        order = Quantity("order", "; ".join(names), ASSIGNED)
+        found = [*head, order, *self._of_totals(), *rest]
+        return [replace(line, meaning=_of_cells(line.meaning)) for line in found]
 
     def _of_totals(self) -> list[Quantity]:
         if self.totals is None:
@@ -151,6 +165,12 @@ class CellsPlan(OfflinePlan):
 
     def advice(self) -> list[Quantity]:
         return []
+
+
+def _of_cells(meaning: str) -> str:
+    for nodes, cells in WORDS.items():
+        meaning = meaning.replace(nodes, cells)
+    return meaning
 
 
 def order_of(cells: Cells) -> dict[str, object]:

@@ -35,11 +35,7 @@ def asked_for(given: Given) -> Asked:
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
     if keys is not None and isinstance(hierarchy, Cells):
-        raise ParameterError(
-            f"keys does not go with several hierarchies at once ({hierarchy.spec!r}): listed cells "
-            "would overlap, and which takes a record is decided by what is selected. Leave keys "
-            "out, or list those of one hierarchy."
-        )
+        raise ParameterError(_listed_cells(hierarchy))
     listed = (
         keys if keys is None or isinstance(keys, ListedNodes) else listed_nodes(keys, hierarchy)
     )
@@ -59,6 +55,21 @@ def asked_for(given: Given) -> Asked:
         listed=listed,
         selection_share=given.number("selection_share", 0.01, 0.99),
         confidence=given.confidence,
+    )
+
+
+def _listed_cells(cells: Cells) -> str:
+    """Why cells are not listed, and what to do."""
+    instead = "leave keys out, or list those of one hierarchy"
+    if all(one.kind == "columns" for one in cells.of):
+        names = list(cells.source_columns)
+        instead = (
+            f"pass by={names!r} with keys, whose finest rows are disjoint, so that they add up to "
+            "those of any columns; or leave keys out"
+        )
+    return (
+        f"keys does not go with several hierarchies at once ({cells.spec!r}): listed cells would "
+        f"overlap, and which takes a record is decided by what is selected. Instead {instead}."
     )
 
 

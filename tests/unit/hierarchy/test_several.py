@@ -26,6 +26,7 @@ WRITTEN: list[tuple[Any, Any]] = [
     (["a", "b", "ip:src"], "columns:a,b > ip:src"),
     ([dp.columns("a"), "b"], dp.columns("a", "b")),
     ("date:when > country > city", ["date:when", "country", "city"]),
+    (dp.product(dp.cube(["a", "b"]), "ip:src"), "a * b * ip:src"),
     (dp.product("a%2Ab", "x y"), "columns:a%252Ab * columns:x y"),
 ]
 
@@ -71,6 +72,10 @@ def test_the_order_is_by_levels_and_then_as_specified() -> None:
     assert as_hierarchies(FOUR).height == 24
 
 
+def test_a_cube_of_many_kinds_is_shown_by_its_text() -> None:
+    assert repr(dp.cube(["a", "b"])) == "Cells('columns:a * columns:b')"
+
+
 BAD: list[tuple[Any, str]] = [
     ("ip:src * path:src", "column 'src' is in several dimensions"),
     ("a * b * a", "column 'a' is in several dimensions"),
@@ -81,6 +86,8 @@ BAD: list[tuple[Any, str]] = [
     ("sets:a,b;;a", "an empty one, the total, at the end only"),
     ("sets:a", "names one column"),
     ("a * b > c", "both"),
+    (("sets:a,b;a", "c"), "has not all kinds of cells"),
+    ([["a", "b"], ["a"]], "Sets of columns are dp.grouping_sets"),
     ("ip:src * ipp:dst", "names no known kind"),
 ]
 

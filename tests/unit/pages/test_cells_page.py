@@ -114,4 +114,14 @@ def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: boo
 def test_a_release_without_cells_says_so() -> None:
     frame = pd.DataFrame({"a": ["x"], "b": ["y"]})
     released = frame.dp.hhh("a * b", epsilon=1.0, delta=1e-6)
-    assert "No cell reached the threshold" in page(released, released.dp.receipt)
+    text = page(released, released.dp.receipt)
+    assert "No cell reached the threshold" in text
+    assert 'aria-labelledby="matrix-title" hidden>' in text
+
+
+def test_whole_counts_stand_beside_residuals() -> None:
+    frame = pd.DataFrame({"a": ["x"] * 900, "b": ["y"] * 900})
+    released = frame.dp.hhh("a * b", epsilon=1.0, delta=1e-6, totals=True)
+    facts = data_in(page(released, released.dp.receipt))
+    for name in ("residual", "count", "count_lower", "count_upper"):
+        assert facts[name] == released[name].tolist()

@@ -15,6 +15,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.cells import Axis, CellCounts
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells, as_hierarchies
+from dpframe.mechanisms import cell_hhh
 from dpframe.sources.counting import cell_counts
 from tests.cell_counts import reported
 from tests.naive_cells import paths_of, segments
@@ -26,6 +27,7 @@ SHAPES = (
     "path:a?depth=2&invalid=drop * b * domain:c?depth=2",
     "sets:a,b;b,c;c;a",
     "a > path:b?depth=2 > c",
+    "a * b * c",
 )
 VALUES: dict[str, list[Any]] = {
     "a": ["10.0.0.1", "10.1.0.1", "::1", "a/b", "a", "", None, "nan", "'", "x"],
@@ -53,11 +55,15 @@ def expected(cells: Cells, rows: list[tuple[Any, ...]], threshold: int) -> dict[
 def test_what_is_reported_is_what_every_record_by_itself_gives(
     rows: list[tuple[Any, ...]], shape: str, threshold: int, data: Any
 ) -> None:
-    """Law: disjoint segments, each record in the first selected cell, whatever the band."""
+    """Law: disjoint segments, each record in the first selected cell, whatever the band, and with
+    tables of all cells as with numbers of those that there are."""
     cells = as_hierarchies(shape)
     assert isinstance(cells, Cells)
-    band = data.draw(st.integers(1, threshold))
-    found = reported(frame_of(rows), cells, threshold=threshold, band=band)
+    band, tables = data.draw(st.integers(1, threshold)), data.draw(st.booleans())
+    with pytest.MonkeyPatch.context() as patch:
+        if not tables:
+            patch.setattr(cell_hhh, "_dense", lambda *_: False)
+        found = reported(frame_of(rows), cells, threshold=threshold, band=band)
     wanted = expected(cells, rows, threshold)
     assert found == wanted
     assert sum(found.values()) == sum(wanted.values())
