@@ -227,7 +227,8 @@ def series_ways(
 
 
 def _fits(planned: Planned, arguments: Mapping[str, object], budget: tuple[float, float]) -> bool:
-    """Whether a law that nobody asked for goes with the rest: it counts no cells, for one."""
+    """Whether a law that nobody asked for goes with the rest: Gaussian noise of a selection counts
+    no cells and no different users."""
     try:
         planned({**arguments, "epsilon": budget[0], "delta": budget[1]})
     except ParameterError as error:

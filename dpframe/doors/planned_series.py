@@ -12,7 +12,6 @@ from dpframe.asking.given import DELTA, EPSILON, amount, chosen, flag, whole
 from dpframe.asking.question import OF_RELEASE, Question
 from dpframe.asking.series_plan import SeriesPlan, series_ways
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import is_one
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST
 from dpframe.questions.listed import QUESTIONS
@@ -110,19 +109,16 @@ def _asked(question: object) -> Question[Any, Any]:
 
 
 def _laws(asked: Question[Any, Any], given: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
-    """What chooses a law, of those that count what is asked for: Gaussian noise of a selection
-    counts no different users, and the nodes of one tree alone."""
+    """What chooses a law."""
     if given.get("mechanism") is not None:
         return ({"mechanism": given["mechanism"]},)
-    if given.get("contribution") != "items":
-        return asked.laws if is_one(given.get(asked.about)) else asked.laws[:1]
-    if asked.name == "heavy_hitters":
+    if asked.name == "heavy_hitters" and given.get("contribution") == "items":
         raise ParameterError(
             "contribution='items' of heavy_hitters finds values in rounds, and no series of them "
             "is planned: plan one of hhh, asked the same way with the column as a list, or of "
             "shares (leave contribution out)."
         )
-    return asked.laws[:1]
+    return asked.laws
 
 
 def _total(total: object) -> tuple[float, float]:

@@ -190,11 +190,3 @@ def test_a_series_of_different_users_takes_the_law_that_counts_them() -> None:
         dp.plan_series(
             4, "heavy_hitters", "city", total=(1.0, 1e-6), user="who", contribution="items"
         )
-
-
-def test_a_series_of_cells_takes_the_law_that_selects_them() -> None:
-    """Law: several hierarchies need no mechanism to be planned; the plan is that of the release."""
-    series = dp.plan_series(4, "hhh", "city * day", total=(1.0, 1e-6))
-    assert {way.plan.mechanism for way in series.ways} == {"offline"}
-    one = dp.explain(**series.arguments).plan
-    assert (one.height, one.threshold) == (3, series.plan.threshold)
