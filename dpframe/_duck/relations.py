@@ -129,7 +129,7 @@ class OwnRelation:
         self._ready()
         with _progress_shown(self._cursor, statement, progress):
             run = partial(self._cursor.sql, statement)
-            yield from _batches(self._what, run, self._cursor.interrupt, least=1)
+            yield from _batches(self._what, run, self._cursor.interrupt, most=PIECE_ROWS)
 
     def repeats(self) -> bool:
         return self._database is not None  # a file or a frame, and no view of a caller
@@ -174,7 +174,7 @@ class GivenRelation:
     def pieces(self, statement: str, progress: bool) -> Pieces:
         self._check()
         run = partial(self._relation.query, VIEW, statement)
-        return _batches(RELATION, run, self._stop, least=1)
+        return _batches(RELATION, run, self._stop, most=PIECE_ROWS)
 
     def repeats(self) -> bool:
         ask = partial(self._relation.query, VIEW)
@@ -263,6 +263,9 @@ def _schema(schema: pa.Schema) -> pa.Schema:
 BATCH_ROWS = 1_000_000
 """Rows of a batch, about."""
 
+PIECE_ROWS = 2**16
+"""Rows of a piece, at most: who looks at the first ones may need no more."""
+
 BATCH_BYTES = 2**28
 """Bytes of a batch, about: long texts come in smaller batches."""
 
@@ -271,14 +274,14 @@ def _batches(
     what: str,
     result: Callable[[], DuckDBPyRelation | None],
     stop: Callable[[], None] | None = None,
-    least: int | None = None,
+    most: int | None = None,
 ) -> Pieces:
-    """Of at least that many rows, but for the last one; ``BATCH_ROWS`` if it is not said."""
+    """About ``BATCH_ROWS`` at a time, or as they come, and ``most`` of them."""
 
     def start() -> pa.RecordBatchReader:
         relation = result()
         assert relation is not None
-        given = relation.to_arrow_reader(BATCH_ROWS)
+        given = relation.to_arrow_reader(most or BATCH_ROWS)
         schema = _schema(given.schema)
         return given if schema == given.schema else given.cast(schema)
 
@@ -286,7 +289,7 @@ def _batches(
     while (batch := withheld(what, lambda: next(reader, None), stop=stop)) is not None:
         held.append(batch)  # DuckDB gives at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
-        if rows >= (least or BATCH_ROWS) or size >= BATCH_BYTES:
+        if most or rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield withheld(what, partial(together, held))
             held = []
     if held:

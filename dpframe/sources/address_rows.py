@@ -26,7 +26,7 @@ from dpframe.sources.address_bytes import dotted
 from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import exact
 
-FIRST, LAST = 2**17, 2**20
+FIRST, LAST = 2**16, 2**20
 """Rows after which it is asked, doubling them, whether most texts are new."""
 
 NEW = 0.1
