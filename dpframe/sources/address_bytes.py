@@ -91,13 +91,13 @@ def _some(
     starts: Places, value: Bytes, bad: Flags, last: Flags, places: Places
 ) -> tuple[NDArray[np.uint32], Flags]:
     """Where not every text is an address."""
-    decimals = _before(last)[starts]
-    good = (np.diff(decimals) == 4) & (np.diff(_before(bad)[starts]) == 0)
+    decimals = before(last)[starts]
+    good = (np.diff(decimals) == 4) & (np.diff(before(bad)[starts]) == 0)
     first = decimals[:-1][good]
     return _together(value.take(places[first[:, None] + np.arange(4)].ravel())), good
 
 
-def _before(flags: Flags) -> NDArray[np.int32]:
+def before(flags: Flags) -> NDArray[np.int32]:
     """How many are set before each place, and in all."""
     out = np.zeros(len(flags) + 1, np.int32)
     np.cumsum(flags, out=out[1:])
