@@ -25,7 +25,6 @@ from dpframe._duck import VIEW, Relation, register
 from dpframe._duck.limits import wanted
 from dpframe.hierarchy._ip import Ip
 from dpframe.sources.address_batch import ALL, Batch, Counts, Numbers, read_batch
-from dpframe.sources.group_bytes import Words
 from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import exact
 
@@ -146,8 +145,8 @@ class Reader:
         if self._rows < self._ask or self._ask > LAST:
             return self.way
         self._ask *= 2
-        six = self._words()
-        four = np.concatenate([NONE[0], *(batch.four for batch in self._batches)])
+        six = np.concatenate([batch.six for batch in self._batches])
+        four = np.concatenate([batch.four for batch in self._batches])
         alone = 0
         for keys in (four, six[:, 0] * MIXING ^ six[:, 1]):
             keys.sort()
@@ -156,25 +155,15 @@ class Reader:
             return "sql"
         return "texts" if self._six > SIX * self._rows else "rows"
 
-    def _words(self) -> Words:
-        return np.concatenate([np.empty((0, 2), np.uint64), *(b.six for b in self._batches)])
-
     def finish(self) -> AddressRows:
         """What all rows count."""
         self._fold()
         four, rest = self._read_by_sql()
         keys, n = added(self._four, four)
-        if self._six:
-            words = self._words()
-            ones = (
-                np.ones(len(b.six), np.int64) if b.six_n is None else b.six_n for b in self._batches
-            )
-            six = pa.table([words[:, 0], words[:, 1], np.concatenate([*ones])], schema=REST)
-            rest = pa.concat_tables([rest, six])
+        parts = [rest, *map(_six, self._batches)]
         if self._invalid and self._hierarchy.on_invalid == "count":
-            invalid = pa.table([[None], [None], [self._invalid]], schema=REST)
-            rest = pa.concat_tables([rest, invalid])
-        return AddressRows(keys, n, rest)
+            parts.append(pa.table([[None], [None], [self._invalid]], schema=REST))
+        return AddressRows(keys, n, pa.concat_tables(parts))
 
     def _read_by_sql(self) -> tuple[Counted, pa.Table]:
         """Keys of the odd texts, those of IPv4 and others."""
@@ -194,6 +183,13 @@ class Reader:
         four, rest = read.filter(read["four"]), read.filter(pc.invert(read["four"]))
         keys = four["low"].to_numpy().astype(np.uint32)  # of a word the lower half
         return in_order(keys, four["n"].to_numpy()), rest.select(REST.names).cast(REST)
+
+
+def _six(batch: Batch) -> pa.Table:
+    n = np.ones(len(batch.six), np.int64) if batch.six_n is None else batch.six_n
+    table = pa.table([batch.six[:, 0], batch.six[:, 1], n], schema=REST)
+    batch.six = batch.six[:0].copy()  # memory for the statement
+    return table
 
 
 def added(one: Counted, other: Counted) -> Counted:
