@@ -14,7 +14,7 @@ Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.signedinteger]
 
-BLOCK = 2**14
+BLOCK = 2**13
 """Texts that are read at once: their bytes stay near the processor."""
 
 

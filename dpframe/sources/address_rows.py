@@ -35,7 +35,11 @@ NEW = 0.1
 """Of the rows so far those with an address that no other one has; if fewer, SQL is faster."""
 
 SIX = 0.5
-"""Of the rows so far those of IPv6; if more, their texts are grouped first."""
+"""Of the rows so far those of IPv6; if more, their texts are grouped first, unless nearly all rows
+are new ones."""
+
+ALL_NEW = 0.95
+"""What is nearly all."""
 
 HELD = 2**24
 """Rows that are held before they are counted."""
@@ -153,7 +157,8 @@ class Reader:
             alone += int((np.diff(starts_of(keys), append=len(keys)) == 1).sum())
         if alone < NEW * self._rows:
             return "sql"
-        return "texts" if self._six > SIX * self._rows else "rows"
+        mostly_six = self._six > SIX * self._rows
+        return "texts" if mostly_six and alone < ALL_NEW * self._rows else "rows"
 
     def finish(self) -> AddressRows:
         """What all rows count."""

@@ -15,7 +15,7 @@ from dpframe.sources.address_bytes import Bytes, Flags, Places, before, text_byt
 Groups = NDArray[np.uint16]
 Words = NDArray[np.uint64]
 
-BLOCK = 2**13
+BLOCK = 2**12
 """Texts that are read at once."""
 
 
