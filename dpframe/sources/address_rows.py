@@ -35,11 +35,7 @@ NEW = 0.1
 """Of the rows so far those with an address that no other one has; if fewer, SQL is faster."""
 
 SIX = 0.5
-"""Of the rows so far those of IPv6; if more, their texts are grouped first, unless nearly all rows
-are new ones."""
-
-ALL_NEW = 0.95
-"""What is nearly all."""
+"""Of the rows so far those of IPv6; if more, their texts are grouped first."""
 
 HELD = 2**24
 """Rows that are held before they are counted."""
@@ -157,8 +153,7 @@ class Reader:
             alone += int((np.diff(starts_of(keys), append=len(keys)) == 1).sum())
         if alone < NEW * self._rows:
             return "sql"
-        mostly_six = self._six > SIX * self._rows
-        return "texts" if mostly_six and alone < ALL_NEW * self._rows else "rows"
+        return "texts" if self._six > SIX * self._rows else "rows"
 
     def finish(self) -> AddressRows:
         """What all rows count."""
