@@ -1,4 +1,4 @@
-"""The finest keys of a batch of texts of addresses, read from their bytes, as numbers.
+"""Addresses of a batch of texts, read from their bytes, as numbers.
 
 What neither reader knows is *odd*: SQL reads it. A text stands for a row, or for n rows.
 """
@@ -24,8 +24,8 @@ ALL = 2**64 - 1
 
 @dataclass(slots=True)
 class Batch:
-    """Keys of IPv4 and of IPv6, higher word first, each with its rows, None for one each; odd texts
-    with theirs; and how many rows have no key."""
+    """Addresses of IPv4 and of IPv6, higher word first, with their rows, None for one each; odd
+    texts with theirs; and how many rows have no key."""
 
     four: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))
     four_n: Counts | None = None
@@ -37,7 +37,7 @@ class Batch:
 
 
 def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> Batch:
-    """The keys of texts, with their rows ``n``; odd texts of single rows are each there once."""
+    """The addresses of texts, with rows ``n``; odd texts of single rows are each there once."""
     out = Batch()
     if texts.null_count:
         there = texts.is_valid().to_numpy(zero_copy_only=False)
@@ -49,7 +49,7 @@ def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> Batch
     else:
         out.four, out.four_n = numbers, _of(n, plain)
         _add_others(out, texts.filter(pa.array(~plain)), _of(n, ~plain))
-    return _finest(out, hierarchy)
+    return _of_version(out, hierarchy.version)
 
 
 def _add_others(out: Batch, texts: pa.Array, n: Counts | None) -> None:
@@ -70,21 +70,28 @@ def _add_others(out: Batch, texts: pa.Array, n: Counts | None) -> None:
     out.odd, out.odd_n = texts, n
 
 
-def _finest(out: Batch, hierarchy: Ip) -> Batch:
-    """Without what is below the finest prefixes; of one version only."""
-    below = np.uint32(32 - hierarchy.prefixes[-1])
-    if below:
-        out.four = out.four >> below << below
-    if hierarchy.prefixes6[-1] < 128:
-        mask = (1 << hierarchy.prefixes6[-1]) - 1 << 128 - hierarchy.prefixes6[-1]
-        out.six = out.six & np.array([mask >> 64, mask & ALL], np.uint64)
-    if hierarchy.version == 6:
+def _of_version(out: Batch, version: int | None) -> Batch:
+    """Without the keys of the other version."""
+    if version == 6:
         out.invalid += _total(np.ones(len(out.four), np.bool_), out.four_n)
         out.four, out.four_n = out.four[:0], _of(out.four_n, slice(0))
-    if hierarchy.version == 4:
+    if version == 4:
         out.invalid += _total(np.ones(len(out.six), np.bool_), out.six_n)
         out.six, out.six_n = out.six[:0], _of(out.six_n, slice(0))
     return out
+
+
+def finest_four(numbers: Numbers, hierarchy: Ip) -> Numbers:
+    """Without what is below the finest prefix."""
+    below = np.uint32(32 - hierarchy.prefixes[-1])
+    return numbers >> below << below if below else numbers
+
+
+def finest_six(words: Words, hierarchy: Ip) -> Words:
+    """Without what is below the finest prefix."""
+    below = 128 - hierarchy.prefixes6[-1]
+    mask = (1 << 128) - (1 << below)
+    return words & np.array([mask >> 64, mask & ALL], np.uint64) if below else words
 
 
 def _of(n: Counts | None, chosen: Flags | slice) -> Counts | None:

@@ -24,7 +24,15 @@ from dpframe import _compute as pc
 from dpframe._duck import VIEW, Relation, register
 from dpframe._duck.limits import wanted
 from dpframe.hierarchy._ip import Ip
-from dpframe.sources.address_batch import ALL, Batch, Counts, Numbers, read_batch
+from dpframe.sources.address_batch import (
+    ALL,
+    Batch,
+    Counts,
+    Numbers,
+    finest_four,
+    finest_six,
+    read_batch,
+)
 from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import exact
 
@@ -124,6 +132,7 @@ class Reader:
         for counted in (True, False):
             of = [batch for batch in self._batches if (batch.four_n is not None) == counted]
             rows = np.concatenate([NONE[0], *(batch.four for batch in of)])
+            rows = finest_four(rows, self._hierarchy)
             if counted:
                 n = np.concatenate([NONE[1], *(b.four_n for b in of if b.four_n is not None)])
                 more = in_order(rows, n)
@@ -160,7 +169,7 @@ class Reader:
         self._fold()
         four, rest = self._read_by_sql()
         keys, n = added(self._four, four)
-        parts = [rest, *map(_six, self._batches)]
+        parts = [rest, *(_six(batch, self._hierarchy) for batch in self._batches)]
         if self._invalid and self._hierarchy.on_invalid == "count":
             parts.append(pa.table([[None], [None], [self._invalid]], schema=REST))
         return AddressRows(keys, n, pa.concat_tables(parts))
@@ -185,9 +194,10 @@ class Reader:
         return in_order(keys, four["n"].to_numpy()), rest.select(REST.names).cast(REST)
 
 
-def _six(batch: Batch) -> pa.Table:
+def _six(batch: Batch, hierarchy: Ip) -> pa.Table:
+    words = finest_six(batch.six, hierarchy)
     n = np.ones(len(batch.six), np.int64) if batch.six_n is None else batch.six_n
-    table = pa.table([batch.six[:, 0], batch.six[:, 1], n], schema=REST)
+    table = pa.table([words[:, 0], words[:, 1], n], schema=REST)
     batch.six = batch.six[:0].copy()  # memory for the statement
     return table
 

@@ -203,6 +203,9 @@ def test_the_way_is_that_of_the_first_rows(
     monkeypatch.setattr(duck_relations, "PIECE_ROWS", 100)
     assert counted(table_of(texts), "ip:x") == counted(table_of(texts), "ip:x", sql=True)
     assert ways[1:] == taken
+    ways.clear()
+    assert counted(table_of(texts), "ip:x?prefixes=8&prefixes6=16")[1][0] == 300
+    assert ways == taken  # which asks for texts, however coarse keys are
 
 
 def test_a_source_is_read_twice_only_where_it_can_be(
