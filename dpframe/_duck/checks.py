@@ -71,6 +71,13 @@ def operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> 
     return (_names(plan["logical_plan"]) - inlined) | _names(plan["physical_plan"])
 
 
+def planned(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:
+    """Names of the operators of a plan, as the connection explains it."""
+    answer = ask(f"EXPLAIN (FORMAT json) {statement}")
+    rows = answer.fetchall() if answer is not None else []
+    return set().union(*(_names(plan) for _, plan in rows))
+
+
 def _names(plan: str) -> set[str]:
     waiting, found = json.loads(plan), set()
     while waiting:

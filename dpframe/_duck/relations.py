@@ -1,31 +1,35 @@
-"""Sources as relations for statements. What DuckDB says about a row never leaves this file."""
+"""Sources as relations for statements. What DuckDB says about a row never leaves them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.checks import ORDERED, check_collation, check_order, operators
-from dpframe._duck.ctrl_c import listening
+from dpframe._duck.checks import ORDERED, check_collation, check_order, operators, planned
 from dpframe._duck.done import percent, share_of_reading
-from dpframe._duck.own import Own, forget, own
+from dpframe._duck.own import Own, own
+from dpframe._duck.withheld import withheld
 from dpframe._progress import goes_on, part
 from dpframe._sql import literal
-from dpframe.errors import DpframeError, SourceError
+from dpframe.errors import SourceError
 
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""
 
 RELATION = "the DuckDB relation"
 
-T = TypeVar("T")
+REPEATED = {"SEQ_SCAN", "TABLE_SCAN", "PARQUET_SCAN", "READ_PARQUET", "PROJECTION", "FILTER"}
+"""Operators that read what is stored; a reader of Arrow can be read once."""
+
+Pieces = Generator[pa.RecordBatch, None, None]
+"""Some rows at a time."""
 
 
 class Relation(Protocol):
@@ -38,6 +42,14 @@ class Relation(Protocol):
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Rows in the order of the source, a few at a time."""
+        ...
+
+    def pieces(self, statement: str, progress: bool) -> Pieces:
+        """Rows in any order, as they come. To be closed before another statement."""
+        ...
+
+    def repeats(self) -> bool:
+        """Whether it can be read again from its start, which costs only what is read then."""
         ...
 
     def operators(self, statement: str) -> set[str]:
@@ -84,7 +96,7 @@ class OwnRelation:
             )
             return self._cursor.execute(f"DESCRIBE {VIEW}").fetchall()
 
-        return _withheld(self._what, describe, stop=self._cursor.interrupt)
+        return withheld(self._what, describe, stop=self._cursor.interrupt)
 
     def within(self, condition: str) -> OwnRelation:
         self._viewed(f" WHERE {condition}")
@@ -102,7 +114,7 @@ class OwnRelation:
                 return run()
 
         less = alone if self._database is not None else None
-        return _withheld(self._what, run, less, self._cursor.interrupt)
+        return withheld(self._what, run, less, self._cursor.interrupt)
 
     def _ready(self) -> None:
         if self._database is not None:
@@ -110,11 +122,20 @@ class OwnRelation:
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         self._ready()
-        check_order(_withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
+        check_order(withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
         return _batches(self._what, lambda: self._cursor.sql(statement), self._cursor.interrupt)
 
+    def pieces(self, statement: str, progress: bool) -> Pieces:
+        self._ready()
+        with _progress_shown(self._cursor, statement, progress):
+            run = partial(self._cursor.sql, statement)
+            yield from _batches(self._what, run, self._cursor.interrupt, most=PIECE_ROWS)
+
+    def repeats(self) -> bool:
+        return self._database is not None  # a file or a frame, and no view of a caller
+
     def operators(self, statement: str) -> set[str]:
-        return _withheld(self._what, lambda: operators(self._cursor.sql, statement))
+        return withheld(self._what, lambda: operators(self._cursor.sql, statement))
 
     def __enter__(self) -> Self:
         return self
@@ -130,29 +151,45 @@ class GivenRelation:
         self._relation = relation
         # DuckDB 2 keeps it there, without a name that is public; other versions end later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
-        self.columns: tuple[str, ...] = _withheld(RELATION, lambda: tuple(relation.columns))
-        self.types: tuple[str, ...] = _withheld(
+        self.columns: tuple[str, ...] = withheld(RELATION, lambda: tuple(relation.columns))
+        self.types: tuple[str, ...] = withheld(
             RELATION, lambda: tuple(str(t) for t in relation.types)
         )
 
     def query(self, statement: str, progress: bool) -> pa.Table:
-        setting = "SELECT current_setting('default_collation') AS \"name\""
-        collation = _withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
-        check_collation(collation["name"][0].as_py())
-        return _withheld(
+        self._check()
+        return withheld(
             RELATION, lambda: _rows(self._relation.query(VIEW, statement)), stop=self._stop
         )
 
+    def _check(self) -> None:
+        setting = "SELECT current_setting('default_collation') AS \"name\""
+        collation = withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
+        check_collation(collation["name"][0].as_py())
+
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        check_order(_withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
+        check_order(withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
         return _batches(RELATION, lambda: self._relation.query(VIEW, statement), self._stop)
+
+    def pieces(self, statement: str, progress: bool) -> Pieces:
+        self._check()
+        run = partial(self._relation.query, VIEW, statement)
+        return _batches(RELATION, run, self._stop, most=PIECE_ROWS)
+
+    def repeats(self) -> bool:
+        ask = partial(self._relation.query, VIEW)
+        try:
+            used = withheld(RELATION, lambda: planned(ask, f"SELECT * FROM {VIEW}"))
+        except SourceError:  # who reads it once will say what is wrong
+            return False
+        return used <= REPEATED
 
     def operators(self, statement: str) -> set[str]:
         ask = partial(self._relation.query, VIEW)
-        return _withheld(RELATION, lambda: operators(ask, statement))
+        return withheld(RELATION, lambda: operators(ask, statement))
 
     def within(self, condition: str) -> GivenRelation:
-        return GivenRelation(_withheld(RELATION, lambda: self._relation.filter(condition)))
+        return GivenRelation(withheld(RELATION, lambda: self._relation.filter(condition)))
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +202,7 @@ def register(table: pa.Table, what: str) -> OwnRelation:
     """An Arrow table as a relation; ``what`` names it in errors."""
     ours = own()
     cursor = ours.connection.cursor()
-    _withheld(what, lambda: cursor.register("dpframe_arrow", table))
+    withheld(what, lambda: cursor.register("dpframe_arrow", table))
     return OwnRelation(cursor, "dpframe_arrow", what, ours)
 
 
@@ -206,7 +243,7 @@ def beside(
         check_collation(_rows(cursor.sql(ORDERED))["collation"][0].as_py())
         return cursor
 
-    return OwnRelation(_withheld(what, connected), from_sql, what)
+    return OwnRelation(withheld(what, connected), from_sql, what)
 
 
 def _rows(result: DuckDBPyRelation | None) -> pa.Table:
@@ -229,6 +266,9 @@ def _schema(schema: pa.Schema) -> pa.Schema:
 BATCH_ROWS = 1_000_000
 """Rows of a batch, about."""
 
+PIECE_ROWS = 2**16
+"""Rows of a piece, at most: who looks at the first ones may need no more."""
+
 BATCH_BYTES = 2**28
 """Bytes of a batch, about: long texts come in smaller batches."""
 
@@ -237,72 +277,36 @@ def _batches(
     what: str,
     result: Callable[[], DuckDBPyRelation | None],
     stop: Callable[[], None] | None = None,
-) -> Iterator[pa.RecordBatch]:
+    most: int | None = None,
+) -> Pieces:
+    """About ``BATCH_ROWS`` at a time, or as they come, and ``most`` of them."""
+
     def start() -> pa.RecordBatchReader:
         relation = result()
         assert relation is not None
-        given = relation.to_arrow_reader(BATCH_ROWS)
+        given = relation.to_arrow_reader(most or BATCH_ROWS)
         schema = _schema(given.schema)
         return given if schema == given.schema else given.cast(schema)
 
-    reader, held = _withheld(what, start, stop=stop), []
-    while (batch := _withheld(what, lambda: next(reader, None), stop=stop)) is not None:
+    reader, held = withheld(what, start, stop=stop), []
+    while (batch := withheld(what, lambda: next(reader, None), stop=stop)) is not None:
         held.append(batch)  # DuckDB gives at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
-        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield _withheld(what, partial(together, held))
+        if most or rows >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield withheld(what, partial(together, held))
             held = []
     if held:
-        yield _withheld(what, partial(together, held))
+        yield withheld(what, partial(together, held))
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of several with one schema, at least one."""
+    if len(batches) == 1:
+        return batches[0]
     columns = zip(*(batch.columns for batch in batches), strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema
     )
-
-
-MEMORY = (
-    "ran out of memory: free memory or disk space, or set a larger DPFRAME_MEMORY_LIMIT if the "
-    "environment has one (for a relation, SET threads = 1 or a larger memory_limit on its "
-    "connection), or use mechanism='streaming', which needs memory for its counters only"
-)
-
-
-def _withheld(
-    what: str,
-    call: Callable[[], T],
-    less: Callable[[], T] | None = None,
-    stop: Callable[[], None] | None = None,
-) -> T:
-    """Run a call, and if memory does not suffice the one that needs ``less``; DuckDB's errors
-    become one that names the source and quotes nothing. ``stop`` interrupts the connection."""
-    failed = None
-    with listening(stop) as raised:
-        try:
-            result = call()
-        except duckdb.InterruptException:
-            failed = "was interrupted"
-        except duckdb.OutOfMemoryException:
-            failed = MEMORY
-        except DpframeError:
-            raise
-        except Exception as error:  # in a stream Arrow passes on what DuckDB says
-            failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
-            if type(error).__name__ == "ResourceInUseException":
-                failed = "failed: its connection has an unfinished result, fetch all of that first"
-            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
-                forget()  # that database answers no more
-    # outside of every handler: no traceback or context holds the original
-    if raised:
-        raise raised[0].with_traceback(None) from None
-    if failed is None:
-        return result
-    if failed == MEMORY and less is not None:
-        return _withheld(what, less, stop=stop)
-    raise SourceError(f"reading {what} {failed}.")
 
 
 @contextmanager

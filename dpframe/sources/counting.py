@@ -15,6 +15,7 @@ from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sources.added import Added
+from dpframe.sources.address_levels import address_nodes
 from dpframe.sources.cell_table import cells_of
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import canonical, only_text, opened
@@ -54,6 +55,10 @@ def exact_counts(
             check_key_types(listed, hierarchy, read)
         user_type = types[unit.user] if unit.user is not None else None
         seed = random_seed()
+        if listed is None and not sums:
+            nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
+            if nodes is not None:
+                return tree_of(nodes, read)
         known = user_leaves(
             relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
         )

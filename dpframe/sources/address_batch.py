@@ -1,0 +1,102 @@
+"""Addresses of a batch of texts, read from their bytes, as numbers.
+
+What neither reader knows is *odd*: SQL reads it. A text stands for a row, or for n rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _compute as pc
+from dpframe.hierarchy._ip import Ip
+from dpframe.sources.address_bytes import Flags, dotted
+from dpframe.sources.group_bytes import Words, grouped
+
+Numbers = NDArray[np.uint32]
+Counts = NDArray[np.int64]
+
+ALL = 2**64 - 1
+
+
+@dataclass(slots=True)
+class Batch:
+    """Addresses of IPv4 and of IPv6, higher word first, with their rows, None for one each; odd
+    texts with theirs; and how many rows have no key."""
+
+    four: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))
+    four_n: Counts | None = None
+    six: Words = field(default_factory=lambda: np.empty((0, 2), np.uint64))
+    six_n: Counts | None = None
+    odd: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    odd_n: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    invalid: int = 0
+
+
+def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> Batch:
+    """The addresses of texts, with rows ``n``; odd texts of single rows are each there once."""
+    out = Batch()
+    if texts.null_count:
+        there = texts.is_valid().to_numpy(zero_copy_only=False)
+        out.invalid += _total(~there, n)
+        texts, n = texts.drop_null(), _of(n, there)
+    numbers, plain = dotted(texts)
+    if plain is None:
+        out.four, out.four_n = numbers, n
+    else:
+        out.four, out.four_n = numbers, _of(n, plain)
+        _add_others(out, texts.filter(pa.array(~plain)), _of(n, ~plain))
+    return _of_version(out, hierarchy.version)
+
+
+def _add_others(out: Batch, texts: pa.Array, n: Counts | None) -> None:
+    words, whole = grouped(texts)
+    known = _of(n, whole)
+    mapped = (words[:, 0] == 0) & (words[:, 1] >> np.uint64(32) == 0xFFFF)
+    if mapped.any():  # 10.0.0.1 and ::ffff:a00:1 are one host
+        numbers = words[mapped, 1].astype(np.uint32)  # of a word the lower half
+        if known is not None and out.four_n is not None:
+            out.four_n = np.concatenate([out.four_n, known[mapped]])
+        out.four = np.concatenate([out.four, numbers])
+        words, known = words[~mapped], _of(known, ~mapped)
+    out.six, out.six_n = words, known
+    texts, n = texts.filter(pa.array(~whole)), _of(n, ~whole)
+    if n is None:
+        texts, counts = pc.value_counts(texts).flatten()
+        n = counts.to_numpy()
+    out.odd, out.odd_n = texts, n
+
+
+def _of_version(out: Batch, version: int | None) -> Batch:
+    """Without the keys of the other version."""
+    if version == 6:
+        out.invalid += _total(np.ones(len(out.four), np.bool_), out.four_n)
+        out.four, out.four_n = out.four[:0], _of(out.four_n, slice(0))
+    if version == 4:
+        out.invalid += _total(np.ones(len(out.six), np.bool_), out.six_n)
+        out.six, out.six_n = out.six[:0], _of(out.six_n, slice(0))
+    return out
+
+
+def finest_four(numbers: Numbers, hierarchy: Ip) -> Numbers:
+    """Without what is below the finest prefix."""
+    below = np.uint32(32 - hierarchy.prefixes[-1])
+    return numbers >> below << below if below else numbers
+
+
+def finest_six(words: Words, hierarchy: Ip) -> Words:
+    """Without what is below the finest prefix."""
+    below = 128 - hierarchy.prefixes6[-1]
+    mask = (1 << 128) - (1 << below)
+    return words & np.array([mask >> 64, mask & ALL], np.uint64) if below else words
+
+
+def _of(n: Counts | None, chosen: Flags | slice) -> Counts | None:
+    return None if n is None else n[chosen]
+
+
+def _total(chosen: Flags, n: Counts | None) -> int:
+    return int(chosen.sum() if n is None else n[chosen].sum())

@@ -1,0 +1,224 @@
+"""Addresses of a column of texts as numbers in order, in NumPy.
+
+SQL groups the texts, reads each once, and groups what it read; where most texts differ, their
+groups take most of the time. Here the bytes of every row are read, which takes less than a group.
+Those of IPv6 take more than one: where most are such, SQL groups the texts first.
+
+The counts are those of :mod:`dpframe.sources.record_leaves`: what the readers of bytes do not know
+is read by the same expressions. So the way may depend on the data, and does: on how many of the
+first texts differ, and on how many are of IPv6 or no plain addresses. Were the counts others, a
+record that changes the way could change what all others count.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _compute as pc
+from dpframe._duck import VIEW, Relation, register
+from dpframe._duck.limits import wanted
+from dpframe.hierarchy._ip import Ip
+from dpframe.sources.address_batch import (
+    ALL,
+    Batch,
+    Counts,
+    Numbers,
+    finest_four,
+    finest_six,
+    read_batch,
+)
+from dpframe.sources.record_leaves import keyed
+from dpframe.sources.rollup_statement import exact
+
+FIRST, LAST = 2**16, 2**18
+"""Rows after which it is asked, doubling them, how to go on."""
+
+NEW = 0.1
+"""Of the rows so far those with an address that no other one has; if fewer, SQL is faster."""
+
+SIX = 0.5
+"""Of the rows so far those of IPv6; if more, their texts are grouped first."""
+
+HELD = 2**24
+"""Rows that are held before they are counted."""
+
+MOST = 2**26
+"""Different addresses that are held: 1 GB, with what counting takes."""
+
+ODD = 2**22
+"""Texts that are left to SQL, each once a batch of rows."""
+
+Way = Literal["rows", "texts", "sql"]
+"""Whether every row is read, or each text once, or SQL does all."""
+
+Counted = tuple[Numbers, Counts]
+"""Keys of IPv4 in order, each once, and their rows."""
+
+NONE: Counted = np.empty(0, np.uint32), np.empty(0, np.int64)
+
+REST = pa.schema([("high", pa.uint64()), ("low", pa.uint64()), ("n", pa.int64())])
+
+MIXING = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number, with which one word can stand for two: it decides about the way alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRows:
+    """How many rows the finest keys have: those of IPv4 in order, each once, and others.
+
+    ``rest`` has the columns ``high`` and ``low``, the words of a key, NULL for ``<invalid>``, and
+    n; a key can have several rows.
+    """
+
+    four: Numbers
+    n: Counts
+    rest: pa.Table
+
+
+def address_rows(relation: Relation, hierarchy: Ip, *, progress: bool) -> AddressRows | None:
+    """The finest keys of rows of text. Private. None where SQL has to find them, or is faster."""
+    if "DPFRAME_MEMORY_LIMIT" in wanted():  # which DuckDB heeds
+        return None
+    if not relation.repeats():
+        return None
+    rows = f"SELECT {exact(hierarchy.column, 'VARCHAR')} AS c0 FROM {VIEW}"
+    texts = f"SELECT c0, count(*) AS n FROM ({rows}) GROUP BY c0"
+    found = _read(relation, rows, Reader(hierarchy, "rows"), progress)
+    if found == "texts":
+        found = _read(relation, texts, Reader(hierarchy, "texts"), progress)
+    return found if isinstance(found, AddressRows) else None
+
+
+def _read(relation: Relation, statement: str, reader: Reader, progress: bool) -> AddressRows | Way:
+    """What is read in one way, or the way that is better."""
+    with closing(relation.pieces(statement, progress)) as pieces:
+        for piece in pieces:
+            reader.add(*piece.columns)
+            if (way := reader.better()) != reader.way:
+                return way
+    return reader.finish()
+
+
+class Reader:
+    """Counts batches of texts."""
+
+    def __init__(self, hierarchy: Ip, way: Way) -> None:
+        self.way: Way = way
+        self._hierarchy = hierarchy
+        self._ask = FIRST
+        self._rows = self._held = self._six = self._odd = self._invalid = 0
+        self._batches: list[Batch] = []
+        self._four = NONE
+
+    def add(self, texts: pa.Array, n: pa.Array | None = None) -> None:
+        """Count rows, or of each text ``n`` rows."""
+        batch = read_batch(self._hierarchy, texts, None if n is None else n.to_numpy())
+        self._rows += len(texts)
+        self._held += len(batch.four)
+        self._six += len(batch.six)
+        self._odd += len(batch.odd)
+        self._invalid += batch.invalid
+        self._batches.append(batch)
+        if self._held > HELD:
+            self._fold()
+
+    def _fold(self) -> None:
+        for counted in (True, False):
+            of = [batch for batch in self._batches if (batch.four_n is not None) == counted]
+            rows = np.concatenate([NONE[0], *(batch.four for batch in of)])
+            rows = finest_four(rows, self._hierarchy)
+            if counted:
+                n = np.concatenate([NONE[1], *(b.four_n for b in of if b.four_n is not None)])
+                more = in_order(rows, n)
+            else:
+                rows.sort()
+                starts = starts_of(rows)
+                more = rows[starts], np.diff(starts, append=len(rows))
+            self._four = added(self._four, more)
+        for batch in self._batches:
+            batch.four, batch.four_n = NONE[0], None
+        self._held = 0
+
+    def better(self) -> Way:
+        """How to go on, or to begin anew, as far as can be seen."""
+        if self._odd > ODD or len(self._four[0]) + self._six > MOST:
+            return "sql"
+        if self.way == "texts" or self._six > HELD:
+            return "texts"
+        if self._rows < self._ask or self._ask > LAST:
+            return self.way
+        self._ask *= 2
+        six = np.concatenate([batch.six for batch in self._batches])
+        four = np.concatenate([batch.four for batch in self._batches])
+        alone = 0
+        for keys in (four, six[:, 0] * MIXING ^ six[:, 1]):
+            keys.sort()
+            alone += int((np.diff(starts_of(keys), append=len(keys)) == 1).sum())
+        if alone < NEW * self._rows:
+            return "sql"
+        return "texts" if self._six > SIX * self._rows else "rows"
+
+    def finish(self) -> AddressRows:
+        """What all rows count."""
+        self._fold()
+        four, rest = self._read_by_sql()
+        keys, n = added(self._four, four)
+        parts = [rest, *(_six(batch, self._hierarchy) for batch in self._batches)]
+        if self._invalid and self._hierarchy.on_invalid == "count":
+            parts.append(pa.table([[None], [None], [self._invalid]], schema=REST))
+        return AddressRows(keys, n, pa.concat_tables(parts))
+
+    def _read_by_sql(self) -> tuple[Counted, pa.Table]:
+        """Keys of the odd texts, those of IPv4 and others."""
+        odd = [batch for batch in self._batches if len(batch.odd)]
+        if not odd:
+            return NONE, REST.empty_table()
+        texts = pa.chunked_array([batch.odd for batch in odd])
+        counted = pa.table({"c0": texts, "n": np.concatenate([batch.odd_n for batch in odd])})
+        rows = f"(SELECT c0 COLLATE C AS c0, n FROM {VIEW})"
+        statement = (
+            f"SELECT (k1 >> 32 = {0xFFFF}) IS TRUE AS four, (k1 >> 64)::UBIGINT AS high, "
+            f"(k1 & {ALL}::UHUGEINT)::UBIGINT AS low, sum(n)::BIGINT AS n "
+            f"FROM ({keyed(self._hierarchy, ('VARCHAR',), rows, 'n')}) GROUP BY k1"
+        )
+        with register(counted, "texts of addresses") as relation:
+            read = relation.query(statement, False)
+        four, rest = read.filter(read["four"]), read.filter(pc.invert(read["four"]))
+        keys = four["low"].to_numpy().astype(np.uint32)  # of a word the lower half
+        return in_order(keys, four["n"].to_numpy()), rest.select(REST.names).cast(REST)
+
+
+def _six(batch: Batch, hierarchy: Ip) -> pa.Table:
+    words = finest_six(batch.six, hierarchy)
+    n = np.ones(len(batch.six), np.int64) if batch.six_n is None else batch.six_n
+    table = pa.table([words[:, 0], words[:, 1], n], schema=REST)
+    batch.six = batch.six[:0].copy()  # memory for the statement
+    return table
+
+
+def added(one: Counted, other: Counted) -> Counted:
+    """What both count together."""
+    if not len(one[0]) or not len(other[0]):
+        return one if len(one[0]) else other
+    return in_order(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
+
+
+def in_order(keys: Numbers, n: Counts) -> Counted:
+    """Keys in order, each once, with all that it counts."""
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = starts_of(keys)
+    return keys[starts], np.add.reduceat(n[order], starts) if len(starts) else n
+
+
+def starts_of(ordered: NDArray[np.unsignedinteger]) -> NDArray[np.intp]:
+    """Where a value is another one than that before it."""
+    new = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return np.flatnonzero(new)
