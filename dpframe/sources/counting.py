@@ -17,8 +17,9 @@ from dpframe.noise import random_seed
 from dpframe.sources.added import Added
 from dpframe.sources.cell_table import cells_of
 from dpframe.sources.keys import check_key_types, listed_counts
-from dpframe.sources.relations import canonical, only_text, opened
+from dpframe.sources.relations import Held, canonical, held, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.small_columns import MOST, counts_small, small_counts
 from dpframe.sources.spark import is_spark
 from dpframe.sources.spark_counts import cells_by_spark, check_spark, counted_by_spark
 from dpframe.sources.user_rows import user_leaves
@@ -47,13 +48,24 @@ def exact_counts(
         table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
         tree = tree_of(table, read, tuple(sums or ()))
         return tree if listed is None else listed_counts(tree, listed)
-    with opened(source, [*_read(hierarchy, unit), *beside]) as relation:
+    wanted = [*_read(hierarchy, unit), *beside]
+    seed = random_seed()  # whoever counts: what is drawn later is then the same
+    if not sums and counts_small(hierarchy, unit):
+        source = held(source, wanted, MOST)
+        small = None
+        if isinstance(source, Held) and not source.types:
+            small = small_counts(source.table, hierarchy, band)
+        if small is not None:
+            if listed is None:
+                return small
+            check_key_types(listed, hierarchy, small.types)
+            return listed_counts(small, listed)
+    with opened(source, wanted) as relation:
         types = _types(relation, hierarchy, unit, text=only_text(source))
         read = tuple(types[c] for c in hierarchy.source_columns)
         if listed is not None:
             check_key_types(listed, hierarchy, read)
         user_type = types[unit.user] if unit.user is not None else None
-        seed = random_seed()
         known = user_leaves(
             relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
         )
