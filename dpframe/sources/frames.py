@@ -112,10 +112,10 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
 def rows_of_frame(source: Any) -> int | None:
     """Of a frame that is in memory; None of another source."""
     if isinstance(source, pa.Table | pa.RecordBatch):
-        return source.num_rows
+        return int(source.num_rows)
     kind = type(source)
     if kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in IN_MEMORY:
-        return int(len(source))
+        return len(source)
     return None
 
 
