@@ -19,7 +19,7 @@ from dpframe.sources.added import Added
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.relations import Held, canonical, held, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.sources.small_columns import MOST, counts_small, small_counts
+from dpframe.sources.small_frames import MOST, counts_small, small_counts
 from dpframe.sources.spark import is_spark
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
