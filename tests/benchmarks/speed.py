@@ -2,8 +2,8 @@
 same levels.
 
 Run with ``python -m tests.benchmarks.speed [--rows 3e7] [--pairs 5] [--only hhh|tree|small]``.
-Every measurement is a fresh process (its peak memory is the operating system's figure), the two kinds
-take turns, and ratios are taken pair by pair. Both read the same file, both return only what
+Every measurement is a fresh process (its peak memory is the operating system's figure), the two
+kinds take turns, and ratios are taken pair by pair. Both read the same file, both return only what
 reaches the threshold, as a pandas frame, and both are timed after their imports and a call on a
 tiny file. Without a threshold ("all") the reference is the whole rollup, and ours the default
 release.
