@@ -64,8 +64,8 @@ def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, k
 
 
 def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
-    text: pd.Series[str] = values.to_pandas().astype(TEXT).rename(None)
-    return text
+    text: pd.Series[str] = values.to_pandas()
+    return text if text.dtype == TEXT else text.astype(TEXT)
 
 
 def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
