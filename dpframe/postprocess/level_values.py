@@ -64,8 +64,9 @@ def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, k
 
 
 def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
-    text: pd.Series[str] = values.to_pandas()
-    return text if text.dtype == TEXT else text.astype(TEXT)
+    shown = values.to_pandas()
+    text: pd.Series[str] = shown if shown.dtype == TEXT else shown.astype(TEXT)
+    return text
 
 
 def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
