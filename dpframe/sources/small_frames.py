@@ -25,6 +25,9 @@ from dpframe.tree import CountTree
 MOST = 50_000
 """Rows from which DuckDB can be faster, depending on how many different values there are."""
 
+CELLS = 4_000_000
+"""Places that are held at most, of 8 bytes: each node has one at every level."""
+
 TEXTS = (pa.string(), pa.large_string())
 
 KINDS = {
@@ -58,9 +61,11 @@ def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree 
     """True counts of the nodes at or above the band. Private. None where DuckDB has to count."""
     columns = [table[name].combine_chunks() for name in hierarchy.source_columns]
     kinds = tuple(KINDS.get(column.type, "") for column in columns)
-    if table.num_rows > MOST or not all(kinds):
-        return None
     by_address = isinstance(hierarchy, Ip)
+    levels = len(hierarchy.prefixes) if isinstance(hierarchy, Ip) else len(columns)
+    few = table.num_rows <= MOST and table.num_rows * levels**2 <= CELLS
+    if not few or not all(kinds):
+        return None
     placed = _prefixes(columns[0], hierarchy) if by_address else [_values(c) for c in columns]
     if placed is None:
         return None
