@@ -69,6 +69,12 @@ def loaded(home: str, name: str) -> Any:
         return getattr(importlib.import_module(home), name)
 
 
+def others_inside() -> bool:
+    """Whether another thread is inside."""
+    with _changes:
+        return bool({*_inside} - {threading.get_ident()})
+
+
 def _before() -> None:
     _one.acquire()
     while True:

@@ -159,7 +159,9 @@ def _cells(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
     """Shape (columns, rows): a number for every cell, the same for the same values."""
     out = np.zeros((len(columns), len(frame)), dtype=np.uint64)
     for place, name in enumerate(columns):
-        out[place] = _mixed(_values(_array(frame[name])))
+        column = frame[name]
+        whole = column.dtype == np.int64  # of NumPy, and as it is
+        out[place] = _mixed(column.to_numpy().view(np.uint64) if whole else _values(_array(column)))
     return out
 
 

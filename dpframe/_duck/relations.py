@@ -82,21 +82,21 @@ class OwnRelation:
     ) -> None:
         self._cursor, self._what, self._database = cursor, what, database
         self._from = from_sql
-        described = self._viewed("")
-        self.columns = tuple(str(row[0]) for row in described)
-        self.types = tuple(str(row[1]) for row in described)
+        self._viewed("")
 
-    def _viewed(self, where: str) -> list[tuple[object, ...]]:
-        """The columns of the view, which is made anew."""
+    def _viewed(self, where: str) -> None:
+        """Make the view, anew if there is one."""
 
-        def describe() -> list[tuple[object, ...]]:
+        def seen() -> DuckDBPyRelation:
             self._ready()
             self._cursor.execute(
                 f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {self._from}{where}"
             )
-            return self._cursor.execute(f"DESCRIBE {VIEW}").fetchall()
+            return self._cursor.view(VIEW)  # which DESCRIBE would plan and run a statement for
 
-        return withheld(self._what, describe, stop=self._cursor.interrupt)
+        self.columns, self.types = withheld(
+            self._what, lambda: _described(seen()), stop=self._cursor.interrupt
+        )
 
     def within(self, condition: str) -> OwnRelation:
         self._viewed(f" WHERE {condition}")
@@ -151,10 +151,7 @@ class GivenRelation:
         self._relation = relation
         # DuckDB 2 keeps it there, without a name that is public; other versions end later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
-        self.columns: tuple[str, ...] = withheld(RELATION, lambda: tuple(relation.columns))
-        self.types: tuple[str, ...] = withheld(
-            RELATION, lambda: tuple(str(t) for t in relation.types)
-        )
+        self.columns, self.types = withheld(RELATION, lambda: _described(relation))
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         self._check()
@@ -196,6 +193,11 @@ class GivenRelation:
 
     def __exit__(self, *error: object) -> None:
         """The connection is the caller's."""
+
+
+def _described(relation: DuckDBPyRelation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names and types of the columns."""
+    return tuple(relation.columns), tuple(str(kind) for kind in relation.types)
 
 
 def register(table: pa.Table, what: str) -> OwnRelation:

@@ -7,7 +7,6 @@ import shutil
 import stat
 import tempfile
 from contextlib import suppress
-from multiprocessing.util import Finalize
 from pathlib import Path
 
 from dpframe.errors import SourceError
@@ -41,6 +40,8 @@ class SpillFolder:
                 ) from None
             if self._held():
                 break  # or a process that starts now has removed it
+        from multiprocessing.util import Finalize  # which takes long to load
+
         self._end = Finalize(None, self._removed, exitpriority=0)  # of this process, of no child
 
     def ready(self, name: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe.asking.given import data_name
 from dpframe.asking.quantities import Quantity
-from dpframe.ledger import Blocks
 from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.relations import reading_of
 from dpframe.sources.within import Reading, within
+
+if TYPE_CHECKING:
+    from dpframe.ledger import Blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,9 @@ class About:
         reading = self.reading
         if reading is None:
             return None
+        with no_fork():
+            from dpframe.ledger.blocks import Blocks
+
         if reading.period.text is None:
             return Blocks.of_null(reading.axis)
         first, last = reading.seconds

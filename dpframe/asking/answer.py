@@ -15,12 +15,13 @@ from dpframe.asking.plan import Counted
 from dpframe.asking.question import OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, already, asked_for, released
 from dpframe.asking.replays import told
-from dpframe.asking.warehouse_plan import finished
-from dpframe.ledger import Ledger, chosen_ledger
+from dpframe.ledger import chosen_ledger
 from dpframe.sources.relations import describe, opened
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpframe.ledger import Ledger
 
 A = TypeVar("A")
 
@@ -46,6 +47,9 @@ def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer
 
 def _answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
     if any(arguments.get(name) is not None for name in OF_WAREHOUSE):
+        with no_fork():
+            from dpframe.asking.warehouse_plan import finished
+
         ledger = chosen_ledger(arguments["ledger"])
         plan, release = finished(
             question,

@@ -7,20 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import bound, lacks, short
 from dpframe._progress import step
 from dpframe.asking.about import About
-from dpframe.asking.affording import affordable
-from dpframe.asking.explanation import Explanation
 from dpframe.asking.given import flag, release_name
 from dpframe.asking.quantities import Quantity
 from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
-from dpframe.asking.solving import solved, solved_line
 from dpframe.errors import ParameterTypeError
-from dpframe.ledger import Ledger, chosen_ledger
+from dpframe.ledger import chosen_ledger
 from dpframe.sources.frames import without_rows
 from dpframe.sources.relations import reading_of
+
+if TYPE_CHECKING:
+    from dpframe.asking.explanation import Explanation
+    from dpframe.ledger import Ledger
 
 P = ParamSpec("P")
 
@@ -109,6 +111,10 @@ def explaining(
             return explained(arguments, *kept)
 
     def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
+        with no_fork():
+            from dpframe.asking.affording import affordable
+            from dpframe.asking.explanation import Explanation
+
         asked, found = asked_for(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
         if arguments.get(source) is not None:
@@ -130,6 +136,9 @@ def asked_for(
     says so."""
     if error is None:
         return question.plan(arguments), None
+
+    with no_fork():
+        from dpframe.asking.solving import solved, solved_line
 
     def planned(epsilon: float) -> Any:
         return question.declared(question.plan({**arguments, "epsilon": epsilon}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -27,6 +28,15 @@ class Counted(Generic[T]):
 
     private: T
     types: tuple[str, ...] = ()
+
+
+class Elsewhere(ABC):
+    """What stands for a source that another engine reads."""
+
+    @property
+    @abstractmethod
+    def weights_are_text(self) -> bool:
+        """Whether the types say nothing of the weights."""
 
 
 class Spends(Protocol):

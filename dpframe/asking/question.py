@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from dpframe._forking import no_fork
 from dpframe.asking.given import Given
 from dpframe.asking.plan import Counted, Plan, Rollup
 from dpframe.sources.counting import check_readable
-from dpframe.sources.sql_tables import check_stored, level_types
 
 A = TypeVar("A")
 """What is asked for: a plan, or what becomes one with the size of the data."""
@@ -29,6 +29,9 @@ def _readable(plan: Any, source: object) -> None:
 
 
 def _level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+    with no_fork():
+        from dpframe.sources.sql_tables import check_stored, level_types
+
     check_stored(asked.hierarchy, asked.unit, columns)
     return level_types(asked.hierarchy, columns)
 

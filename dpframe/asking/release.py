@@ -17,11 +17,11 @@ from dpframe.asking.plan import Counted, Draws, Plan, Spends
 from dpframe.asking.receipt import Receipt
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, SourceError
-from dpframe.ledger import Blocks, Charge, Ledger, Stored
-from dpframe.ledger.reservations import told_by
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpframe.ledger import Blocks, Ledger, Stored
 
 C = TypeVar("C")
 N = TypeVar("N")
@@ -175,6 +175,10 @@ def charged(
     """
     if ledger is None:
         return counted(), facts
+    with no_fork():
+        from dpframe.ledger.entries import Charge
+        from dpframe.ledger.reservations import told_by
+
     cost = Charge(
         release_id=facts["release_id"],
         time=facts["time"],
@@ -212,6 +216,9 @@ def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    with no_fork():
+        from dpframe.ledger.results import Stored
+
     return Stored(
         name=name,
         release_id=release.receipt["release_id"],

@@ -12,7 +12,7 @@ from typing import Any
 from dpframe._sql import identifier, literal
 from dpframe.asking.about import About
 from dpframe.asking.given import chosen
-from dpframe.asking.plan import Counted, Rollup
+from dpframe.asking.plan import Counted, Elsewhere, Rollup
 from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
 from dpframe.asking.release import Release, released
 from dpframe.asking.warehouse_types import DUCKDB, TEXT
@@ -40,7 +40,7 @@ are: every result has a root."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarehousePlan:
+class WarehousePlan(Elsewhere):
     """The plan of a release whose counting another engine does, and what it must return.
 
     ``columns`` are those of the result, in any order: ``level`` and ``n``, whole numbers; ``t1``,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import weakref
@@ -302,5 +303,16 @@ AT_ONCE = ("hhh", "rollup", "tree_counts")
 """Methods that are loaded with pandas. Whoever has frames will ask one of them, the first time as
 fast as the second; of the other rooms each is loaded when it is asked."""
 
+AS_FRAMES = (
+    "dpframe.asking.frame",
+    "dpframe.postprocess.categories",
+    "dpframe.questions.rollup.frame",
+    "dpframe.questions.tree_counts.frame",
+    "dpframe.questions.tree_counts.histograms",
+)
+"""What else they load when they first answer, by their default mechanisms."""
+
 for _name in AT_ONCE:
     getattr(DpAccessor, _name)
+for _name in AS_FRAMES:
+    importlib.import_module(_name)

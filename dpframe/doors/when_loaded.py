@@ -1,6 +1,8 @@
 """Give frames of pandas and Polars ``.dp``, now if they are loaded, else as soon as somebody does.
 
 ``import dpframe`` alone then does not pay for them: the command line and SQL users start fast.
+Beside pandas, what a first release of a frame needs is loaded at once, so that the first is about
+as fast as the second.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from dpframe._forking import loaded
+from dpframe._forking import loaded, others_inside
 
 if TYPE_CHECKING:
     from importlib.abc import Loader  # which takes long to load
@@ -20,8 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Accessor:
-    """Loads ours when it is used, and not beside a library: whoever loads that may hold a lock
-    which our modules need, as Arrow does for pandas."""
+    """Loads ours when it is used, if nobody has."""
 
     def __init__(self, home: str, name: str) -> None:
         self._home, self._name = home, name
@@ -31,11 +33,15 @@ class _Accessor:
         return accessor if frame is None else accessor(frame)
 
 
-def _to_pandas(pandas: Any) -> None:
-    _give(pandas.DataFrame, "dpframe.doors.accessor", "DpAccessor")
+def _to_pandas(pandas: Any, alone: bool) -> None:
+    home, name = "dpframe.doors.accessor", "DpAccessor"
+    _give(pandas.DataFrame, home, name)
+    if alone:
+        with suppress(Exception):  # whoever asks is told, and not who imports
+            loaded(home, name)
 
 
-def _to_polars(polars: Any) -> None:
+def _to_polars(polars: Any, alone: bool) -> None:
     for kind in (polars.DataFrame, polars.LazyFrame):
         _give(kind, "dpframe.doors.polars_accessor", "PolarsAccessor")
 
@@ -48,7 +54,8 @@ def _give(kind: Any, home: str, name: str) -> None:
     kind._accessors.add("dp")  # as the libraries do themselves, for completion
 
 
-LIBRARIES: dict[str, Callable[[Any], None]] = {"pandas": _to_pandas, "polars": _to_polars}
+LIBRARIES: dict[str, Callable[[Any, bool], None]] = {"pandas": _to_pandas, "polars": _to_polars}
+"""What gives their frames the accessor; and whether ours may be loaded meanwhile."""
 
 
 def register_accessors() -> None:
@@ -56,7 +63,7 @@ def register_accessors() -> None:
     waiting = {}
     for name, give in LIBRARIES.items():
         if name in sys.modules:
-            give(sys.modules[name])
+            give(sys.modules[name], True)
         else:
             waiting[name] = give
     if waiting:
@@ -67,7 +74,7 @@ class _UntilLoaded:
     """Finds nothing itself; adds a last step to the first import of a library, and steps aside
     after the last of them."""
 
-    def __init__(self, waiting: dict[str, Callable[[Any], None]]) -> None:
+    def __init__(self, waiting: dict[str, Callable[[Any, bool], None]]) -> None:
         self._waiting = waiting
 
     def find_spec(
@@ -85,8 +92,13 @@ class _UntilLoaded:
 
 
 class _ThenGive:
-    def __init__(self, loader: Loader, give: Callable[[Any], None]) -> None:
+    """Arrow loads pandas when it first meets a frame, with a lock of its own that our modules need;
+    another thread may load them, and wait for pandas. Neither can be where Arrow is not loaded yet
+    and no other thread is inside of ours."""
+
+    def __init__(self, loader: Loader, give: Callable[[Any, bool], None]) -> None:
         self._loader, self._give = loader, give
+        self._alone = "pyarrow" not in sys.modules and not others_inside()
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -95,4 +107,4 @@ class _ThenGive:
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader  # as if nobody had watched
         self._loader.exec_module(module)
-        self._give(module)
+        self._give(module, self._alone)

@@ -1,13 +1,23 @@
-"""A budget that cannot be overspent: kept in a file, charged before noise is drawn."""
+"""A budget that cannot be overspent: kept in a file, charged before noise is drawn.
 
-from dpframe.ledger.blocks import Blocks
-from dpframe.ledger.book import Ledger
+What a ledger is made of is loaded when there is one: most first calls have none.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from dpframe._forking import loaded as _loaded
 from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use_ledger
-from dpframe.ledger.entries import Charge
-from dpframe.ledger.reservations import Reservation
-from dpframe.ledger.results import Stored
-from dpframe.ledger.standing import Paid
-from dpframe.ledger.totals import Spending
+
+_HOMES = {
+    "Blocks": "dpframe.ledger.blocks",
+    "Charge": "dpframe.ledger.entries",
+    "Ledger": "dpframe.ledger.book",
+    "Paid": "dpframe.ledger.standing",
+    "Reservation": "dpframe.ledger.reservations",
+    "Spending": "dpframe.ledger.totals",
+    "Stored": "dpframe.ledger.results",
+}
+"""Where the names are that are not loaded yet."""
 
 __all__ = [
     "Blocks",
@@ -22,3 +32,20 @@ __all__ = [
     "current_ledger",
     "use_ledger",
 ]
+
+if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = _loaded(_HOMES[name], name)
+        return value
+
+else:
+    from dpframe.ledger.blocks import Blocks
+    from dpframe.ledger.book import Ledger
+    from dpframe.ledger.entries import Charge
+    from dpframe.ledger.reservations import Reservation
+    from dpframe.ledger.results import Stored
+    from dpframe.ledger.standing import Paid
+    from dpframe.ledger.totals import Spending

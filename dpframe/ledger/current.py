@@ -17,11 +17,14 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import LedgerError, ParameterTypeError
-from dpframe.ledger.book import Ledger
+
+if TYPE_CHECKING:
+    from dpframe.ledger.book import Ledger
 
 _numbers = itertools.count()
 
@@ -300,7 +303,12 @@ def _path(ledger: Ledger | None) -> Path | None:
 
 def as_ledger(ledger: object) -> Ledger | None:
     """A ledger from what a caller passed; None stays None."""
-    if ledger is None or isinstance(ledger, Ledger):
+    if ledger is None:
+        return None
+    with no_fork():
+        from dpframe.ledger.book import Ledger
+
+    if isinstance(ledger, Ledger):
         return ledger
     if isinstance(ledger, str | Path):
         return Ledger(ledger)

@@ -18,6 +18,7 @@ from dpframe import _duck
 from dpframe._sql import ascending, identifier
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.hierarchy._base import KEPT, has_zone
+from dpframe.postprocess.plain_texts import places, plain_values
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 """dtype of text columns: pandas 3 has one of its own."""
@@ -63,22 +64,17 @@ def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, k
 
 
 def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
-    text: pd.Series[str] = values.to_pandas().astype(TEXT).rename(None)
+    shown = values.to_pandas()
+    text: pd.Series[str] = shown if shown.dtype == TEXT else shown.astype(TEXT)
     return text
 
 
 def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
     name = PANDAS[kind]
-    value = f"TRY_CAST(t AS {_plain(kind)})"
-    if kind == "DATE" or kind.startswith("TIMESTAMP"):
-        held = f"isfinite({value})"
-        if not _plain(kind).endswith("NS"):  # which holds fewer years than these
-            held += f" AND {value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
-        value = f"CASE WHEN {held} THEN {value} END"
-    elif kind in WHOLE:
-        value = "TRY_CAST(t AS BIGINT)"
     different, place = _different(texts)
-    found = _asked(different, value)
+    found = plain_values(different, "BIGINT" if kind in WHOLE else kind)
+    if found is None:
+        found = _asked(different, _value(kind))
     if kind == "DATE":
         column = pd.Series(pd.array(found, dtype=pd.ArrowDtype(pa.date32())))
     elif name.startswith("datetime"):
@@ -91,7 +87,18 @@ def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
     return repeated
 
 
-def _plain(kind: str) -> str:
+def _value(kind: str) -> str:
+    """SQL of what a level column holds of a text."""
+    value = f"TRY_CAST(t AS {_written(kind)})"
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        held = f"isfinite({value})"
+        if not _written(kind).endswith("NS"):  # which holds fewer years than these
+            held += f" AND {value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
+        return f"CASE WHEN {held} THEN {value} END"
+    return "TRY_CAST(t AS BIGINT)" if kind in WHOLE else value
+
+
+def _written(kind: str) -> str:
     """The type of the text of a value: times with a zone are written in UTC, without it."""
     if has_zone(kind):
         return "TIMESTAMP_NS" if kind.endswith("NS") else "TIMESTAMP"
@@ -167,7 +174,10 @@ def _rank(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
     outer = kind.split("(")[0]
     if outer not in SORTED or kind.endswith("]"):
         return key
-    value = f"TRY_CAST(t AS {_plain(kind)})"
     different, place = _different(key)
+    values = plain_values(different, kind)
+    if values is not None:
+        return pa.array(places(values)[place])
+    value = f"TRY_CAST(t AS {_written(kind)})"
     rank = f"dense_rank() OVER (ORDER BY {ascending(value, 't')})"
     return _asked(different, rank).take(pa.array(place))

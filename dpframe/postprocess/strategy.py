@@ -111,18 +111,18 @@ def best_strategy(
     floor = max(1, -(-least_parts.numerator * GRID // least_parts.denominator))
     tried: dict[tuple[int, ...], float] = {}
 
-    def tried_best(weights: NDArray[np.float64]) -> tuple[int, ...]:
-        """Try weights on the grid, and say which were the best so far."""
+    def tried_best(weights: NDArray[np.float64], best: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Try weights on the grid, and say which were the best so far: of equals the first."""
         units = _on_grid(weights, floor)
         if units not in tried:
             tried[units] = tree.error(np.array(units) / GRID, limit)
-        return min(tried, key=tried.__getitem__)
+        return units if not best or tried[units] < tried[best] else best
 
-    tried_best(np.ones(depth + 1))
-    best = tried_best(np.append(1.0, np.zeros(depth)))
+    best = tried_best(np.ones(depth + 1))
+    best = tried_best(np.append(1.0, np.zeros(depth)), best)
     for measured in _families(depth):
         for share in SHARES:
-            best = tried_best(np.append(share, measured * (1 - share) / measured.sum()))
+            best = tried_best(np.append(share, measured * (1 - share) / measured.sum()), best)
         if len(tried) >= tree.trials // 3:
             break
     for factor in FACTORS:
@@ -132,7 +132,7 @@ def best_strategy(
             weights = np.array(best, dtype=np.float64)
             weights[place] = weights[place] * factor if weights[place] else 0.3 * GRID / (depth + 1)
             if weights.any():
-                best = tried_best(weights)
+                best = tried_best(weights, best)
     return Strategy(
         parts=Fraction(best[0], GRID),
         levels={

@@ -10,11 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpframe._sql import identifier
-from dpframe.dialects import Dialect
 from dpframe.steps import Steps, outside_sql, present_sql, reach, value_sql
+
+if TYPE_CHECKING:
+    from dpframe.dialects import Dialect
 
 UNIT = Steps(0.0, 1.0)
 

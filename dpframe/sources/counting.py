@@ -9,20 +9,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe._duck import Relation, register
+from dpframe._forking import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.cells import CellCounts
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import check_writable
+from dpframe.hierarchy._ip import Ip
 from dpframe.noise import random_seed
 from dpframe.sources.added import Added
-from dpframe.sources.address_levels import address_nodes
-from dpframe.sources.cell_table import cells_of
 from dpframe.sources.keys import check_key_types, listed_counts
-from dpframe.sources.relations import canonical, only_text, opened
+from dpframe.sources.relations import Held, canonical, held, only_text, opened
 from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.small_frames import MOST, counts_small, small_counts
 from dpframe.sources.spark import is_spark
-from dpframe.sources.spark_counts import cells_by_spark, check_spark, counted_by_spark
-from dpframe.sources.user_rows import user_leaves
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import CountTree, ListedNodes
 
@@ -45,23 +44,44 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
+        with no_fork():
+            from dpframe.sources.spark_counts import counted_by_spark
+
         table, read = counted_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
         tree = tree_of(table, read, tuple(sums or ()))
         return tree if listed is None else listed_counts(tree, listed)
-    with opened(source, [*_read(hierarchy, unit), *beside]) as relation:
+    wanted = [*_read(hierarchy, unit), *beside]
+    seed = random_seed()  # whoever counts: what is drawn later is then the same
+    small = None
+    if not sums and counts_small(hierarchy, unit):
+        source = held(source, wanted, MOST)
+        if isinstance(source, Held) and not source.types:
+            small = small_counts(source.table, hierarchy, band)
+    if small is not None:
+        if listed is None:
+            return small
+        check_key_types(listed, hierarchy, small.types)
+        return listed_counts(small, listed)
+    with opened(source, wanted) as relation:
         types = _types(relation, hierarchy, unit, text=only_text(source))
         read = tuple(types[c] for c in hierarchy.source_columns)
         if listed is not None:
             check_key_types(listed, hierarchy, read)
-        user_type = types[unit.user] if unit.user is not None else None
-        seed = random_seed()
-        if listed is None and not sums:
+        elif isinstance(hierarchy, Ip) and not sums:
+            with no_fork():
+                from dpframe.sources.address_levels import address_nodes
+
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
                 return tree_of(nodes, read)
-        known = user_leaves(
-            relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
-        )
+        user_type, known = types.get(unit.user or ""), None
+        if unit.user is not None:
+            with no_fork():
+                from dpframe.sources.user_rows import user_leaves
+
+            known = user_leaves(
+                relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
+            )
         statement = rollup_statement(
             hierarchy,
             unit,
@@ -87,6 +107,9 @@ def cell_counts(
 ) -> CellCounts:
     """True counts of the cells of several hierarchies. Private."""
     if is_spark(source):
+        with no_fork():
+            from dpframe.sources.spark_counts import cells_by_spark
+
         return cells_by_spark(source, cells, unit, band)
     with opened(source, _read(cells, unit)) as relation:
         types = _types(relation, cells, unit, text=only_text(source))
@@ -100,12 +123,18 @@ def cell_counts(
             seed=random_seed(),
         )
         table = relation.query(statement, progress)
+    with no_fork():
+        from dpframe.sources.cell_table import cells_of
+
     return cells_of(table, cells, read)
 
 
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
     if is_spark(source):
+        with no_fork():
+            from dpframe.sources.spark_counts import check_spark
+
         check_spark(source, hierarchy, unit)
         return
     with opened(source, _read(hierarchy, unit)) as relation:

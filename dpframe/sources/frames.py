@@ -109,6 +109,20 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     return foreign_table(source, columns)
 
 
+def rows_of_frame(source: Any) -> int | None:
+    """Of a frame that is in memory; None of another source."""
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        return int(source.num_rows)
+    kind = type(source)
+    if kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in IN_MEMORY:
+        return len(source)
+    return None
+
+
+IN_MEMORY = ("pandas", "polars")
+"""Packages whose ``DataFrame`` knows its length."""
+
+
 def computed(source: object, wanted: Sequence[str]) -> object:
     """A lazy frame, or one of another library, as a table, for whoever reads it more than once;
     other sources as they are."""

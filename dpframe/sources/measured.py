@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe._forking import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
@@ -20,7 +21,6 @@ from dpframe.sources.located import Reported
 from dpframe.sources.relations import canonical, only_text, opened
 from dpframe.sources.row_parts import RowParts, columns_of
 from dpframe.sources.spark import SparkFrame, is_spark
-from dpframe.sources.spark_counts import check_spark
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
 from dpframe.vectors import Vector
 
@@ -228,6 +228,9 @@ def _uncounted(
 def _types(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> tuple[str, ...]:
     """Those of the hierarchy's columns; ColumnError for one that cannot be read."""
     if is_spark(source):
+        with no_fork():
+            from dpframe.sources.spark_counts import check_spark
+
         found = check_spark(source, hierarchy, unit).types
         return tuple(found[c] for c in hierarchy.source_columns)
     with opened(source, [*hierarchy.source_columns, str(unit.user)]) as relation:

@@ -6,8 +6,9 @@ import csv
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from dpframe.errors import DpframeError, SourceError
 from dpframe.periods import Period
 from dpframe.sources.columns import require
 from dpframe.sources.files import PARQUET, open_file
-from dpframe.sources.frames import arrow_table, pandas_types, without_rows
+from dpframe.sources.frames import arrow_table, pandas_types, rows_of_frame, without_rows
 from dpframe.sources.piped import STANDARD_INPUT, Piped
 from dpframe.sources.spark import SparkFrame, is_spark
 from dpframe.sources.within import Reading, Within, unrestricted
@@ -39,12 +40,31 @@ def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duc
         given = _duck.GivenRelation(source)
         require(wanted, given.columns)
         return given
-    what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
-    relation = _duck.register(arrow_table(source, wanted), what)
-    own = pandas_types(source, wanted)
+    frame = source if isinstance(source, Held) else _held(source, wanted)
+    relation = _duck.register(frame.table, frame.what)
     named = zip(relation.columns, relation.types, strict=True)
-    relation.types = tuple(own.get(name, kind) for name, kind in named)
+    relation.types = tuple(frame.types.get(name, kind) for name, kind in named)
     return relation
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Held:
+    """Columns that were read of a frame, ``what`` it is, and types that Arrow does not tell."""
+
+    table: pa.Table
+    what: str
+    types: Mapping[str, str]
+
+
+def held(source: object, wanted: Sequence[str], most: int) -> object:
+    """The wanted columns of a frame of ``most`` rows at most; another source as it is."""
+    size = rows_of_frame(source)
+    return source if size is None or size > most else _held(source, wanted)
+
+
+def _held(source: object, wanted: Sequence[str]) -> Held:
+    what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+    return Held(arrow_table(source, wanted), what, pandas_types(source, wanted))
 
 
 @contextmanager

@@ -14,11 +14,12 @@ candidates  nodes at or above the band
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dpframe._duck import VIEW
+from dpframe._forking import no_fork
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
-from dpframe.dialects import Dialect
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.hierarchy._base import text_of
 from dpframe.sources.added import Added, counted_values
@@ -31,7 +32,6 @@ from dpframe.sources.cell_leaves import (
 )
 from dpframe.sources.listed_join import listed_join
 from dpframe.sources.measure import measure_sql
-from dpframe.sources.portable_sql import portable_sql
 from dpframe.sources.record_leaves import (
     finest,
     first,
@@ -49,6 +49,9 @@ from dpframe.sources.user_shares import (
 )
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
+
+if TYPE_CHECKING:
+    from dpframe.dialects import Dialect
 
 
 def rollup_statement(
@@ -84,6 +87,9 @@ def rollup_statement(
     ``leaves`` is a query of the finest keys and their counts, n, where these are known.
     """
     if dialect is not None:
+        with no_fork():
+            from dpframe.sources.portable_sql import portable_sql
+
         return portable_sql(
             hierarchy,
             unit,

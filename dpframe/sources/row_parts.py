@@ -11,17 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _duck
+from dpframe._forking import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
-from dpframe.sources.distinct import distinct_statement
 from dpframe.sources.located import Reported
-from dpframe.sources.magnitudes import magnitudes_statement
-from dpframe.sources.parts import parts_statement
 from dpframe.sources.relations import canonical, opened
 from dpframe.sources.spark import is_spark
-from dpframe.sources.spark_parts import distinct_by_spark, magnitudes_by_spark, parts_by_spark
 from dpframe.tree import whole_numbers
 from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
 
@@ -41,8 +38,14 @@ class RowParts:
     def of_rows(self, vectors: Sequence[Vector], nodes: Reported) -> list[NDArray[np.object_]]:
         """Every vector, one number a node."""
         if is_spark(self.source):
+            with no_fork():
+                from dpframe.sources.spark_parts import parts_by_spark
+
             table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
             return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+        with no_fork():
+            from dpframe.sources.parts import parts_statement
+
         wanted = [*self.hierarchy.source_columns, *columns_of(vectors)]
         with self._opened(wanted) as (relation, types):
             statement = parts_statement(
@@ -59,8 +62,14 @@ class RowParts:
     def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
         """Numbers of different values, one a node."""
         if is_spark(self.source):
+            with no_fork():
+                from dpframe.sources.spark_parts import distinct_by_spark
+
             table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
             return _placed(table, "place", "n", nodes)
+        with no_fork():
+            from dpframe.sources.distinct import distinct_statement
+
         wanted = [*self.hierarchy.source_columns, distinct.column]
         with self._opened(wanted) as (relation, types):
             statement = distinct_statement(
@@ -79,8 +88,14 @@ class RowParts:
     def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
         """How many values, or users, each bin of magnitudes has."""
         if is_spark(self.source):
+            with no_fork():
+                from dpframe.sources.spark_parts import magnitudes_by_spark
+
             table = magnitudes_by_spark(self.source, self.unit, searched)
         else:
+            with no_fork():
+                from dpframe.sources.magnitudes import magnitudes_statement
+
             with self._opened([searched.column]) as (relation, types):
                 statement = magnitudes_statement(
                     searched, user=self.unit.user, user_type=self._user_type(types)

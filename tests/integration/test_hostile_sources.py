@@ -151,7 +151,7 @@ def test_without_a_temporary_folder_nothing_is_read(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(own, "_folders", {})
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with pytest.raises(dp.SourceError, match="TMPDIR"):
-        dp.hhh(pd.DataFrame({"c": ["a"]}), ["c"], **BUDGET)
+        dp.hhh(pd.DataFrame({"c": [0.5]}), ["c"], **BUDGET)
 
 
 # -- names ---------------------------------------------------------------------------------------

@@ -51,6 +51,58 @@ def test_the_accessor_loads_a_room_when_it_is_asked() -> None:
     assert said(code) == "False True"
 
 
+LOADED = """
+before = {{m for m in sys.modules if m.startswith('dpframe')}}
+frame = pd.DataFrame({{'a': ['x', 'y'] * 99, 'b': range(198)}})
+frame.dp.{question}(['a', 'b'], epsilon=1, delta=1e-6)
+print(sorted(m for m in sys.modules if m.startswith('dpframe') and m not in before))
+"""
+
+
+@pytest.mark.parametrize("question", ["hhh", "tree_counts"])
+@pytest.mark.parametrize(
+    "imports", ["import dpframe, pandas as pd", "import pandas as pd, dpframe"]
+)
+def test_a_first_release_of_a_frame_loads_nothing_of_ours(imports: str, question: str) -> None:
+    """Law: with pandas comes what a first release needs, in whichever order; and no database, no
+    thread, no ledger, no mechanism that nobody asked for."""
+    rare = "[m for m in ('book', 'store') if f'dpframe.ledger.{m}' in sys.modules]"
+    rare += " + [m for m in ('streaming', 'cells') if f'dpframe.questions.hhh.{m}' in sys.modules]"
+    state = f"print({rare}, threading.active_count(), sys.modules['dpframe._duck.own']._owned)"
+    code = f"import sys, threading; {imports}; {state}{LOADED.format(question=question)}"
+    assert said(code).splitlines() == ["[] 1 {}", "[]"]
+
+
+def test_what_holds_a_lock_may_load_pandas() -> None:
+    """Law: nothing of ours is loaded beside pandas where Arrow may load it, with its lock held; or
+    where another thread is loading ours, and may wait for pandas; or where ours cannot be loaded,
+    which is told whoever asks."""
+    shown = "print('dpframe.doors.accessor' in sys.modules, 'dp' in vars(pandas.DataFrame))"
+    arrow = "import sys, dpframe, pyarrow as pa; pa.array([1]).to_pandas(); import pandas"
+    assert said(f"{arrow}; {shown}") == "False True"
+    other = """
+import sys, threading, dpframe
+from dpframe._forking import no_fork
+inside, done = threading.Event(), threading.Event()
+def stay():
+    with no_fork():
+        inside.set()
+        done.wait()
+thread = threading.Thread(target=stay)
+thread.start()
+inside.wait()
+import pandas
+done.set()
+thread.join()
+"""
+    assert said(f"{other}{shown}") == "False True"
+    broken = "import sys; sys.modules['dpframe.digest'] = None; import dpframe, pandas"
+    told = (
+        "\ntry: pandas.DataFrame().dp\nexcept ImportError as error: print('digest' in str(error))"
+    )
+    assert said(f"{broken}; {shown}{told}").splitlines() == ["False True", "True"]
+
+
 def test_what_is_public_is_there_and_nothing_else_is_shown() -> None:
     """Law: every public name can be had by ``dp.name``, ``from dpframe import name`` and ``*``;
     ``dir`` shows these alone; an unknown name is an AttributeError that names it."""

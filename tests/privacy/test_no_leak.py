@@ -377,12 +377,13 @@ OF_RELEASED_NUMBERS = {
     "dpframe.sketches._kernels",
     "dpframe.sketches._partition_kernels",
 }
-"""What plans import when they are asked: how released numbers are shown, other plans, and the
-compiled loops of sketches."""
+"""What plans import when they are asked and is not followed further: how released numbers are
+shown, other plans, and the compiled loops of sketches."""
 
 
 def imported(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """What a file imports when it is loaded, and what its functions import later."""
+    """What a file imports when it is loaded, and what its functions import later, or name in a text
+    to load it then."""
     at_once: set[str] = set()
     late: set[str] = set()
 
@@ -394,6 +395,8 @@ def imported(tree: ast.Module) -> tuple[set[str], set[str]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             package = {node.module} - {"dpframe"}  # whose names are those of all doors
             found |= {*package, *(f"{node.module}.{a.name}" for a in node.names)}
+        elif isinstance(node, ast.Constant) and str(node.value).startswith("dpframe.questions."):
+            late.add(str(node.value))
         inside = late if isinstance(node, ast.FunctionDef) else found
         for child in ast.iter_child_nodes(node):
             look(child, inside)
@@ -403,8 +406,8 @@ def imported(tree: ast.Module) -> tuple[set[str], set[str]]:
 
 
 def reachable(module: str) -> tuple[set[str], set[str]]:
-    """Everything that loading a module of dpframe imports, directly or through others of it; and
-    what functions of all of these import when they are called."""
+    """Everything that a module of dpframe imports, directly or through others of it, when it is
+    loaded or later; and what of that shows released numbers."""
     root, seen, waiting = Path(dp.__file__).parent.parent, set(), [module]
     late: set[str] = set()
     while waiting:
@@ -416,8 +419,9 @@ def reachable(module: str) -> tuple[set[str], set[str]]:
             continue
         seen.add(name)
         at_once, later = imported(ast.parse(path.read_text(encoding="utf-8")))
-        waiting += at_once
-        late |= {n for n in later if n.startswith("dpframe.") and exists(root, n)}
+        ours = {n for n in later if n.startswith("dpframe.") and exists(root, n)}
+        late |= ours & OF_RELEASED_NUMBERS
+        waiting += [*at_once, *(ours - OF_RELEASED_NUMBERS)]
     return seen, late - seen
 
 
@@ -427,17 +431,18 @@ def exists(root: Path, module: str) -> bool:
 
 
 def test_a_plan_cannot_reach_data() -> None:
-    """Law: nothing that ``dpframe.questions.hhh.plan`` imports can read a table or a file, and what
-    its functions import later shows released numbers.
+    """Law: nothing that ``dpframe.questions.hhh.plan`` imports, at once or later, can read a table
+    or a file, but for what shows released numbers.
 
     Negative control: the same closure of ``dpframe.asking.answer`` can.
     """
     readers = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
     readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.counting"}
     for question in ("hhh", "tree_counts", "synthesize", "prefix_tree", "sketches"):
-        at_once, late = reachable(f"dpframe.questions.{question}.plan")
-        assert not at_once & readers, question
-        assert late <= OF_RELEASED_NUMBERS, question
+        reached, shows = reachable(f"dpframe.questions.{question}.plan")
+        assert not reached & readers, question
+        assert shows or question == "sketches"
+    assert "dpframe.questions.hhh.streaming" in reachable("dpframe.questions.hhh.plan")[0]
     assert {"duckdb", "dpframe.sources.counting"} <= reachable("dpframe.asking.answer")[0]
 
 

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpframe._forking import no_fork
 from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
 from dpframe.asking.given import Given, column_name, number
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
-from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ LEAST_MEASURE, LARGEST_MEASURE = 1e-200, 1e200
 def asked_for(given: Given, mechanism: str) -> Asked:
     """What unchecked arguments ask of a mechanism."""
     streaming = mechanism == "streaming"
-    unit, counters = unit_of(given, mechanism), given.whole("counters", 2, LARGEST)
+    unit = unit_of(given, mechanism)
     return Asked(
         hierarchy=given.hierarchies,
         unit=unit,
@@ -159,9 +159,20 @@ def asked_for(given: Given, mechanism: str) -> Asked:
         release_share=given.number("release_share", 0.01, 0.99),
         confidence=given.confidence,
         acknowledge=given.flag("acknowledge"),
-        counters=DEFAULT_COUNTERS if streaming and counters is None else counters,
+        counters=_counters(given, streaming),
         totals=given.flag("totals"),
     )
+
+
+def _counters(given: Given, streaming: bool) -> int | None:
+    """The size of a sketch, where there is one."""
+    if given["counters"] is None and not streaming:
+        return None
+    with no_fork():
+        from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
+
+    counters = given.whole("counters", 2, LARGEST)
+    return DEFAULT_COUNTERS if streaming and counters is None else counters
 
 
 def _threshold(given: Given, unit: PrivacyUnit) -> float | None:

@@ -4,23 +4,25 @@ a value."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe.asking.plan import Counted
 from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.partitioned import PartitionPlan, partition_plan
 from dpframe.sources.counting import cell_counts, exact_counts
-from dpframe.sources.node_users import node_users
-from dpframe.sources.sketching import sketch_states
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
-from dpframe.sources.spark_stream import partitioned_states
-from dpframe.sources.user_items import user_items
+
+if TYPE_CHECKING:
+    from dpframe.questions.hhh.partitioned import PartitionPlan
 
 
 def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
     """The plan for a source: Spark keeps sketches of partitions."""
     if plan.counters is not None and is_spark(source):
+        with no_fork():
+            from dpframe.questions.hhh.partitioned import partition_plan
+
         return partition_plan(plan, shuffle_partitions(source))
     return plan  # type: ignore[no-any-return]
 
@@ -47,9 +49,15 @@ def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
     """What the mechanism of a plan starts from."""
     if plan.counters is None:
         if plan.items is not None:
+            with no_fork():
+                from dpframe.sources.user_items import user_items
+
             pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
             return Counted(pairs, pairs.types)
         if plan.unit.nodes is not None:
+            with no_fork():
+                from dpframe.sources.node_users import node_users
+
             users = node_users(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
             return Counted(users, users.types)
         if isinstance(plan.hierarchy, Cells):
@@ -58,6 +66,12 @@ def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
         tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
         return Counted(tree, tree.types)
     if plan.partitions is None:
+        with no_fork():
+            from dpframe.sources.sketching import sketch_states
+
         return Counted(*sketch_states(source, plan, progress=progress))
+    with no_fork():
+        from dpframe.sources.spark_stream import partitioned_states
+
     types = SparkFrame(source, plan.hierarchy.source_columns).types
     return Counted(partitioned_states(source, plan), tuple(types.values()))

@@ -5,32 +5,27 @@ This module sees no data: it may import the mathematics, never a source (a test 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dpframe._forking import loaded, no_fork
 from dpframe.asking.given import Given, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.cells import cells_plan
 from dpframe.questions.hhh.checks import Asked, asked_for
-from dpframe.questions.hhh.histograms import histogram_plan
-from dpframe.questions.hhh.nodes import nodes_plan
-from dpframe.questions.hhh.normal import normal_plan
-from dpframe.questions.hhh.offline import offline_plan
-from dpframe.questions.hhh.printed import printed_plan
-from dpframe.questions.hhh.streaming import streaming_plan
 
-MECHANISMS: Mapping[str, Callable[[Asked], HhhPlan[Any, Any]]] = {
-    "offline": offline_plan,
-    "offline-gaussian": normal_plan,
-    "streaming": streaming_plan,
-    "laplace": histogram_plan,
-    "gaussian": histogram_plan,
-    "paper": printed_plan,
+MECHANISMS: Mapping[str, tuple[str, str]] = {
+    "offline": ("dpframe.questions.hhh.offline", "offline_plan"),
+    "offline-gaussian": ("dpframe.questions.hhh.normal", "normal_plan"),
+    "streaming": ("dpframe.questions.hhh.streaming", "streaming_plan"),
+    "laplace": ("dpframe.questions.hhh.histograms", "histogram_plan"),
+    "gaussian": ("dpframe.questions.hhh.histograms", "histogram_plan"),
+    "paper": ("dpframe.questions.hhh.printed", "printed_plan"),
 }
+"""Where each makes its plan: a module that is loaded when it is first asked."""
 
 GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "release_share": (("offline", "offline-gaussian"), "divides epsilon between two draws"),
@@ -92,6 +87,9 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
                 "contribution='items' counts the different users of the nodes of one hierarchy: "
                 "pass one, or leave contribution out for several at once."
             )
+        with no_fork():
+            from dpframe.questions.hhh.nodes import nodes_plan
+
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
@@ -99,13 +97,17 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
             f"({asked.unit.weight!r}): use mechanism='offline', or leave weight and max_weight out."
         )
     if isinstance(asked.hierarchy, Cells):
+        with no_fork():
+            from dpframe.questions.hhh.cells import cells_plan
+
         return cells_plan(asked)
     if asked.totals:
         raise ParameterError(
             "totals (True) is of several hierarchies at once: with one, count is the whole count "
             "of a node already. Leave it out."
         )
-    return MECHANISMS[asked.mechanism](asked)
+    plan: HhhPlan[Any, Any] = loaded(*MECHANISMS[asked.mechanism])(asked)
+    return plan
 
 
 def smallest_threshold(plan: HhhPlan[Any, Any]) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Real
 
+from dpframe._forking import no_fork
 from dpframe._known_arguments import shown
 from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
 from dpframe.budget import Budget, PrivacyUnit
@@ -13,7 +14,6 @@ from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
 from dpframe.measures import AUTO, Measure
 from dpframe.questions.rollup.base import Asked
-from dpframe.questions.rollup.cells import CellRollupPlan
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
@@ -25,6 +25,9 @@ def rollup_plan(given: Given) -> RollupPlan:
     """A plan from unchecked arguments."""
     asked = asked_for(given)
     if isinstance(asked.hierarchy, Cells):
+        with no_fork():
+            from dpframe.questions.rollup.cells import CellRollupPlan
+
         return make_rollup_plan(asked, CellRollupPlan)
     return make_rollup_plan(asked, RollupPlan)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpframe._forking import no_fork
 from dpframe.asking.plan import Counted
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells
@@ -11,10 +12,8 @@ from dpframe.sources.columns import require
 from dpframe.sources.counting import check_readable
 from dpframe.sources.frames import computed
 from dpframe.sources.measured import check_value_type, check_values, measured
-from dpframe.sources.measured_cells import measured_cells
 from dpframe.sources.relations import canonical
 from dpframe.sources.spark import is_spark
-from dpframe.sources.sql_tables import check_stored, level_types
 
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Measurable]:
@@ -23,6 +22,9 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Measurabl
     _check_values(source, plan)
     several = plan.hierarchy
     if isinstance(several, Cells):
+        with no_fork():
+            from dpframe.sources.measured_cells import measured_cells
+
         found = measured_cells(
             source, several, plan.asked.selecting, plan.band, plan.vectors, progress=progress
         )
@@ -54,6 +56,9 @@ def checked(plan: RollupPlan, source: object) -> None:
 
 def result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tuple[str, ...]:
     """The types of levels; ColumnError for a column of a table that is not there or not read."""
+    with no_fork():
+        from dpframe.sources.sql_tables import check_stored, level_types
+
     check_stored(plan.hierarchy, plan.unit, stored)
     adds_up, others = _columns(plan)
     require([*adds_up, *others], tuple(name for name, _ in stored))

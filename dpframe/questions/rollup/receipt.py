@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpframe._forking import no_fork
 from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 from dpframe.hierarchy import Cells
 from dpframe.postprocess.above import PARTS
-from dpframe.postprocess.mean_noise import BY_VALUE
 
 if TYPE_CHECKING:
     from dpframe.mechanisms.node_counts import NodeCounts
@@ -89,8 +89,15 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
             "parts" if at == PARTS else str(at): _exact(scale)
             for at, scale in estimate.scales.items()
         },
-        **(BY_VALUE if vector.kind in ("above", "below") else {}),
+        **(_by_value() if vector.kind in ("above", "below") else {}),
     }
+
+
+def _by_value() -> dict[str, str]:
+    with no_fork():
+        from dpframe.postprocess.mean_noise import BY_VALUE
+
+    return BY_VALUE
 
 
 def _exact(scale: Fraction) -> float | int:

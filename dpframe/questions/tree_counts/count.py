@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpframe.asking.plan import Counted
-from dpframe.asking.warehouse_plan import WarehousePlan
+from dpframe._forking import no_fork
+from dpframe.asking.plan import Counted, Elsewhere
 from dpframe.questions.tree_counts.base import TreePlan
 from dpframe.sources.counting import exact_counts
-from dpframe.sources.node_users import node_users
 from dpframe.sources.relations import only_text
 from dpframe.tree import CountTree
 
 
 def fitted(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
     """The plan, which knows whether the weights of a source are texts."""
-    if isinstance(source, WarehousePlan):
+    if isinstance(source, Elsewhere):
         return replace(plan, text_weights=source.weights_are_text)
     return replace(plan, text_weights=only_text(source))
 
@@ -38,6 +37,9 @@ def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
 def count(source: object, plan: TreePlan[Any], progress: bool) -> Counted[CountTree]:
     """True counts of the nodes that can be shown."""
     if plan.unit.nodes is not None:
+        with no_fork():
+            from dpframe.sources.node_users import node_users
+
         users = node_users(
             source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
         )

@@ -5,26 +5,25 @@ This module sees no data. Listed keys are a parameter like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from dpframe._forking import loaded, no_fork
 from dpframe.asking.given import check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
-from dpframe.questions.tree_counts.hhh import heavy_hitters_plan
-from dpframe.questions.tree_counts.histograms import histogram_plan
-from dpframe.questions.tree_counts.items import items_plan
-from dpframe.questions.tree_counts.relative import relative_plan
 
-MECHANISMS: Mapping[str, Callable[[Asked], TreePlan[Any]]] = {
-    "additive": histogram_plan,
-    "laplace": histogram_plan,
-    "gaussian": histogram_plan,
-    "hhh": heavy_hitters_plan,
-    "relative": relative_plan,
+MECHANISMS: Mapping[str, tuple[str, str]] = {
+    "additive": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
+    "laplace": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
+    "gaussian": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
+    "hhh": ("dpframe.questions.tree_counts.hhh", "heavy_hitters_plan"),
+    "relative": ("dpframe.questions.tree_counts.relative", "relative_plan"),
 }
+"""Where each makes its plan: a module that is loaded when it is first asked."""
+
 TREE_MECHANISMS = tuple(MECHANISMS)
 
 ADDITIVE = ("additive", "laplace", "gaussian")
@@ -80,5 +79,9 @@ def make_tree_plan(
         )
     check_contribution(unit, mechanism, CONTRIBUTIONS)
     if asked.listed is not None and unit.nodes is not None:
+        with no_fork():
+            from dpframe.questions.tree_counts.items import items_plan
+
         return items_plan(asked, asked.listed, unit.nodes)
-    return MECHANISMS[mechanism](asked)
+    plan: TreePlan[Any] = loaded(*MECHANISMS[mechanism])(asked)
+    return plan

@@ -56,7 +56,7 @@ def leaves(rows: list[Any], unit: PrivacyUnit, seed: int, **more: Any) -> dict[A
 
 def counted(rows: object, hierarchy: Hierarchy, unit: PrivacyUnit, seed: int, sql: bool) -> Any:
     """Nodes and their counts, by either way."""
-    way = mock.patch.object(counting, "user_leaves", return_value=None) if sql else nullcontext()
+    way = mock.patch.object(user_rows, "user_leaves", return_value=None) if sql else nullcontext()
     with mock.patch.object(counting, "random_seed", return_value=seed), way:
         tree = exact_counts(rows, hierarchy, unit, 1)
     return [tree.level.tolist(), tree.count.tolist(), *(k.to_pylist() for k in tree.keys)]

@@ -1,0 +1,52 @@
+"""Whole numbers, days and truth values of texts that are written as DuckDB writes them.
+
+DuckDB reads more than it writes (``' 7'``, ``1e3``, ``1_000``). Of texts in the one usual way it
+and Arrow make the same values, and Arrow makes them without the start of a statement, which costs a
+small release more than anything else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpframe import _compute as pc
+
+NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
+"""In 64 bits with or without a sign, as far as its type goes."""
+
+YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+
+PLAIN = {
+    "TINYINT": (NUMBER, pa.int8()),
+    "SMALLINT": (NUMBER, pa.int16()),
+    "INTEGER": (NUMBER, pa.int32()),
+    "BIGINT": (NUMBER, pa.int64()),
+    "HUGEINT": (NUMBER, pa.int64()),
+    "UTINYINT": (NUMBER, pa.uint8()),
+    "USMALLINT": (NUMBER, pa.uint16()),
+    "UINTEGER": (NUMBER, pa.uint32()),
+    "UBIGINT": (NUMBER, pa.uint64()),
+    "BOOLEAN": ("^(true|false)$", pa.bool_()),
+    "DATE": (f"^{YEAR}-[0-9]{{2}}-[0-9]{{2}}$", pa.date32()),
+}
+"""By DuckDB's name of a type: what a usual text is, and Arrow's type for it."""
+
+
+def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
+    """What ``TRY_CAST`` makes of texts; None where a text or the type is none of these."""
+    pattern, wanted = PLAIN.get(kind, ("", None))
+    if wanted is None or pc.all(pc.match_substring_regex(texts, pattern)).as_py() is False:
+        return None
+    try:
+        return texts.cast(wanted)
+    except pa.ArrowInvalid:  # a number that its type does not hold, a day that no month has
+        return None
+
+
+def places(values: pa.Array) -> NDArray[np.int64]:
+    """The rank of each of different values, from 1; one that is missing comes last."""
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[pc.array_sort_indices(values).to_numpy()] = np.arange(1, len(values) + 1)
+    return ranks
