@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pandas as pd
+import pyarrow as pa
+
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources import counting as tables
@@ -35,6 +38,12 @@ def exact_tree(
     )
 
 
+def said(tree: CountTree) -> list[list[object]]:
+    """Nodes in their order: levels, parents, counts and keys as texts."""
+    keys = [column.cast("string").to_pylist() for column in tree.keys]
+    return [tree.level.tolist(), tree.parent.tolist(), tree.count.tolist(), *keys]
+
+
 def tree_paths(tree: CountTree, hierarchy: Hierarchy) -> list[Path]:
     """The path of every node, read off its ancestors."""
     as_text = [column.cast("string").to_pylist() for column in tree.keys]
@@ -65,8 +74,11 @@ def tree_paths(tree: CountTree, hierarchy: Hierarchy) -> list[Path]:
 def exact_counts(
     source: object, hierarchy: Hierarchy, unit: PrivacyUnit = RECORDS, seed: int = 1
 ) -> dict[Path, int]:
-    """Count of every node by path; a node that appears twice is an error."""
+    """Count of every node by path; a node that appears twice is an error. Frames of records are
+    counted as a release counts them, too."""
     tree = exact_tree(source, hierarchy, unit, seed)
+    if unit == RECORDS and isinstance(source, pd.DataFrame | pa.Table):
+        assert said(tables.exact_counts(source, hierarchy, unit, 1)) == said(tree)
     paths = tree_paths(tree, hierarchy)
     assert len(set(paths)) == len(paths)
     return dict(zip(paths, tree.count.tolist(), strict=True))

@@ -17,9 +17,8 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._columns import Columns
 from dpframe.sources import counting, small_frames
-from dpframe.tree import CountTree
 from tests import strategies as nasty
-from tests.rollups import exact_tree
+from tests.rollups import exact_tree, said
 
 TEXTS = st.sampled_from(
     ["", " ", "a", "A", "ab", "b", "\xe4", "a\u0301", "\U0001f986", "\uffff", "\x00", "a\x00", None]
@@ -53,11 +52,6 @@ def columns_of(kinds: list[pa.DataType]) -> st.SearchStrategy[pa.Table]:
 TABLES = st.lists(st.sampled_from([*small_frames.KINDS]), min_size=1, max_size=3).flatmap(
     columns_of
 )
-
-
-def said(tree: CountTree) -> list[list[Any]]:
-    keys = [column.cast("string").to_pylist() for column in tree.keys]
-    return [tree.level.tolist(), tree.parent.tolist(), tree.count.tolist(), *keys]
 
 
 @nasty.examples(30, 2000, TABLES, st.booleans(), st.integers(1, 4))
