@@ -40,6 +40,7 @@ SPECIAL = {
     "ledger/book.py": "what reserve() takes",
     "ledger/results.py": "what a stored request asked",
     "ledger/reservations.py": "what reserve() takes",
+    "verifier/reports.py": "the section of the guarantees that it cites",
 }
 """Files that name a question beside those two, and what for."""
 
