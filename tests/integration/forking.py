@@ -19,7 +19,9 @@ import pandas as pd
 import dpframe as dp
 from dpframe import _forking
 
-FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1"] * 300, "x": range(1200)})
+FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1 "] * 300, "x": range(1200)})
+"""With texts that DuckDB reads, however few the rows."""
+
 BUDGET = {"epsilon": 0.01, "delta": 1e-9}
 
 
@@ -76,7 +78,7 @@ def beside(folder: str, times: str) -> object:
     """Forks while other threads count, charge, and draw by name; how the children end."""
     ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
     over, numbers = threading.Event(), iter(range(10**6))
-    rows = pd.DataFrame({"x": range(10_000)})
+    rows = pd.DataFrame({"x": map(float, range(10_000))})  # which DuckDB counts
 
     def work(named: bool) -> None:
         while not over.is_set():

@@ -25,7 +25,9 @@ from dpframe.ledger import Ledger
 
 from .ledger_worker import DELTA, EPSILON, TOTALS, charge, digest, forked, listen, said, say
 
-FRAME = pd.DataFrame({"a": ["x"] * 9000 + ["y"] * 8000})
+FRAME = pd.DataFrame({"a": [True] * 9000 + [False] * 8000})
+"""Of a type that DuckDB counts, however few the rows."""
+
 NAMES = 300
 """Names that children draw from: often new, often drawn by several at once."""
 
