@@ -115,6 +115,8 @@ def wider_than_numbers(
     """
     value, lower, upper = (frame[name].to_numpy(np.float64, na_value=np.nan) for name in columns)
     wide = upper - lower > np.abs(value)  # and not where one is missing
+    if not wide.any():
+        return []
     total, below = (frame["level"] == 0).to_numpy(), _nodes(frame).to_numpy(np.bool_)
     if not wide[total].any() and 2 * wide[below].sum() <= below.sum():
         return []

@@ -20,8 +20,9 @@ References
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,9 @@ STEEP = 3.0
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9)
 """Weight of the parts in the first candidates; 0.5 first, so that it wins ties. Under many levels a
 tenth for the top alone is often best, and steps from other candidates do not get there."""
+
+REMEMBERED = 2000
+"""Nodes of trees whose strategies are remembered."""
 
 FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
 """By which a step changes one weight; the others then fill up the budget in proportion."""
@@ -107,8 +111,15 @@ def best_strategy(
         raise ParameterError(f"least_parts ({least_parts}) must be within 0 and 1.")
     if not limit > 0:
         raise ParameterError(f"limit ({limit}) must be above 0.")
-    depth = len(tree.levels)
     floor = max(1, -(-least_parts.numerator * GRID // least_parts.denominator))
+    search = _searched if len(tree.at) <= REMEMBERED else _searched.__wrapped__
+    return search(tree, floor, limit)
+
+
+@lru_cache(maxsize=64)
+def _searched(tree: _Tree, floor: int, limit: float) -> Strategy:
+    """Releases of a series often show the same nodes, above all of listed keys."""
+    depth = len(tree.levels)
     tried: dict[tuple[int, ...], float] = {}
 
     def tried_best(weights: NDArray[np.float64], best: tuple[int, ...] = ()) -> tuple[int, ...]:
@@ -165,15 +176,18 @@ def _on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...]:
     return tuple(units.tolist())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Tree:
-    """A tree, by depth, ready for many trials. ``at``: place of a node's level in ``levels``."""
+    """A tree, by depth, ready for many trials. ``at``: place of a node's level in ``levels``.
+    ``ancestors`` and ``depths`` tell it from others."""
 
-    steps: list[tuple[slice, slice, NDArray[np.intp]]]
-    levels: list[int]
-    at: NDArray[np.intp]
-    nodes: NDArray[np.int64]
-    trials: int
+    ancestors: bytes
+    depths: bytes
+    steps: list[tuple[slice, slice, NDArray[np.intp]]] = field(compare=False)
+    levels: list[int] = field(compare=False)
+    at: NDArray[np.intp] = field(compare=False)
+    nodes: NDArray[np.int64] = field(compare=False)
+    trials: int = field(compare=False)
 
     @classmethod
     def of(cls, ancestor: Whole, level: Whole) -> _Tree:
@@ -188,6 +202,8 @@ class _Tree:
         if len(levels) > GRID // 2:
             raise ParameterError(f"there must be at most {GRID // 2} levels, not {len(levels)}.")
         return cls(
+            ancestors=above.astype(np.int64).tobytes(),
+            depths=depth.astype(np.int64).tobytes(),
             steps=list(forest.levels()),
             levels=levels.tolist(),
             at=at[forest.order],
@@ -209,4 +225,4 @@ class _Tree:
             s[here] *= 1 - share
             s[here] += share * share * s[top][group]
         above = np.maximum(np.sqrt(np.bincount(self.at, s) / self.nodes) - limit, 0.0)
-        return float(np.sqrt(s.mean()) + STEEP * above.sum())
+        return math.sqrt(s.sum() / len(s)) + STEEP * float(above.sum())

@@ -29,9 +29,10 @@ def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Q
     """Lines on nothing shown, intervals wider than their numbers, keys that are mostly invalid,
     columns that are mostly missing, and bounds that cut most values, as far as released numbers
     say so."""
-    total = frame[frame["level"] == 0]
-    if len(total) != 1:
+    (totals,) = np.nonzero(frame["level"].to_numpy() == 0)
+    if len(totals) != 1:
         return []
+    total = frame[totals[0] : totals[0] + 1]
     if isinstance(plan.hierarchy, Cells):  # whose level 0 is what is left, and no total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
