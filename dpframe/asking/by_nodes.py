@@ -18,6 +18,7 @@ def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
     by_items = given["contribution"] == "items" and given["user"] is not None
     if not (by_items and exact):
         if given.get("at_most") is not None:
+            given.whole("at_most", 1, 2**53)
             raise ParameterError(
                 f"at_most ({given['at_most']!r}) goes with user= and contribution='items' where "
                 "nodes are counted exactly: it bounds the nodes of a level that a user counts at. "

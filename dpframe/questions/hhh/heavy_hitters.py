@@ -143,7 +143,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     given.whole("k", 1, 2**53)
     if given["user"] is None:
         given.unit  # noqa: B018  # what needs user= is refused
-        if given["at_most"] is not None:
+        if given.whole("at_most", 1, 2**53) is not None:
             raise ParameterError(
                 f"at_most ({shown(given['at_most'])}) needs user=: it bounds what a user counts, "
                 "where the question is how many different users have a value. Name the column "
