@@ -214,7 +214,7 @@ print(len(ledger.releases()))
 
 DEFAULTS = [
     "duckdb",
-    pytest.param("duckdb.default_connection()", marks=pytest.mark.evidence),
+    "duckdb.default_connection()",
     pytest.param("con=duckdb.default_connection()", marks=pytest.mark.evidence),
 ]
 

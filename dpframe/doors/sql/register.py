@@ -140,8 +140,8 @@ def _add(
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
 
 
-_TEMPORARY = _told(lambda con, ledger: sys.getrefcount(con))(object())  # type: ignore[call-arg]
-"""References to an argument that the caller does not keep."""
+_TEMPORARY = _told(short(lambda con, ledger: sys.getrefcount(con)))(object())  # type: ignore[call-arg]
+"""References to an argument that the caller does not keep, through the same wrappers."""
 
 
 def folder() -> Path:
