@@ -22,7 +22,7 @@ Counts = NDArray[np.int64]
 ALL = 2**64 - 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Batch:
     """Addresses of IPv4 and of IPv6, higher word first, with their rows, None for one each; odd
     texts with theirs; and how many rows have no key."""

@@ -68,7 +68,7 @@ MIXING = np.uint64(0x9E3779B97F4A7C15)
 """An odd number, with which one word can stand for two: it decides about the way alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AddressRows:
     """How many rows the finest keys have: those of IPv4 in order, each once, and others.
 

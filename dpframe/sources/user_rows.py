@@ -36,7 +36,7 @@ BLOCK = 2**20
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Field:
     """A column in a packed number: values from ``low`` on; the largest code is NULL."""
 
@@ -48,7 +48,7 @@ class Field:
         return (1 << self.bits) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class UserLeaves:
     """Packed keys ``k``, each once, with what users count there, ``n``; ``sql`` reads them."""
 
@@ -95,7 +95,7 @@ def user_leaves(
     return UserLeaves(pa.table({"k": k, "n": n}), _unpacking(fields[1:], names, types))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Hashed:
     """What DuckDB's hash of rows is, for their fields and ``kinds``, the types by name."""
 
