@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,11 @@ import pyarrow as pa
 
 from dpframe import _compute as pc
 from dpframe._nested import children, has_children, with_children
-from dpframe._unicode import decoded, unicode_table
+from dpframe._unicode import unicode_table
 from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
 from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, no_frame
+from dpframe.sources.objects import each_as_text, from_objects
 from dpframe.sources.within import Within
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -92,6 +91,8 @@ def _bounds(kind: pa.DataType) -> tuple[int, int]:
 
 def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     columns = list(dict.fromkeys(wanted))
+    if type(source).__module__.split(".")[0] == "narwhals":
+        source = source.to_native()  # whose Python objects are read as such
     kind = type(source).__module__.split(".")[0]
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -154,7 +155,14 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
 
     try:
         require(columns, source.collect_schema().names(), alone=True)
-        return source.lazy().select(columns).collect().to_arrow()
+        frame = source.lazy().select(columns).collect()
+        objects = {  # Arrow would have their addresses in memory
+            name: from_objects(frame[name].to_list())
+            for name, kind in frame.schema.items()
+            if kind == polars.Object
+        }
+        typed = frame.drop(*objects).to_arrow()
+        return pa.table({n: objects[n] if n in objects else typed[n] for n in columns})
     except DpframeError:
         raise
     except (Exception, polars.exceptions.PanicException) as raised:
@@ -178,7 +186,7 @@ def from_pandas(series: Any) -> pa.Array:
             return array
     except Exception:  # text that is no unicode
         pass
-    return _each_as_text(series)
+    return each_as_text(series)
 
 
 OWN_TYPES = ("PeriodDtype", "IntervalDtype")
@@ -200,57 +208,10 @@ def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def from_objects(values: Any) -> pa.Array:
-    """Python objects as text, each the way SQL would write it; what has no text is missing."""
-    try:
-        return pa.Array.from_pandas(values, type=pa.large_string())
-    except Exception:  # mixed objects, or text that is no unicode
-        return _each_as_text(values)
-
-
-def _each_as_text(values: Iterable[Any]) -> pa.Array:
-    return pa.array(map(_as_text, values), type=pa.large_string())
-
-
 def _is_extension(kind: pa.DataType) -> bool:
     """Periods and intervals, which SQL would show as their storage, also as categories."""
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
     return isinstance(stored, pa.BaseExtensionType)
-
-
-WHOLE = 2.0**127
-"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
-
-
-def _as_text(value: Any) -> str | None:
-    """One object as text, the way SQL would write it. What Arrow reads as text or as missing is the
-    same here: which of the two reads a value depends on the other rows."""
-    try:
-        return _written(value)
-    except Exception:  # whatever an object does when it is asked must not stop the other rows
-        return None
-
-
-def _written(value: Any) -> str | None:
-    if isinstance(value, pa.Scalar):
-        value = value.as_py()
-    if value is None or type(value).__name__ in ("NaTType", "NAType"):
-        return None
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value)).lower()
-    if isinstance(value, Decimal) and value.is_nan():
-        return None
-    if isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value):
-        return None
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return str(int(number)) if number.is_integer() and abs(number) < WHOLE else repr(number)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return decoded(bytes(value))
-    text = str.__str__(value) if isinstance(value, str) else str(value)  # of an enum, its value
-    return text.encode("utf-8", "replace").decode()
 
 
 def without_rows(source: Any) -> Any:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.frames import arrow_table, from_objects, from_pandas
+from dpframe.sources.frames import arrow_table, from_pandas
+from dpframe.sources.objects import from_objects
 
 MOST = 2_000_000
 """Nodes of a list."""
