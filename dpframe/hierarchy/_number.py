@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dpframe.budget import as_float
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (
     INVALID,
@@ -38,11 +39,12 @@ class Number(Hierarchy):
     def validate(self) -> None:
         one_column("number", self.column)
         for name, value in (("lower", self.lower), ("upper", self.upper)):
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            bound = as_float(value)
+            if bound is None:
                 raise HierarchyError(f"number: {name} must be a number; got {value!r}.")
-            if not abs(value) <= 1e300:  # also refuses NaN
+            if not abs(bound) <= 1e300:  # also refuses NaN
                 raise HierarchyError(f"number: {name} must be finite; got {value!r}.")
-            object.__setattr__(self, name, float(value))  # equal specifications, equal bins
+            object.__setattr__(self, name, bound)  # equal specifications, equal bins
         if self.lower >= self.upper:
             raise HierarchyError(
                 f"number: lower ({self.lower!r}) must be less than upper ({self.upper!r})."

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import shown
 from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import Budget, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
@@ -87,9 +86,7 @@ def _without_selection(given: Given) -> None:
 
 def _delta(delta: object, listed: ListedNodes | None) -> float:
     """0 is for listed keys: which keys there are is private."""
-    nothing = delta is None or (
-        isinstance(delta, Real) and not isinstance(delta, bool) and delta == 0
-    )
+    nothing = delta is None or as_float(delta) == 0
     if listed is not None:
         if not nothing:
             raise BudgetError(
