@@ -155,7 +155,6 @@ CALLED: Mapping[str, Sequence[str]] = {
     "epsilon": ("eps", "budget", "privacy_budget"),
     "max_contributions at_most": ("contribution_bound", "max_partitions_contributed"),
     "measures": ("agg", "aggregate", "aggregates", "aggs", "measure", "metric", "metrics"),
-    "period": ("date", "dates", "day", "month", "time", "timestamp", "week", "when", "window"),
     "source path": ("df", "file", "filename", "frame", "table"),
     "threshold": ("min_count", "minimum", "min_size", "cutoff"),
     "user": ("id", "person", "privacy_id", "privacy_unit", "uid", "user_column", "user_id"),
@@ -163,7 +162,12 @@ CALLED: Mapping[str, Sequence[str]] = {
 """Arguments, first the one that is meant where a function has several, and what people call them.
 Names that are written alike can mean something else: ``columns`` is not ``counters``."""
 
+OF_TIME = (
+    "Levels of time are the hierarchy 'date:COLUMN'. Records of one time are chosen by period."
+)
+
 LACKING: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("date", "dates", "time", "timestamp", "when", "window"), ("period", OF_TIME)),
     "column": ("share", "It counts rows: different values of a column are dp.distinct('COLUMN')."),
     "delta": ("epsilon", "Its guarantee is pure, with delta 0. Leave it out."),
     "keys": ("threshold", "It finds keys itself. Listed keys are counted by tree_counts."),

@@ -58,7 +58,7 @@ class Measure:
         """The text that means this measure; stored in requests."""
         own: list[str] = []
         if self.column is not None:
-            own.append(_quoted(self.column))
+            own.append(quoted(self.column))
         own += [_number(bound) for bound in (self.lower, self.upper) if bound is not None]
         if self.clipped:
             own.append("clipped=true")
@@ -298,7 +298,8 @@ def _whole(what: str, value: object, low: int, high: int) -> int:
 PLAIN = re.compile(r"^[^\s,\"()=][^,\"()=]*(?<!\s)$")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column as the text of a measure names it."""
     return name if PLAIN.match(name) else '"' + name.replace('"', '""') + '"'
 
 

@@ -133,9 +133,9 @@ def _is_kind(part: object) -> bool:
 def _from_string(text: str) -> Hierarchy:
     kind, colon, rest = text.partition(":")
     if not colon and "," in text:
-        several = [name.strip() for name in text.split(",")]
+        several = f"columns:{','.join(name.strip() for name in text.split(','))}"
         raise HierarchyError(
-            f"hierarchy {text!r} would be one column: write {several!r} for a level each."
+            f"hierarchy {text!r} would be one column. Write {several!r} for a level each."
         )
     if not colon and text and kind not in KINDS:
         return Columns((text,))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe._html import folded
 from dpframe._known_arguments import known_arguments
-from dpframe._paths import named
+from dpframe._paths import local
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import by_block, opened, store
@@ -83,8 +83,13 @@ class Ledger(Forecasting, Filtering):
     ) -> None:
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
+        if Path(path).name.startswith((":memory:", "file:")) and not os.path.lexists(path):
+            raise ParameterError(
+                f"ledger {str(path)!r} is no file that outlasts this process. Give the path of "
+                "one, such as 'budget.db'."
+            )
         try:
-            self._path = Path(os.path.realpath(named(path)))  # one lock, whatever links lead here
+            self._path = Path(os.path.realpath(local(path)))  # one lock, whatever links lead here
         except OSError as error:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
         if accountant not in (None, "sum", "pld"):

@@ -103,6 +103,7 @@ def _chosen(nodes: ShownNodes, measures: object) -> list[str]:
 
 
 def checked_confidence(confidence: object) -> float:
+    """The confidence of intervals that a caller asks for."""
     number = as_float(confidence)
     if number is None:
         raise ParameterTypeError(f"confidence must be a number; got {shown(confidence)}.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpframe import _duck
-from dpframe._paths import matching
+from dpframe._paths import ADDRESS, matching, named, shown
 from dpframe._sql import literal
 from dpframe.errors import SourceError
 from dpframe.sources.columns import require
@@ -32,11 +33,8 @@ record before it moves; and a line break within quotes, in a single record, is a
 def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
     """A relation over the file or files of a path."""
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
-    if ending is None:
-        raise SourceError(
-            f"{path!r} has no known ending: dpframe reads {', '.join((*PARQUET, *SEPARATORS))}. "
-            "For other formats pass a frame, an Arrow table or a DuckDB relation."
-        )
+    if ending is None or (ADDRESS.match(path) and not os.path.exists(path)):
+        raise SourceError(_not_read(path))
     files = matching(path)
     listed = f"[{', '.join(_exactly(file) for file in files)}]"
     if ending in PARQUET:
@@ -54,6 +52,31 @@ def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     options = f"columns = {{{types}}}, delim = {literal(SEPARATORS[ending])}, {LENIENT}"
     return _duck.scan(f"read_csv({listed}, {options})", repr(path))
+
+
+def _not_read(path: str) -> str:
+    """What a text is that names no file which is read, and what to pass in its place."""
+    if path[:8].lower() == "file:///":
+        return f"{shown(path)} is an address. Pass the path, {path[7:]!r}."
+    if ADDRESS.match(path):
+        return (
+            f"{shown(path)} is an address, and dpframe reads files of this machine. Download the "
+            "file, or pass a frame or a DuckDB relation that reads it."
+        )
+    if re.match(r"\s*(select|from|with)\s", path, re.IGNORECASE):
+        return f"{shown(path)} is SQL, and no file. Pass a relation, duckdb.sql('SELECT ...')."
+    folder = named(path)
+    if folder.is_dir():
+        inside = (e for e in (*PARQUET, *SEPARATORS) if any(folder.glob(f"*{e}")))
+        return (
+            f"{shown(path)} is a folder. Name the files in it by a pattern in quotation marks: "
+            f"{os.path.join(path, '*' + next(inside, PARQUET[0]))!r}."
+        )
+    return (
+        f"{shown(path)} has no known ending: dpframe reads "
+        f"{', '.join((*PARQUET, *SEPARATORS))}. Write another format as Parquet, or pass a frame, "
+        "an Arrow table or a DuckDB relation."
+    )
 
 
 def _exactly(file: Path) -> str:

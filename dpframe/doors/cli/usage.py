@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NoReturn
 
-from dpframe._known_arguments import meant
+from dpframe._known_arguments import meant, nearest_name
 from dpframe._terminal import styled, visible
+from dpframe.errors import ParameterError
 
 NEAREST = 3
 """Options that are shown at most for one that is unknown."""
@@ -99,13 +102,47 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
     )
 
 
-def refuse(command: Parser, unknown: Sequence[str]) -> NoReturn:
-    """End with what a command does not know, and the options that may have been meant."""
+def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+    """End with what a command does not know, and what may have been meant."""
     given = next((text for text in unknown if text.startswith("-")), unknown[0])
     name = given.partition("=")[0]
-    options = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
-    hint, about = "", []
-    if given.startswith("-"):
-        hint = meant(name, tuple(options))
-        about = [options[option] for option in nearest(name, options)]
-    command.mistaken(f"unknown {'option' if hint else 'argument'} {name}.{hint}", about)
+    known = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
+    places = {action.dest: action for action in command._get_positional_actions()}
+    if not given.startswith("-"):
+        command.mistaken(f"unknown argument {name}.{_many(options, places, unknown)}", [])
+    near = nearest_name(name, (*known, *places))
+    if near in places:
+        hint = f" Write it without an option: {command.prog} {' '.join(places).upper()}."
+        command.mistaken(f"unknown option {name}.{hint}", [places[near]])
+    about = [known[near]] if near else [known[option] for option in nearest(name, known)]
+    command.mistaken(f"unknown option {name}.{meant(name, tuple(known))}", about)
+
+
+def _many(
+    options: argparse.Namespace, places: Mapping[str, argparse.Action], unknown: Sequence[str]
+) -> str:
+    """What to write where more arguments came than a command takes: several columns are one."""
+    about = [name for name in places if name != "file"]
+    if "file" not in places or len(about) != 1:
+        return ""
+    columns = ",".join([str(getattr(options, about[0])).removeprefix("columns:"), *unknown])
+    return f" {about[0].upper()} is one argument: columns:{columns}."
+
+
+def check_one_file(
+    command: argparse.ArgumentParser, options: argparse.Namespace, unknown: Sequence[str]
+) -> None:
+    """Raise ParameterError if a second file stands where a question takes another argument: a shell
+    makes several arguments of a pattern without quotation marks."""
+    about = [action.dest for action in command._get_positional_actions() if action.dest != "file"]
+    if "file" not in options or not about:
+        return
+    ending = os.path.splitext(options.file)[1]
+    given = [getattr(options, name) for name in about]
+    for other in [*chain.from_iterable([v] if isinstance(v, str) else v for v in given), *unknown]:
+        if ending and other.endswith(ending) and os.path.isfile(other):
+            pattern = os.path.join(os.path.dirname(other), f"*{ending}")
+            raise ParameterError(
+                f"{other!r} is a second file, as a shell makes of a pattern. Write the pattern in "
+                f"quotation marks: '{pattern}'."
+            )
