@@ -184,7 +184,9 @@ def measures_from(value: object) -> dict[str, Measure]:
         If there is none, if one is none, or if two have one name.
     """
     if value is None:
-        raise ParameterError(f"measures is missing: name what is measured, for example {EXAMPLES}.")
+        raise ParameterError(
+            f"measures is missing: pass measures='count', or another such as {EXAMPLES}."
+        )
     named = list(_named(value))
     if not named:
         raise ParameterError(f"measures is empty: name what is measured, for example {EXAMPLES}.")

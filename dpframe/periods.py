@@ -102,8 +102,9 @@ def as_period(given: object) -> Period | None:
     """A period from an argument: None, a ``Period``, or a column, a text and perhaps a zone.
 
     ``("when", "2026-W47")``, ``("when", "2026-W47", "Europe/Berlin")``; ``("when", None)`` for the
-    records whose time is NULL. In the place of the text may stand a ``datetime.date`` or a
-    ``pandas.Period`` that is one of ours. ParameterError or ParameterTypeError for anything else.
+    records whose time is NULL. In the place of the text may stand a ``datetime.date``, a
+    ``numpy.datetime64`` of a unit that is ours, or a ``pandas.Period`` of whole hours.
+    ParameterError or ParameterTypeError for anything else.
     """
     if given is None:
         return None

@@ -91,7 +91,8 @@ def _values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
 
 def _has_type(keys: np.ndarray[Any, Any]) -> bool:
     """Whether NumPy keeps what Arrow has a type for, too; datetimes as a list would be integers."""
-    return keys.ndim == 1 and keys.dtype.kind in "biufM"
+    unit = np.datetime_data(keys.dtype)[0] if keys.dtype.kind == "M" else "D"
+    return keys.ndim == 1 and keys.dtype.kind in "biufM" and unit in ("D", "s", "ms", "us", "ns")
 
 
 def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:

@@ -22,13 +22,19 @@ NEAREST = 3
 CHOICE = re.compile(r"argument (COMMAND|QUESTION|SHELL): invalid choice: (.+?) \(choose from")
 """How argparse begins to say that a command is unknown, before it lists all of them."""
 
+NUMBER = re.compile(r"argument (\S+): invalid (float|int) value: (.+)")
+"""How argparse says that a text is no number."""
+
 
 class Parser(argparse.ArgumentParser):
     """One that answers a mistake in a few lines, and quotes arguments as text: they can come from
     anywhere."""
 
     def error(self, message: str) -> NoReturn:
-        chosen = CHOICE.match(message)
+        chosen, number = CHOICE.match(message), NUMBER.match(message)
+        if number is not None:
+            what = "a number, such as 0.5" if number[2] == "float" else "a whole number, such as 10"
+            self.mistaken(f"{number[1]} ({number[3]}) must be {what}.", self._told_of(message))
         if chosen is None:
             self.mistaken(message, self._told_of(message))
         kind, given = chosen[1].lower(), chosen[2].strip("'\"")
@@ -86,10 +92,17 @@ def nearest(given: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(given, list(known), n=NEAREST, cutoff=0.6)
 
 
+LISTED = {"[...]": "FILE"}
+"""What a list in a message is on a command line."""
+
+
 def as_options(message: str, command: argparse.ArgumentParser) -> str:
     """A message that names arguments as Python writes them, with the options of a command."""
     options = {
-        option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
+        name: option
+        for option, action in command._option_string_actions.items()
+        for name in (option.lstrip("-").replace("-", "_"), action.dest)
+        if len(option) > len("-o")
     }
     for option, action in command._option_string_actions.items():
         if action.const is False:
@@ -98,7 +111,10 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
         rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
     )
     return named.sub(
-        lambda found: " ".join(filter(None, (options[found[1]], found[2] or found[3]))), message
+        lambda found: " ".join(
+            filter(None, (options[found[1]], found[2] or found[3] or LISTED.get(found[0][-5:])))
+        ),
+        message,
     )
 
 
@@ -114,8 +130,9 @@ def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str])
     if near in places:
         hint = f" Write it without an option: {command.prog} {' '.join(places).upper()}."
         command.mistaken(f"unknown option {name}.{hint}", [places[near]])
-    about = [known[near]] if near else [known[option] for option in nearest(name, known)]
-    command.mistaken(f"unknown option {name}.{meant(name, tuple(known))}", about)
+    about = dict.fromkeys([near, *nearest(name, known)]) if near else ()
+    hint = meant(name, tuple(known))
+    command.mistaken(f"unknown option {name}.{hint}", [known[option] for option in about])
 
 
 def _many(

@@ -97,7 +97,7 @@ def _delta(delta: object, listed: ListedNodes | None) -> float:
     if nothing:
         raise BudgetError(
             "delta is missing: which keys there are is private, and showing them needs delta > 0, "
-            f"{SMALL}. Or list the keys: keys=[...], a frame, or keys='domain'."
+            f"{SMALL}. Or list the keys: keys=[...] or keys='domain'."
         )
     return amount("delta", delta, *DELTA, SMALL)
 
