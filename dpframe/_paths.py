@@ -70,8 +70,12 @@ def local(path: object, name: str = "path") -> Path:
             f"{name} ({text!r}) is an address, and only files of this machine are read and "
             "written: copy the file, and pass the name of the copy."
         )
-    if "\0" in text or not text:
-        raise ParameterError(f"{name} ({text!r}) is no name of a file.")
+    in_memory = os.path.basename(text).startswith((":memory:", "file:"))
+    if "\0" in text or not text or (in_memory and not os.path.lexists(text)):
+        raise ParameterError(
+            f"{name} ({text!r}) is no name of a file, which outlasts this process. Name one, such "
+            "as 'budget.db'."
+        )
     return named(text)
 
 

@@ -21,6 +21,8 @@ USERS = ", where all records of that user lie within one period"
 
 UNITS: tuple[Unit, ...] = ("year", "quarter", "month", "week", "day", "hour")
 
+OF_WEEKS = "Weeks are those of ISO 8601, from Monday to Sunday."
+
 EPOCH = datetime(1970, 1, 1)
 SECOND = timedelta(seconds=1)
 
@@ -244,7 +246,7 @@ def _of_unit(unit: Unit, text: object) -> Bounds:
 
 def _known_unit(unit: str) -> Unit:
     if unit not in UNITS:
-        raise ParameterError(f"unit ({unit!r}) must be one of {', '.join(UNITS)}.")
+        raise ParameterError(f"unit ({unit!r}) must be one of {', '.join(UNITS)}. {OF_WEEKS}")
     return unit
 
 

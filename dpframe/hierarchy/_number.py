@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dpframe._sql import is_nan
 from dpframe.budget import as_float
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (
@@ -94,8 +95,8 @@ class Number(Hierarchy):
         return (
             {"x": f"TRY_CAST({columns[0]} AS DOUBLE)"},
             {
-                "k1": f"CASE WHEN x IS NULL OR isnan(x) THEN NULL WHEN x <= {low} THEN 0::BIGINT "
-                f"WHEN x >= {high} THEN {bins - 1}::BIGINT "
+                "k1": f"CASE WHEN x IS NULL OR {is_nan('x')} THEN NULL "
+                f"WHEN x <= {low} THEN 0::BIGINT WHEN x >= {high} THEN {bins - 1}::BIGINT "
                 f"ELSE least(floor((x - {low}) / {width} * {bins})::BIGINT, {bins - 1}) END"
             },
         )

@@ -83,15 +83,11 @@ class Ledger(Forecasting, Filtering):
     ) -> None:
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
-        if Path(path).name.startswith((":memory:", "file:")) and not os.path.lexists(path):
-            raise ParameterError(
-                f"ledger {str(path)!r} is no file that outlasts this process. Give the path of "
-                "one, such as 'budget.db'."
-            )
         try:
-            self._path = Path(os.path.realpath(local(path)))  # one lock, whatever links lead here
+            file = os.path.realpath(local(path, "ledger"))  # one lock, whatever links lead here
         except OSError as error:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
+        self._path = Path(file)
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
         asked = None if epsilon is None and delta is None else total_units(epsilon, delta)

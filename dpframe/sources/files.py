@@ -38,7 +38,13 @@ def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
     files = matching(path)
     listed = f"[{', '.join(_exactly(file) for file in files)}]"
     if ending in PARQUET:
-        relation = _duck.scan(f"read_parquet({listed})", repr(path))
+        try:
+            relation = _duck.scan(f"read_parquet({listed})", repr(path))
+        except SourceError:
+            faults = [fault for file in files if (fault := _no_parquet(file)) is not None]
+            if not faults:
+                raise
+            raise SourceError(faults[0]) from None
         require(wanted, relation.columns)
         return relation
     names = _header(files[0], SEPARATORS[ending])
@@ -77,6 +83,26 @@ def _not_read(path: str) -> str:
         f"{', '.join((*PARQUET, *SEPARATORS))}. Write another format as Parquet, or pass a frame, "
         "an Arrow table or a DuckDB relation."
     )
+
+
+def _no_parquet(file: Path) -> str | None:
+    """What a file is that is no Parquet file which can be read, by its first and last bytes, which
+    hold no record."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as content:
+        first = content.read(4)
+        content.seek(max(0, file.stat().st_size - 4))
+        last = content.read(4)
+    if first == last == b"PAR1":
+        return None
+    if last == b"PARE":
+        return (
+            f"{shown(file)} is encrypted Parquet, which dpframe does not decrypt. Pass a DuckDB "
+            "relation that reads it with its key, as read_parquet(..., encryption_config = ...)."
+        )
+    what = "is empty" if not first else "is no Parquet file, or only a part of one"
+    return f"{shown(file)} {what}. Write it again, or give it the ending of what it holds."
 
 
 def _exactly(file: Path) -> str:

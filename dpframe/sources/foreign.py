@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError, class_name
-from dpframe.sources.columns import require
+from dpframe.sources.columns import check_arrow_types, require
 
 _read: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 """Readers that were read: they have no rows for a second time, and do not say so."""
@@ -43,6 +43,9 @@ def foreign_table(source: Any, columns: list[str]) -> pa.Table:
             return source.to_table(columns)
         if isinstance(source, pa.RecordBatchReader):
             _once(source)
+        if hasattr(source, "collect_schema"):
+            schema = source.collect_schema()
+            check_arrow_types({name: schema[name] for name in columns if name in schema})
         if hasattr(source, "__arrow_c_stream__"):
             return _drained(pa.RecordBatchReader.from_stream(source), columns)
         frame = _of_narwhals(source)

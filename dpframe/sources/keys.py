@@ -160,10 +160,6 @@ def _refuse(malformed: pa.Table, hierarchy: Hierarchy) -> None:
             f"List {levels[-1]}s, or pass {replace(hierarchy, levels=coarser).spec!r}."
         )
     raise ParameterError(
-        f"keys has {shown(values[0])}, a {unit}, and {hierarchy.spec} has a {levels[-1]} as its "
-        f"finest level. List {levels[-1]}s, or pass {replace(hierarchy, levels=coarser).spec!r}."
-    )
-    raise ParameterError(
         f"keys has {shown(values if several else values[0])}, which is malformed, empty or missing "
         f"for {hierarchy.spec}: a key is a whole value of "
         f"{'every column' if several else 'the column'}, as the data have it."

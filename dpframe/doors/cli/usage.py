@@ -102,7 +102,7 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
         name: option
         for option, action in command._option_string_actions.items()
         for name in (option.lstrip("-").replace("-", "_"), action.dest)
-        if len(option) > len("-o")
+        if option == max(action.option_strings, key=len)
     }
     for option, action in command._option_string_actions.items():
         if action.const is False:
@@ -130,7 +130,8 @@ def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str])
     if near in places:
         hint = f" Write it without an option: {command.prog} {' '.join(places).upper()}."
         command.mistaken(f"unknown option {name}.{hint}", [places[near]])
-    about = dict.fromkeys([near, *nearest(name, known)]) if near else ()
+    alike = nearest(name, known)
+    about = alike if near in alike else [near] if near else []
     hint = meant(name, tuple(known))
     command.mistaken(f"unknown option {name}.{hint}", [known[option] for option in about])
 
