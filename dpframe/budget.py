@@ -180,7 +180,7 @@ def as_float(value: object) -> float | None:
     try:
         near = float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     except ValueError:  # a signalling NaN
         return math.nan
     if isinstance(value, float | Integral) or not math.isfinite(near):

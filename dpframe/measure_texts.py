@@ -101,18 +101,21 @@ def _called(text: str, kind: str, inside: str | None, column: str) -> Measure:
 
 def _no_measure(text: str, kind: str, inside: str) -> ParameterError:
     """What to raise for a function that is no measure: one that answers the same, if there is."""
-    near = difflib.get_close_matches(kind, TAKES, n=1, cutoff=0.6)
-    what = instead_of(kind, inside) or f" Write {near[0] if near else EXAMPLES}."
+    what = instead_of(kind, inside) or f" Write {EXAMPLES}."
     return ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
 
 
 def instead_of(kind: str, inside: str = "") -> str:
     """What to write for a function of another language; empty for one that nobody knows."""
+    if SPREAD.fullmatch(kind):
+        return _spread(inside)
     for name, others in OTHER_NAMES.items():
-        if kind in others:
+        if kind in others or difflib.get_close_matches(kind, [name], cutoff=0.6):
             return f" Write {name + f'({inside})' * bool(inside)!r}."
-    if not SPREAD.fullmatch(kind):
-        return ""
+    return ""
+
+
+def _spread(inside: str) -> str:
     column = inside.partition(",")[0].strip()
     column = column if column.isidentifier() else "amount"
     return (

@@ -168,7 +168,7 @@ def test_results_say_what_they_lack() -> None:
     generator = dp.synthesize(FRAME, {"n": (0, 4)}, epsilon=1.0)
     for method, lacking in (
         (result.dp.report, "report lacks path. For example: result.dp.report(page)"),
-        (generator.sample, "sample lacks n. For example: generator.sample(100, seed=1))"),
+        (generator.sample, "sample lacks n. For example: generator.sample(100, seed=1)"),
         (generator.save, "save lacks path. For example: generator.save("),
         (generator.report, "report lacks path, public. For example: generator.report("),
     ):

@@ -92,7 +92,7 @@ def _level_weights(value: object, hierarchy: Hierarchy) -> tuple[float, ...] | N
         raise ParameterError(f"{rule}; got {len(weights)}.")
     rule += ", the largest at most 1e6 times the smallest"
     numbers = tuple(as_float(w) or 0.0 for w in weights)
-    if math.inf in numbers:
+    if any(as_float(w) == math.inf != w for w in weights):
         raise ParameterError(f"{rule}; got a number beyond 1e308.")
     if not all(math.isfinite(w) and w > 0 for w in numbers) or max(numbers) > 1e6 * min(numbers):
         raise ParameterError(f"{rule}; got {list(weights)}.")
