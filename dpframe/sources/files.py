@@ -38,13 +38,7 @@ def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
     files = matching(path)
     listed = f"[{', '.join(_exactly(file) for file in files)}]"
     if ending in PARQUET:
-        try:
-            relation = _duck.scan(f"read_parquet({listed})", repr(path))
-        except SourceError:
-            faults = [fault for file in files if (fault := _no_parquet(file)) is not None]
-            if not faults:
-                raise
-            raise SourceError(faults[0]) from None
+        relation = _parquet(f"read_parquet({listed})", path, files)
         require(wanted, relation.columns)
         return relation
     names = _header(files[0], SEPARATORS[ending])
@@ -83,6 +77,16 @@ def _not_read(path: str) -> str:
         f"{', '.join((*PARQUET, *SEPARATORS))}. Write another format as Parquet, or pass a frame, "
         "an Arrow table or a DuckDB relation."
     )
+
+
+def _parquet(listed: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
+    """The files as a relation; SourceError that names the first that is no Parquet file."""
+    try:
+        return _duck.scan(listed, repr(path))
+    except SourceError as error:
+        failed = error
+    faults = filter(None, map(_no_parquet, files))
+    raise next(map(SourceError, faults), failed)
 
 
 def _no_parquet(file: Path) -> str | None:

@@ -428,7 +428,10 @@ def test_the_command_line_writes_every_format(world: World, tmp_path: Path, endi
 
 
 MISTAKES = [
-    (["path:path", "--epsilon=1"], ("delta is missing", "list the keys: --keys,")),
+    (
+        ["path:path", "--epsilon=1"],
+        ("delta is missing", "list the keys: --keys FILE or --keys domain"),
+    ),
     (["path:path", "--epsilon=1", "--keys=no.csv"], ("'no.csv'", "does not exist")),
     (["path:path", "--epsilon=1", "--keys=FILE"], ("keys has None", "malformed")),
     (["columns:path,zap", "--epsilon=1", "--keys=FILE"], ("'zap'", "Did you mean 'zip'")),
