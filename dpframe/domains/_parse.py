@@ -82,12 +82,18 @@ def _axis(value: object) -> Axis | Hierarchy:
         if kind == "time" and colon:
             return _time(value, rest)
         if not colon or kind not in KINDS:
-            known = [*KINDS, "time"]
+            known, example = [*KINDS, "time"], EXAMPLE
+            if not colon and value:
+                column = quote(value)
+                example = (
+                    f"'number:{column}?lower=0&upper=100', 'time:{column}?lower=2017-01-01&"
+                    f"upper=2018-01-01', or 'columns:{column}' with keys=[...]"
+                )
             near = difflib.get_close_matches(kind.lower(), known, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near and colon else ""
             raise HierarchyError(
                 f"columns: {value!r} names no known kind.{hint} Write KIND:COLUMN with one of "
-                f"{', '.join(known)}, for example {EXAMPLE}."
+                f"{', '.join(known)}, for example {example}."
             )
         limited = "depth" in dict(parse_qsl(rest.partition("?")[2]))
         value = as_hierarchy(value)

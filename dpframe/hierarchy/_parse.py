@@ -95,6 +95,11 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
         return _from_string(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return Columns(tuple(value))
+    if type(value).__name__ == "Series":
+        column = getattr(value, "name", None)
+        raise ParameterTypeError(
+            f"{name} must be the name of a column, and is the column itself. Pass {column!r}."
+        )
     if hasattr(value, "tolist") and not hasattr(value, "columns"):  # df.columns[:2], an array
         return Columns(tuple(value.tolist()))
     raise ParameterTypeError(

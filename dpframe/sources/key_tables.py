@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def _values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
         return from_pandas(keys.to_series() if hasattr(keys, "to_series") else keys), []
     raise ParameterTypeError(
         "keys must be a list of keys, an array, a frame of the hierarchy's columns, or 'domain'; "
-        f"got {type(keys).__name__}."
+        f"got {type(keys).__name__}.{' Pass list(keys).' * isinstance(keys, range | Set)}"
     )
 
 

@@ -149,7 +149,7 @@ MISTAKES = {
     "tree-counts t.parquet columns:x --epsilon 1": "list the keys: --keys FILE or "
     "--keys domain; then --delta 0",
     "synthesize t.parquet number:x --epsilon 1": "for example -n 1000",
-    "ledger none.db": "give --epsilon and --delta to make",
+    "ledger none.db": "dpframe ledger PATH --epsilon 3",
 }
 
 

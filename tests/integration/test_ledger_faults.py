@@ -125,7 +125,7 @@ def without_history(path: Path) -> None:
 
 
 NO_LEDGERS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no file": (lambda path: None, "does not exist: check the path, or give epsilon= and delta="),
+    "no file": (lambda path: None, "does not exist: check the path, or make it with totals"),
     "no folder": (lambda path: shutil.rmtree(path.parent), "does not exist"),
     "a folder": (lambda path: path.mkdir(), "is a folder or a device"),
     "a pipe": (lambda path: os.mkfifo(path), "is a folder or a device"),

@@ -645,3 +645,73 @@ def test_fields_of_structs_are_told_how_to_be_columns(flights: pd.DataFrame) -> 
 def test_a_missing_file_is_told_as_before(folder: Path) -> None:
     with pytest.raises(SourceError, match=r"'nope.parquet' does not exist: check the path\."):
         dp.hhh("nope.parquet", ["carrier"], **B)
+
+
+# -- others ----------------------------------------------------------------------------------------
+
+
+def test_a_ledger_that_is_not_there_is_made_with_totals_of_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: where a release has an epsilon already, nobody is told to pass one."""
+    said = answer(lambda: dp.hhh("f.parquet", ["carrier"], ledger="b.db", **B))
+    call = "dp.Ledger(path, epsilon=3.0, delta=1e-5)"
+    assert call in said
+    release = "hhh f.parquet carrier --epsilon 1 --delta 1e-6 --ledger b.db"
+    printed_ = printed(release, capsys)
+    assert call in printed_
+    command = "ledger PATH --epsilon 3 --delta 1e-5"
+    assert f"dpframe {command}." in printed_
+    assert cli.main(command.replace("PATH", "b.db").split()) == 0
+    works(release)
+
+
+def test_an_error_that_no_epsilon_keeps_for_want_of_delta(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Law: what is missing is said, not that the error should be larger."""
+    for explain in (
+        lambda **b: dp.explain(["carrier"], error=50, **b),
+        lambda **b: dp.explain_rollup(["carrier"], measures="count", error=50, **b),
+        lambda **b: dp.explain_heavy_hitters("carrier", error=50, k=5, **b),
+    ):
+        assert answer(explain).startswith("delta is missing")
+        assert explain(delta=1e-6).plan.budget.epsilon > 0
+    assert "delta is missing" in printed("explain columns:carrier --error 50", capsys)
+
+
+def test_a_column_in_the_place_of_its_name(flights: pd.DataFrame) -> None:
+    """Law: the message holds the name and no value of the column."""
+    for frame in (flights, pl.from_pandas(flights)):
+        for call in (
+            lambda f=frame: f.dp.hhh(f["carrier"], **B),
+            lambda f=frame: f.dp.rollup(f["carrier"], measures="count", **B),
+            lambda f=frame: f.dp.tree_counts(f["carrier"], epsilon=1.0, keys=["AA"]),
+        ):
+            said = answer(call)
+            assert said.endswith("Pass 'carrier'.")
+            assert not any(repr(value) in said for value in flights["carrier"].unique())
+    assert len(flights.dp.hhh(flights.columns[3:5], **B)) > 3
+
+
+def test_arguments_of_a_command_in_another_order(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = "--epsilon 1 --delta 1e-6"
+    said = printed(f"hhh columns:carrier f.parquet {budget}", capsys)
+    assert "Write f.parquet columns:carrier." in said
+    works(f"hhh f.parquet columns:carrier {budget}")
+    for question, command in (("hhh", "explain"), ("tree_counts", "explain-tree-counts")):
+        said = printed(f"explain {question} columns:carrier {budget}", capsys)
+        assert f"Write dpframe {command} columns:carrier." in said
+        assert cli.main(f"{command} columns:carrier {budget}".split()) == 0
+
+
+def test_keys_in_a_set_or_a_range_are_told_to_be_listed(flights: pd.DataFrame) -> None:
+
+    def ask(keys: Any) -> pd.DataFrame:
+        return flights.dp.tree_counts(["hour"], keys=keys, epsilon=1.0)
+
+    for keys in ({5, 6}, range(5, 7)):
+        assert answer(lambda k=keys: ask(k)).endswith("Pass list(keys).")
+        assert len(ask(list(keys))) == 4

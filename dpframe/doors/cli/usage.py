@@ -6,6 +6,7 @@ import argparse
 import difflib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -14,6 +15,7 @@ from typing import NoReturn
 from dpframe._known_arguments import meant, nearest_name
 from dpframe._terminal import styled, visible
 from dpframe.errors import ParameterError
+from dpframe.questions.listed import ROOMS
 
 NEAREST = 3
 """Options that are shown at most for one that is unknown."""
@@ -108,14 +110,16 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
         if action.const is False:
             message = message.replace(f"{action.dest}=False", option)
     named = re.compile(
-        rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
+        rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
     )
-    return named.sub(
-        lambda found: " ".join(
-            filter(None, (options[found[1]], found[2] or found[3] or LISTED.get(found[0][-5:])))
-        ),
-        message,
-    )
+
+    def option_of(found: re.Match[str]) -> str:
+        if found[1] is None:  # a call of Python
+            return found[0]
+        value = found[2] or found[3] or LISTED.get(found[0][-5:])
+        return " ".join(filter(None, (options[found[1]], value)))
+
+    return named.sub(option_of, message)
 
 
 def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
@@ -141,8 +145,13 @@ def _many(
 ) -> str:
     """What to write where more arguments came than a command takes: several columns are one."""
     about = [name for name in places if name != "file"]
-    if "file" not in places or len(about) != 1:
+    if len(about) != 1:
         return ""
+    if "file" not in places:  # explain rollup columns:a, where the question has a command
+        named = str(getattr(options, about[0])).replace("_", "-")
+        command = "explain" if named == "hhh" else f"explain-{named}"
+        known = [name.replace("_", "-") for _, name, _ in ROOMS.values()]
+        return f" Write dpframe {command} {unknown[0]}." if named in known else ""
     columns = ",".join([str(getattr(options, about[0])).removeprefix("columns:"), *unknown])
     return f" {about[0].upper()} is one argument: columns:{columns}."
 
@@ -157,7 +166,13 @@ def check_one_file(
         return
     ending = os.path.splitext(options.file)[1]
     given = [getattr(options, name) for name in about]
-    for other in [*chain.from_iterable([v] if isinstance(v, str) else v for v in given), *unknown]:
+    others = [*chain.from_iterable([v] if isinstance(v, str) else v for v in given), *unknown]
+    if len(others) == 1 and os.path.isfile(others[0]) and not os.path.exists(options.file):
+        raise ParameterError(
+            f"{options.file!r} stands in the place of the file. Write "
+            f"{shlex.join([others[0], options.file])}."
+        )
+    for other in others:
         if ending and other.endswith(ending) and os.path.isfile(other):
             pattern = os.path.join(os.path.dirname(other), f"*{ending}")
             raise ParameterError(
