@@ -351,7 +351,7 @@ def sql_keys(
         ("[('a', 'b')]", ("keys has", "one value of column 'zip'")),
         ("7", ("keys must be a list", "int")),
         ("{'zip': 'a'}", ("keys must be a list", "dict")),
-        ("'domain'", ("keys='domain'", "Pass a list of keys")),
+        ("'domain'", ("keys := 'domain'", "Pass a list of keys")),
         ("(SELECT list(zip) FROM listed)", ("cannot contain subqueries",)),
     ],
 )
