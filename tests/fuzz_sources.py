@@ -60,7 +60,7 @@ OBJECTS: tuple[Any, ...] = (
         Decimal("1.50"),
     ),
     *(Decimal("NaN"), dt.date(2020, 1, 2), dt.datetime(9999, 1, 1), pd.NaT, pd.NA, [WORD, None]),
-    *({WORD: NUMBER}, (1, 2), {1}, np.float32("nan"), np.datetime64("NaT"), np.arange(3), 1j),
+    *({WORD: NUMBER}, (1, 2), {1}, np.float32("nan"), np.datetime64("NaT", "ns"), np.arange(3), 1j),
     *(_nested(30_000), Evil(), object, pd.Timestamp("2020-01-01", tz="UTC"), memoryview(b"ab")),
 )
 

@@ -291,7 +291,7 @@ def test_a_ledger_turned_to_wal_still_counts(spent: Ledger) -> None:
 
 HOLD = """
 import sqlite3, sys
-db = sqlite3.connect(sys.argv[1], 0.5, isolation_level=None)
+db = sqlite3.connect(sys.argv[1], timeout=0.5, isolation_level=None)
 db.execute(sys.argv[2])
 db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 print("held", flush=True)
@@ -369,7 +369,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by who start
 print("waiting", flush=True)
 try:
     dp.Ledger(sys.argv[1]) if sys.argv[2] == "ours" else sqlite3.connect(
-        sys.argv[1], 6.0).execute("SELECT count(*) FROM budget")
+        sys.argv[1], timeout=6.0).execute("SELECT count(*) FROM budget")
 except KeyboardInterrupt:
     print("interrupted")
 """
