@@ -129,7 +129,8 @@ def _check_count(text: str, kind: str, inside: str) -> None:
     different = re.fullmatch(r"\s*distinct\s+(.+?)\s*", inside, re.I | re.S)
     if kind in ("count", "distinct") and different is not None:
         raise ParameterError(
-            f"measure {text!r} counts different values. Write 'distinct({different[1]})'."
+            f"measure {text!r} counts different values. Write 'distinct({different[1]})', with "
+            f"user= 'distinct({different[1]}, at_most=10)'."
         )
     column = inside.strip()
     if kind != "count" or "=" in column or re.fullmatch(r"[-+.\d].*|", column, re.S):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import shown
@@ -139,8 +140,9 @@ def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
 def _check_user(name: str, measure: Measure, user: str | None) -> None:
     if measure.kind == "distinct" and user is not None and measure.at_most is None:
         raise ParameterError(
-            f"measure {name!r} counts different values of users: pass at_most=, at how many nodes "
-            "of a level one user counts; it must not be learned from the data."
+            f"measure {name!r} counts different values of users and lacks at_most, at how many "
+            f"nodes of a level one user counts. Write {replace(measure, at_most=10).spec!r}, with "
+            "a number that is not learned from the data."
         )
     if measure.at_most is not None and user is None:
         raise ParameterError(

@@ -151,7 +151,10 @@ def test_wrong_measures_are_refused_alike(
 
 
 USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    ({"measures": "distinct(x)", "user": "who"}, ("at_most=", "must not be learned")),
+    (
+        {"measures": "distinct(x)", "user": "who"},
+        ("lacks at_most", "'distinct(x, at_most=10)'", "not learned from the data"),
+    ),
     ({"measures": "sum(x, 1, 5)", "user": "who"}, ("bounds 1 and 5", "lower at most 0")),
     ({"measures": "count", "user": "missing"}, ("'missing'",)),
     ({"measures": "count", "delta": 0.0}, ("delta is missing", "list the keys")),
