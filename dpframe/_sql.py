@@ -13,6 +13,15 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def is_nan(number: str) -> str:
+    """SQL of whether a floating-point number is NaN.
+
+    ``isnan`` and comparisons are not enough: DuckDB answers them from the statistics of a Parquet
+    file, in which NaN is left out, so that a NaN seems to lie between the other numbers.
+    """
+    return f"NOT (isfinite({number}) OR isinf({number}))"
+
+
 def ascending(*columns: str, nulls: str = "LAST") -> str:
     """What stands behind ORDER BY: a connection can have other defaults than DuckDB."""
     return ", ".join(f"{column} ASC NULLS {nulls}" for column in columns)

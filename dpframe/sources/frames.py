@@ -13,7 +13,7 @@ from dpframe import _compute as pc
 from dpframe._nested import children, has_children, with_children
 from dpframe._unicode import unicode_table
 from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
-from dpframe.sources.columns import require
+from dpframe.sources.columns import check_arrow_types, require
 from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, no_frame
 from dpframe.sources.objects import each_as_text, from_objects
 from dpframe.sources.within import Within
@@ -33,7 +33,7 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
 
     Raises ColumnError for a type in which times cannot be brought into what SQL can hold.
     """
-    table = unicode_table(_as_table(source, wanted))
+    table = unicode_table(_readable(_as_table(source, wanted)))
     for i, field in enumerate(table.schema):
         if _is_time(field.type) or _holds_times(field.type):
             if not _holdable(field.type):
@@ -44,6 +44,27 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
             held = [_held(chunk) for chunk in table.column(i).chunks]
             table = table.set_column(i, field.name, pa.chunked_array(held, field.type))
     return table
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """A table whose types DuckDB reads: numbers of 16 bits as those of 32, which hold them all.
+
+    Raises ColumnError for a type that it does not read.
+    """
+    for i, field in enumerate(table.schema):
+        if pa.types.is_float16(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.float32()))
+        elif _is_unread(field.type):
+            raise ColumnError(
+                f"column {field.name!r} has type {field.type}, which DuckDB does not read. Cast it "
+                "to float64 or decimal128, or to text as a key."
+            )
+    return table
+
+
+def _is_unread(kind: pa.DataType) -> bool:
+    own = pa.types.is_float16(kind) or pa.types.is_decimal256(kind)
+    return own or any(map(_is_unread, children(kind)))
 
 
 def _is_time(kind: pa.DataType) -> bool:
@@ -154,12 +175,14 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
     import polars
 
     try:
-        require(columns, source.collect_schema().names(), alone=True)
+        schema = source.collect_schema()
+        require(columns, schema.names(), alone=True)
+        check_arrow_types({name: schema[name] for name in columns})
         frame = source.lazy().select(columns).collect()
         objects = {  # Arrow would have their addresses in memory
             name: from_objects(frame[name].to_list())
-            for name, kind in frame.schema.items()
-            if kind == polars.Object
+            for name in columns
+            if schema[name] == polars.Object
         }
         typed = frame.drop(*objects).to_arrow()
         return pa.table({n: objects[n] if n in objects else typed[n] for n in columns})

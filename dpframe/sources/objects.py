@@ -71,7 +71,7 @@ def _text(value: Any) -> str | None:
     for kinds, text in TEXTS:
         if isinstance(value, kinds):
             return text(value)
-    if type(value).__module__.startswith("pandas."):
+    if type(value).__module__.partition(".")[0] == "pandas":
         return OF_PANDAS[type(value).__name__](value)
     raise TypeError
 
