@@ -12,7 +12,7 @@ from pathlib import Path
 from dpframe import _duck
 from dpframe._paths import ADDRESS, matching, named, shown
 from dpframe._sql import literal
-from dpframe.errors import SourceError
+from dpframe.errors import ColumnError, SourceError
 from dpframe.sources.columns import require
 
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -40,6 +40,7 @@ def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
     if ending in PARQUET:
         relation = _parquet(f"read_parquet({listed})", path, files)
         require(wanted, relation.columns)
+        _refuse_json(relation, wanted, path)
         return relation
     names = _header(files[0], SEPARATORS[ending])
     for file in files[1:]:
@@ -52,6 +53,17 @@ def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     options = f"columns = {{{types}}}, delim = {literal(SEPARATORS[ending])}, {LENIENT}"
     return _duck.scan(f"read_csv({listed}, {options})", repr(path))
+
+
+def _refuse_json(relation: _duck.OwnRelation, wanted: Sequence[str], path: str) -> None:
+    """Raise ColumnError for columns of JSON: DuckDB's reader fails at one text that is none."""
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        if name in wanted and "JSON" in kind:
+            relation.__exit__(None, None, None)
+            raise ColumnError(
+                f"column {name!r} of {shown(path)} has type {kind}, whose reader fails at one bad "
+                "text. Pass pyarrow.parquet.read_table(path), which dpframe reads as text."
+            )
 
 
 def _not_read(path: str) -> str:

@@ -9,105 +9,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe import _compute as pc
-from dpframe._nested import children, has_children, with_children
 from dpframe._unicode import unicode_table
-from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
+from dpframe.errors import DpframeError, ParameterTypeError, SourceError
+from dpframe.sources.arrow_values import readable_table
 from dpframe.sources.columns import check_arrow_types, require
 from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, no_frame
 from dpframe.sources.objects import each_as_text, from_objects
 from dpframe.sources.within import Within
 
-EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
-"""Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
-
-DAY = 86_400_000_000
-"""Microseconds, the latest that a time of the day can be."""
-
-FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Microseconds of a unit; of nanoseconds only times of the day can be out of their range."""
-
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns of a pandas, Polars or Arrow frame, in which no value is an error.
 
-    Raises ColumnError for a type in which times cannot be brought into what SQL can hold.
+    Raises ColumnError for a type of which values cannot be brought into what SQL can hold.
     """
-    table = unicode_table(_readable(_as_table(source, wanted)))
-    for i, field in enumerate(table.schema):
-        if _is_time(field.type) or _holds_times(field.type):
-            if not _holdable(field.type):
-                raise ColumnError(
-                    f"column {field.name!r} has an Arrow type of which times inside cannot be read "
-                    "safely (a union or a list view): cast the column to text."
-                )
-            held = [_held(chunk) for chunk in table.column(i).chunks]
-            table = table.set_column(i, field.name, pa.chunked_array(held, field.type))
-    return table
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """A table whose types DuckDB reads: numbers of 16 bits as those of 32, which hold them all.
-
-    Raises ColumnError for a type that it does not read.
-    """
-    for i, field in enumerate(table.schema):
-        if pa.types.is_float16(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.float32()))
-        elif _is_unread(field.type):
-            raise ColumnError(
-                f"column {field.name!r} has type {field.type}, which DuckDB does not read. Cast it "
-                "to float64 or decimal128, or to text as a key."
-            )
-    return table
-
-
-def _is_unread(kind: pa.DataType) -> bool:
-    own = pa.types.is_float16(kind) or pa.types.is_decimal256(kind)
-    return own or any(map(_is_unread, children(kind)))
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_timestamp, pa.types.is_duration, pa.types.is_time)
-    return any(test(kind) for test in tests)
-
-
-def _holds_times(kind: pa.DataType) -> bool:
-    return any(_is_time(child) or _holds_times(child) for child in children(kind))
-
-
-def _holdable(kind: pa.DataType) -> bool:
-    return not _holds_times(kind) or (has_children(kind) and all(map(_holdable, children(kind))))
-
-
-def _held(times: pa.Array) -> pa.Array:
-    """Times out of all that SQL can hold, which would be errors, at the nearest it can."""
-    kind = times.type
-    if not _is_time(kind):
-        return with_children(times, _held) if _holds_times(kind) else times
-    first, last = _bounds(kind)
-    numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
-    found = pc.min_max(numbers).as_py()
-    if found["min"] is None or (first <= found["min"] and found["max"] <= last):
-        return times
-    wide = numbers.cast(pa.int64())
-    near = pc.max_element_wise(pc.min_element_wise(wide, last, skip_nulls=False), first)
-    near = pc.if_else(pc.is_valid(wide), near, None)
-    if pa.types.is_timestamp(kind) and (kind.unit == "us" or kind.tz is None):
-        infinite = pc.is_in(wide, pa.array([-INFINITY, INFINITY]))
-        near = pc.if_else(infinite, wide, near)
-    return near.cast(numbers.type).view(kind)
-
-
-def _bounds(kind: pa.DataType) -> tuple[int, int]:
-    """The first and the last number of a type of times that SQL can hold."""
-    if pa.types.is_time(kind):
-        return 0, DAY * 1_000 if kind.unit == "ns" else DAY // FACTORS[kind.unit]
-    if kind.unit == "ns":
-        return -INFINITY, INFINITY
-    if pa.types.is_duration(kind):
-        return -(INFINITY // FACTORS[kind.unit]), INFINITY // FACTORS[kind.unit]
-    return -(-EARLIEST // FACTORS[kind.unit]), LATEST // FACTORS[kind.unit]
+    return unicode_table(readable_table(_as_table(source, wanted)))
 
 
 def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
@@ -205,7 +121,7 @@ def from_pandas(series: Any) -> pa.Array:
         return from_objects(list(categories)).take(pa.array(codes, mask=codes < 0))
     try:
         array = pa.Array.from_pandas(series)
-        if not _is_extension(array.type):
+        if not _is_of_pandas(array.type):
             return array
     except Exception:  # text that is no unicode
         pass
@@ -231,10 +147,10 @@ def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_extension(kind: pa.DataType) -> bool:
+def _is_of_pandas(kind: pa.DataType) -> bool:
     """Periods and intervals, which SQL would show as their storage, also as categories."""
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return isinstance(stored, pa.BaseExtensionType)
+    return getattr(stored, "extension_name", "").startswith("pandas.")
 
 
 def without_rows(source: Any) -> Any:

@@ -21,6 +21,7 @@ import dpframe as dp
 from dpframe._unicode import unicode
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
+from dpframe.sources import small_frames
 from dpframe.testing import seeded_noise
 from tests.members import few, some
 from tests.rollups import exact_counts, exact_tree
@@ -394,3 +395,91 @@ NUMBERS: list[Callable[[Any], pd.DataFrame]] = [
     lambda s: dp.tree_counts(s, BOUNDED, keys="domain", epsilon=1.0),
 ]
 """Questions that read numbers."""
+
+
+# -- what DuckDB cannot hold -----------------------------------------------------------------------
+
+
+def below_null(kind: pa.DataType, number: int, n: int = 300) -> pa.Array:
+    """NULLs of a type of 64 bits, with a number below each."""
+    nulls = pa.nulls(n, pa.int64()).buffers()[0]
+    return pa.Array.from_buffers(kind, n, [nulls, pa.py_buffer(np.full(n, number).tobytes())])
+
+
+def with_metadata(array: pa.Array, extension: str, text: str = "") -> pa.Table:
+    said = {"ARROW:extension:name": extension, "ARROW:extension:metadata": text}
+    return pa.Table.from_arrays(
+        [array], schema=pa.schema([pa.field("x", array.type, metadata=said)])
+    )
+
+
+BIT = '{"type_name": "bit", "vendor_name": "DuckDB"}'
+PAIRS = pa.MapArray.from_arrays(
+    pa.array(range(0, 602, 2), pa.int32()), pa.array(["a", "a"] * 300), pa.array([1, 2] * 300)
+)
+HOSTILE: dict[str, Any] = {
+    **{f"duration {u}": below_null(pa.duration(u), 2**62 + 7) for u in ("s", "ms", "us", "ns")},
+    "durations in lists": pa.ListArray.from_arrays(
+        pa.array(range(301), pa.int32()), below_null(pa.duration("s"), 2**62 + 7)
+    ),
+    "-2^127": pa.Array.from_buffers(
+        pa.decimal128(38, 0), 300, [None, pa.py_buffer((bytes(15) + b"\x80") * 300)]
+    ),
+    "a key twice": PAIRS,
+    "bit": pa.ExtensionArray.from_storage(
+        pa.opaque(pa.binary(), "bit", "DuckDB"), pa.array([b"", b"\xff"] * 150)
+    ),
+    "bit by metadata": with_metadata(pa.array([b"", b"\xff"] * 150), "arrow.opaque", BIT),
+    "bool8": with_metadata(pa.array([1, 2] * 150, pa.int8()), "arrow.bool8"),
+    "wkb": with_metadata(pa.array([1, 2] * 150), "geoarrow.wkb"),
+    "json": with_metadata(pa.array(["{x", "1"] * 150), "arrow.json"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_value_that_duckdb_cannot_hold_fails_no_call(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: it is counted, in small frames as in large ones."""
+    given = HOSTILE[name]
+    table = given if isinstance(given, pa.Table) else pa.table({"x": given})
+    small = exact_counts(table, as_hierarchy(["x"]))
+    monkeypatch.setattr(small_frames, "MOST", 0)
+    assert exact_counts(table, as_hierarchy(["x"])) == small
+    assert small[()] == 300
+    dp.hhh(table, ["x"], **BUDGET)
+
+
+def test_missing_durations_of_pandas_and_polars_fail_no_call() -> None:
+    """``df["until"] - df["since"]``, of which one is missing."""
+    since = pd.to_datetime(pd.Series(["2026-01-01", None] * 100)).astype("datetime64[s]")
+    frame = pd.DataFrame({"x": since - pd.Timestamp("2025-01-01").as_unit("s")})
+    for given in (frame, pl.from_pandas(frame), pa.table(frame)):
+        assert exact_counts(given, as_hierarchy(["x"]))[()] == 200
+
+
+def test_a_text_that_is_no_json_fails_no_call(tmp_path: Path) -> None:
+    """In a relation it is no number; of a file its type is refused, whatever the texts are."""
+    con = duckdb.connect()
+    con.register("given", with_metadata(pa.array(["{x", "1"] * 150), "arrow.json"))
+    con.execute("CREATE TABLE t AS SELECT * FROM given")
+    spec = "number:x?lower=0&upper=8&depth=3"
+    assert exact_counts(con.table("t"), as_hierarchy(spec))[(None,)] == 150
+    dp.register(con)
+    con.execute(f"FROM dp_hhh('t', '{spec}', epsilon := 1.0, delta := 1e-6)").fetchall()
+    for texts in (["{x"], ["1"]):
+        con.register("one", with_metadata(pa.array(texts), "arrow.json"))
+        con.execute(f"COPY (FROM one) TO '{tmp_path}/t.parquet'")
+        with pytest.raises(
+            dp.ColumnError, match=r"read_table\(path\), which dpframe reads as text"
+        ):
+            dp.hhh(tmp_path / "t.parquet", ["x"], **BUDGET)
+        read = pq.read_table(tmp_path / "t.parquet")
+        assert exact_counts(read, as_hierarchy(["x"]))[()] == 1
+
+
+def test_nul_in_the_name_of_a_column_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for most in (50_000, 0):
+        monkeypatch.setattr(small_frames, "MOST", most)
+        with pytest.raises(dp.ColumnError, match=r"has a NUL in its name\. Rename"):
+            dp.hhh(pd.DataFrame({"a\0b": ["x"]}), ["a\0b"], **BUDGET)
