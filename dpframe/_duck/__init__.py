@@ -11,6 +11,7 @@ from dpframe._duck.connections import (
     is_one_select,
     is_open,
     run_script,
+    sees_function,
     type_name,
 )
 from dpframe._duck.databases import create_database, opened, selected
@@ -48,6 +49,7 @@ __all__ = [
     "register",
     "run_script",
     "scan",
+    "sees_function",
     "selected",
     "together",
     "type_name",

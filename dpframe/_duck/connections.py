@@ -47,6 +47,17 @@ def add_functions(
                 )
 
 
+def sees_function(con: DuckDBPyConnection, name: str) -> bool:
+    """Whether statements of a connection find a function that was added. A transaction that used
+    any function before does not, and is aborted by a statement with one that it does not find."""
+    first, second = (con.execute("SELECT txid_current()").fetchone() for _ in range(2))
+    if first != second:  # each statement is a transaction of its own
+        return True
+    listed = f"SELECT count(*) FROM duckdb_functions() WHERE function_name = {literal(name)}"
+    (count,) = con.execute(listed).fetchone() or (0,)
+    return bool(count)
+
+
 @contextmanager
 def _unless_there() -> Iterator[None]:
     """Being refused is how to learn of a name: to list what a database has takes far longer."""

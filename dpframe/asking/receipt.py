@@ -103,7 +103,8 @@ class Receipt(Mapping[str, Any]):
         """With what has to be said where a frame is not as it was released, under ``frame``."""
         if standing is None or not standing.sentence:
             return self
-        return Receipt({**self._facts, "frame": standing.sentence})
+        changed = {"frame_changed": True} if standing.changed else {}
+        return Receipt({**self._facts, "frame": standing.sentence, **changed})
 
     def and_also(self, facts: Mapping[str, Any]) -> Receipt:
         """With further facts, or others in the place of what was said."""

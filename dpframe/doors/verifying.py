@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
     from dpframe.ledger.written import WrittenRelease
 
-RECEIPT = "dp"
+RECEIPT, DIGEST = "dp", "dp_digest"
 """Of the attrs of a frame."""
 
 LEDGER, PARQUET = b"SQLite format 3\0", b"PAR1"
@@ -92,7 +93,28 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
     facts = _facts(result)
     if facts is None:
         raise ParameterTypeError(f"{TAKEN}; got {type(result).__name__}.")
-    return _of_receipt(facts, text)
+    return _of_rows(_of_receipt(facts, text), result)
+
+
+def _of_rows(verdict: Verdict, result: object) -> Verdict:
+    """The verdict on a frame: nothing is proved of rows that are not those of the release."""
+    with no_fork():
+        import pandas as pd
+
+        from dpframe.digest import standing
+
+    if not isinstance(result, pd.DataFrame) or not verdict:
+        return verdict
+    rows = standing(result)
+    if rows is None:
+        return replace(verdict, outcome="not verified", reason=NO_DIGEST, bound=None)
+    if rows.changed:
+        return replace(verdict, outcome="failed", reason=rows.sentence, bound=None)
+    said = "; ".join(filter(None, (verdict.reason, rows.sentence)))
+    return replace(verdict, reason=said)
+
+
+NO_DIGEST = "the frame holds no digest, and nothing binds its rows to the receipt"
 
 
 def _facts(result: object) -> Mapping[str, Any] | None:
@@ -199,7 +221,7 @@ def _of_file(path: Path, text: str | None) -> Verdict:
             from dpframe.ledger import Ledger
         return _of_ledger(Ledger(path))
     if start.startswith(PARQUET):
-        return _of_receipt(_in_parquet(path), text)
+        return _of_parquet(path, text)
     whole, told = _text(path), None
     with suppress(ValueError, RecursionError):
         told = json.loads(whole)
@@ -210,22 +232,42 @@ def _of_file(path: Path, text: str | None) -> Verdict:
     receipt = told.get("receipt", told)
     if not isinstance(receipt, dict) or "guarantee" not in receipt:
         raise ParameterError(f"{TAKEN}; {shown(path)} holds no receipt.")
-    return _of_receipt(receipt, text)
+    return TWICE if _repeats(whole) else _of_receipt(receipt, text)
 
 
-def _in_parquet(path: Path) -> Mapping[str, Any]:
+TWICE = Verdict(outcome="failed", reason="the receipt names a key twice")
+"""Another reader could take the other one."""
+
+
+def _repeats(text: bytes | str) -> bool:
+    """Whether an object in a JSON text names a key twice."""
+    sizes: list[bool] = []
+    json.loads(text, object_pairs_hook=lambda pairs: sizes.append(len(dict(pairs)) < len(pairs)))
+    return any(sizes)
+
+
+def _of_parquet(path: Path, text: str | None) -> Verdict:
+    """The verdict on a result; on its rows, too, where pandas kept their digest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    facts, attrs, twice = None, {}, False
     try:
         metadata = pq.read_schema(path).metadata or {}
-        facts = json.loads(metadata.get(b"dpframe", b"null"))
-        facts = facts or json.loads(metadata.get(b"PANDAS_ATTRS", b"{}")).get(RECEIPT)
-    except (ValueError, RecursionError, OSError, pa.ArrowException):
-        facts = None
+        texts = metadata.get(b"PANDAS_ATTRS", b"{}"), metadata.get(b"dpframe", b"null")
+        attrs, facts = map(json.loads, texts)
+        facts = facts or attrs.get(RECEIPT)
+        twice = any(map(_repeats, texts))
+    except (ValueError, RecursionError, OSError, AttributeError, pa.ArrowException):
+        pass
     if not isinstance(facts, dict):
         raise ParameterError(f"{TAKEN}; {shown(path)} holds no receipt.")
-    return facts
+    verdict = TWICE if twice else _of_receipt(facts, text)
+    if DIGEST not in attrs:
+        return verdict
+    frame = pq.read_table(path).to_pandas()
+    frame.attrs.update(attrs)
+    return _of_rows(verdict, frame)
 
 
 def _text(path: Path) -> str:

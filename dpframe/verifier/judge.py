@@ -72,8 +72,18 @@ def verify_proof(text: str) -> Verdict:
         return Verdict(outcome="failed", reason=str(error))
 
 
+SECRET = "operating system"
+"""What a receipt says of noise that nobody can draw again."""
+
+SEEDED = "the noise was drawn by a seeded generator, and is not private"
+
+
 def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdict:
     """The verdict on a receipt by the proof inside of it, or by the ``text`` of one beside it."""
+    if receipt.get("noise_source", SECRET) != SECRET:
+        return Verdict(outcome="failed", reason=SEEDED)
+    if receipt.get("frame_changed"):
+        return Verdict(outcome="failed", reason=str(receipt.get("frame")))
     told = receipt.get("proof")
     if text is None:
         if not isinstance(told, Mapping):

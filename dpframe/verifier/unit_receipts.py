@@ -56,11 +56,13 @@ def protected(receipt: Mapping[str, Any], kind: object) -> Protected:
         return Protected(sentence="adding or removing one record")
     if receipt.get("contribution") == "share" and mechanism not in WHOLE_USERS:
         return Protected(sentence=everything, divided=True)
-    if mechanism in WHOLE_USERS or kind == "merged":
+    if mechanism in WHOLE_USERS:
         return Protected(sentence=everything)
-    number, own = _number(receipt), receipt.get("contribution")
-    which = "of whose different values" if own == "items" else "of which"
-    return Protected(sentence=f"{everything}, {which} at most {number} are counted", records=number)
+    number, items = _number(receipt), receipt.get("contribution") == "items"
+    claim(items or kind != "merged", "a merged game is one of different values, not of records")
+    which = "of whose different values" if items else "of which"
+    sentence = f"{everything}, {which} at most {number} are counted"
+    return Protected(sentence=sentence, records=1 if kind == "merged" else number)
 
 
 def _weighed(mechanism: str, weight: object, most: object, user: str | None) -> Protected:

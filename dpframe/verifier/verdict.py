@@ -15,6 +15,8 @@ CODES: dict[Outcome, int] = {"proved": 0, "failed": 1, "not verified": 3}
 """Of the command line."""
 
 NOT_PROVED = (
+    "that rows are those of the receipt: the digest in a frame notices mistakes, and no forgery; "
+    "a file without a digest says nothing of its rows",
     "that the engine counted right, and bounded what one record or user adds",
     "that the numbers of the operating system are random",
     "that the code which drew is the code that was published, and drew from these tables",

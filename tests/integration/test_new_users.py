@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,40 @@ def test_the_command_line_among_others(
     with contextlib.suppress(SystemExit):
         main(["hhh", "sales.csv", "country", "--epsilonn", "1"])
     assert "usage: dpframe hhh" in capsys.readouterr().err
+
+
+QUIET = pd.DataFrame(
+    {"a": pd.Series([], dtype=str), "b": pd.Series([], dtype=str), "u": [], "n": []}
+)
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+QUIET_WEEKS: dict[str, Callable[[], pd.DataFrame]] = {
+    "hhh": lambda: dp.hhh(QUIET, ["a", "b"], **BUDGET),
+    "hhh without a remainder": lambda: dp.hhh(QUIET, ["a"], remainder=False, **BUDGET),
+    "users": lambda: dp.hhh(QUIET, ["a"], user="u", remainder=False, **BUDGET),
+    "items": lambda: dp.hhh(QUIET, ["a"], user="u", contribution="items", **BUDGET),
+    "weights": lambda: dp.hhh(QUIET, ["a"], weight="n", max_weight=5, **BUDGET),
+    "cells": lambda: dp.hhh(QUIET, "columns:a * columns:b", totals=True, **BUDGET),
+    "a stream": lambda: dp.hhh(QUIET, ["a"], mechanism="streaming", counters=20, **BUDGET),
+    "rollup": lambda: dp.rollup(QUIET, ["a"], dp.sum("n", lower=0, upper=5), **BUDGET),
+    "values": lambda: dp.heavy_hitters(QUIET, "a", **BUDGET),
+    "values of users": lambda: dp.heavy_hitters(QUIET, "a", user="u", **BUDGET),
+    "one listed key": lambda: dp.tree_counts(QUIET, ["a"], keys=["x"], epsilon=1.0),
+}
+
+
+@pytest.mark.parametrize("name", QUIET_WEEKS)
+def test_a_quiet_week_has_everything_that_is_free(name: str, tmp_path: Path) -> None:
+    """Law: of a frame in which no row qualifies, or one, what is free answers or says why not."""
+    result = QUIET_WEEKS[name]()
+    below_everything = result.get("level", pd.Series(1, result.index)) > 0
+    assert len(result.dp.top(3)) == min(3, int(below_everything.sum()))
+    assert result.dp.top(3)["above_next"].dtype == "boolean"
+    result.dp.report(tmp_path / "page.html")
+    for ask in (
+        result.dp.share,
+        result.dp.plot,
+        lambda: result.dp.intervals(0.8),
+        result.dp.to_arrow,
+    ):
+        with contextlib.suppress(dp.DpframeError):
+            ask()

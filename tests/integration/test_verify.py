@@ -14,6 +14,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -171,3 +172,59 @@ def test_what_is_no_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
         dp.verify(pd.DataFrame())
     assert code("verify", tmp_path / "missing.json") == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_rows_that_were_changed_are_not_proved(trips: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: the verdict on a frame is on its rows; extracts and other columns are told."""
+    result = dp.hhh(trips, ["origin", "dest"], **BUDGET)
+    assert dp.verify(result)
+    assert "2 of" in dp.verify(result.head(2)).reason
+    truth = result.assign(count=trips.groupby("origin").size().iloc[0])
+    verdict = dp.verify(truth)
+    assert (verdict.outcome, verdict.bound) == ("failed", None)
+    assert "not the release that the receipt is of" in verdict.sentence
+    assert dp.verify(truth.dp.receipt).outcome == "failed"
+    other = dp.hhh(trips, ["origin"], **BUDGET)
+    other.attrs.update(result.attrs)  # the receipt of another release
+    assert dp.verify(other).outcome == "failed"
+    bare = result.copy()
+    del bare.attrs["dp_digest"]
+    assert dp.verify(bare).sentence.startswith("not verified: the frame holds no digest")
+    for frame, outcome in ((result, "proved"), (truth, "failed")):
+        frame.to_parquet(tmp_path / "result.parquet")
+        assert dp.verify(tmp_path / "result.parquet").outcome == outcome
+    assert "that rows are those of the receipt" in str(dp.verify(result))
+
+
+def test_noise_that_is_seeded_is_never_proved(trips: pd.DataFrame) -> None:
+    with seeded_noise(1):
+        result = dp.hhh(trips, ["origin"], **BUDGET)
+    assert dp.verify(result).sentence.startswith("failed: the noise was drawn by a seeded")
+
+
+def test_a_receipt_that_names_a_key_twice_fails(trips: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: as in proofs, since another reader could take the other one."""
+    receipt = dp.hhh(trips, ["origin"], **BUDGET).dp.receipt.to_dict()
+    file = tmp_path / "receipt.json"
+    file.write_text(json.dumps(receipt))
+    assert dp.verify(file)
+    file.write_text(json.dumps(receipt).replace('{"', '{"epsilon": 0.1, "', 1))
+    assert dp.verify(file).sentence == "failed: the receipt names a key twice"
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("counters", [10, 100])
+def test_streams_of_different_values_are_proved(
+    trips: pd.DataFrame, most: int, counters: int, tmp_path: Path
+) -> None:
+    """Law: whichever game the plan chose, also in a ledger that holds it."""
+    users = trips.assign(u=trips["u"] // 3)
+    asked = {"user": "u", "contribution": "items", "max_contributions": most, "counters": counters}
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=1.0, delta=1e-5)
+    result = dp.hhh(
+        users, ["origin"], mechanism="streaming", ledger=ledger, release="one", **asked, **BUDGET
+    )
+    assert dp.verify(result)
+    assert dp.verify(ledger)
+    larger = dp.verify(result.dp.receipt.and_also({"max_contributions": most + 1}))
+    assert larger.outcome == "failed"

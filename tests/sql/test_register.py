@@ -339,3 +339,33 @@ def test_a_closed_connection_is_an_error_of_ours() -> None:
     con.close()
     with pytest.raises(dp.ParameterError, match="con is closed: open a connection"):
         dp.register(con)
+
+
+def test_a_transaction_that_cannot_see_the_functions_is_told_and_keeps_its_rows() -> None:
+    """Law: registering aborts no transaction; what it cannot do it refuses, and then works."""
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE visits AS {VISITS}")
+    con.begin()
+    con.execute("INSERT INTO visits SELECT * FROM visits WHERE length(src) > 0")
+    with pytest.raises(dp.ParameterError, match=r"Commit it or roll it back, and register then"):
+        dp.register(con)
+    assert con.execute("SELECT count(*) FROM visits").fetchone() == (1800,)
+    con.commit()
+    dp.register(con)
+    con.begin()
+    dp.register(con)  # again, where the functions are seen
+    assert con.execute(f"FROM {HHH}").fetchall()
+    con.commit()
+
+
+def test_sqlalchemy_which_begins_by_itself_keeps_its_rows() -> None:
+    engine = sqlalchemy.create_engine("duckdb:///:memory:")
+    with engine.connect() as con:
+        con.execute(sqlalchemy.text(f"CREATE TABLE visits AS {VISITS}"))
+        with pytest.raises(dp.ParameterError, match="SQLAlchemy begins one by itself"):
+            dp.register(con)
+        con.commit()
+        dp.register(con)
+        assert con.execute(sqlalchemy.text(f"FROM {HHH}")).fetchall()
+        con.commit()
+        assert con.execute(sqlalchemy.text("SELECT count(*) FROM visits")).scalar() == 900

@@ -130,10 +130,15 @@ def _opened(con: object) -> _duck.DuckDBPyConnection:
 def _add(
     opened: _duck.DuckDBPyConnection, ledger: Ledger | None, kept: _duck.DuckDBPyConnection | None
 ) -> None:
+    _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
+    if not _duck.sees_function(opened, next(iter(FUNCTIONS))):
+        raise ParameterError(
+            "con is in a transaction that began before register. Commit it or roll it back, and "
+            "register then; SQLAlchemy begins one by itself with the first statement."
+        )
     token = str(next(tokens))
     sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
-    _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
     script = macros()
     named = re.findall(r"^CREATE OR REPLACE TEMP MACRO (\w+)", script, re.MULTILINE)
     forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]  # they depend:
