@@ -85,6 +85,16 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
     >>> print(dp.verify(result).sentence)
     proved: delta <= 9.295e-07 at epsilon 1
     """
+    try:
+        return _verdict(result, proof)
+    except DpframeError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as e:
+        why = type(e).__name__
+    raise ParameterError(f"result cannot be checked: {why}. Verify what dpframe wrote, unchanged.")
+
+
+def _verdict(result: object, proof: str | Path | None) -> Verdict:
     text = None if proof is None else _text(local(proof, "proof"))
     if isinstance(result, str | Path):
         return _of_file(local(result, "result"), text)

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
+from dpframe.verifier.verdict import NotVerifiedError, check_time
 
 POINTS = (1_000, 4_000, 16_000, 64_000)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
@@ -56,6 +57,10 @@ class Grid:
             )
             left >>= 1
         return (low, high) if n >= 0 else (ONE * ONE // high, rounded_up(ONE * ONE, low))
+
+
+MOST_LOSSES = 2_000_000
+"""Of a convolution, each of some dozen bytes."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +170,11 @@ def product(one: Losses, other: Losses, ends: int) -> Losses:
     """Both together: masses convolve, rounded up; what is infinite in either is."""
     if one.masses == [ONE] and one.infinite == 0:
         return Losses(one.lowest + other.lowest, other.masses, other.infinite)
-    product = _polynomial(one.masses) * _polynomial(other.masses)
+    check_time()
     length = len(one.masses) + len(other.masses) - 1
+    if length > MOST_LOSSES:
+        raise NotVerifiedError(f"more than {MOST_LOSSES} different losses take too much memory")
+    product = _polynomial(one.masses) * _polynomial(other.masses)
     raw = product.to_bytes((length + 1) * BYTES, "little")
     masses = [
         rounded_up(int.from_bytes(raw[n : n + BYTES], "little"), ONE)

@@ -24,7 +24,14 @@ from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import exp_above, exp_below, shown
 from dpframe.verifier.proof import Proof, read_proof
 from dpframe.verifier.receipts import check_receipt
-from dpframe.verifier.verdict import FailedClaimError, Found, NotVerifiedError, Step, Verdict
+from dpframe.verifier.verdict import (
+    FailedClaimError,
+    Found,
+    NotVerifiedError,
+    Step,
+    Verdict,
+    limited_time,
+)
 
 ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "path": selections.path,
@@ -117,7 +124,8 @@ def _judged(proof: Proof) -> Verdict:
         reason = f"this verifier knows no game {kind!r}"
         return Verdict(outcome="not verified", reason=reason, **known)
     try:
-        found = game(proof, proof.epsilon / proof.group, _per_record(proof))
+        with limited_time():
+            found = game(proof, proof.epsilon / proof.group, _per_record(proof))
     except (BrokenProofError, FailedClaimError) as error:
         return Verdict(outcome="failed", reason=str(error), **known)
     except NotVerifiedError as error:

@@ -9,6 +9,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from dpframe.verifier.numbers import TABLE
@@ -38,6 +39,13 @@ class Law:
     def symmetric(self) -> bool:
         weights = list(self.weights)
         return self.lowest == -self.highest and weights == weights[::-1]
+
+    @cached_property
+    def variance(self) -> Fraction:
+        """Exactly."""
+        first = sum(i * w for i, w in enumerate(self.weights))
+        second = sum(i * i * w for i, w in enumerate(self.weights))
+        return Fraction(second, TABLE) - Fraction(first, TABLE) ** 2
 
     def below(self, x: int) -> int:
         """2**64 P(noise < x)."""

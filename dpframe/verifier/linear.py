@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+from dpframe.verifier.verdict import claim
 
 
 def of_all_units(slip: Fraction, rate: Fraction, units: int) -> Fraction:
@@ -21,6 +22,7 @@ def of_all_units(slip: Fraction, rate: Fraction, units: int) -> Fraction:
     if units == 1 or slip == 0:
         return slip
     r = exp_below(rate / units)
+    claim(r > ONE, "a scale is too large to be told from no noise")
     return slip * (exp_above(rate) - ONE) / (r - ONE)
 
 

@@ -31,6 +31,12 @@ def same_noise(
             f"the {name} noise of the receipt has {own!r} as {end}, that of the proof "
             f"{float(proved * worth / units):g}",
         )
+    sd, variance = facts.get("sd"), law.variance * (worth / units) ** 2
+    claim(
+        is_number(sd) and sd >= 0 and abs(Fraction(sd) ** 2 - variance) <= variance * CLOSE,
+        f"the {name} noise of the receipt has sd {sd!r}, that of the proof "
+        f"{float(variance) ** 0.5:g}",
+    )
 
 
 def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:

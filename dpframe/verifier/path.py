@@ -23,6 +23,7 @@ from itertools import pairwise
 
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
+from dpframe.verifier.verdict import check_time
 
 POINTS = (120, 480, 1920, 7680)
 """About as many points has a grid; of each next one only if the bound is not small enough yet."""
@@ -202,6 +203,7 @@ def _direction(
         values = [max(ONE - u, 0) for u in grid]
     shifts = [_shift(step, seen, grid) for step in steps]
     for _ in range(game.height):
+        check_time()
         # u = 0 keeps everything; beyond the grid the last value is above all that follow
         known, values = [ONE, *values, values[-1]], list(values)
         for shift in shifts:
@@ -218,6 +220,7 @@ def _shift(step: Step, seen: Shifted, grid: list[int]) -> list[tuple[int, int, i
     The chord's weight on its right end, where T is smaller, is rounded down; the sum up.
     """
     points, out = [0, *grid], []
+    check_time()
     for u in grid:
         added = seen.apart(step.top, u, step.top_other) + 1
         if step.bot == 0:

@@ -96,6 +96,9 @@ MOST_EPSILON = 1000
 LEAST_EPSILON = Fraction(1, 2**60)
 """Of one record: e^epsilon is above 1 by far more than its rounding."""
 
+MOST_HEIGHT = 10_000
+"""Of levels, or of tests on a path."""
+
 MOST_DIGITS = 60
 """Of whole numbers."""
 
@@ -153,7 +156,7 @@ def read_proof(text: str) -> Proof:
         raise BrokenProofError("the proof is no JSON") from None
     if not isinstance(told, dict) or told.get("format") != "dpframe proof":
         raise BrokenProofError('this is no proof: it has no "format": "dpframe proof"')
-    if told.get("version") != VERSION:
+    if type(told.get("version")) is not int or told["version"] != VERSION:
         raise BrokenProofError(
             f"the proof has version {told.get('version')!r}, and this verifier reads {VERSION}"
         )

@@ -12,7 +12,7 @@ from dpframe.verifier.measure_receipts import check_rollup
 from dpframe.verifier.node_receipts import check_nodes
 from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import is_number
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import MOST_HEIGHT, Proof
 from dpframe.verifier.relative import check_relative
 from dpframe.verifier.reports import check_reports
 from dpframe.verifier.rounds import check_rounds
@@ -90,7 +90,8 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
         check_sketch(receipt, proof)
         return
     height = receipt.get("height")
-    claim(type(height) is int and height > 0, f"the receipt has height {height!r}")
+    known = type(height) is int and 0 < height <= MOST_HEIGHT
+    claim(known, f"the receipt has height {height!r}")
     claim(
         receipt.get("keys") is None or mechanism.startswith("tree-"),
         f"the mechanism {mechanism!r} finds its keys, and the receipt lists them",

@@ -58,7 +58,7 @@ def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     absent = _absent(proof, devices, counted, times)
     rounding = 4 * times * Fraction(10 * math.isqrt(devices) + 92, TABLE)
     slip = rounding * (1 + Fraction(exp_above(epsilon), ONE))
-    off = (1 + OFF) ** (4 * times) / (1 - OFF) ** (4 * times)
+    off = Fraction(exp_above(4 * times * 2 * OFF / (1 - OFF)), ONE)  # (1 + x) / (1 - x), as often
     start = math.floor(exp_below(epsilon) / off)
     left = max(Fraction(0), (enough - absent - slip) / off)
     here = trials(counted - 1 - spared, silence)

@@ -6,19 +6,18 @@ from fractions import Fraction
 
 from dpframe.verifier import linear
 from dpframe.verifier.path import PathGame, path_bound
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import MOST_HEIGHT, Proof
 from dpframe.verifier.verdict import Found, Step, claim
 
 ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
-MOST_TESTS = 10_000
-"""One after the other: more take long, and no hierarchy has them."""
+
 
 SHARES = "docs/mechanism.md, Users as shares"
 
 
 def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     """One record along one path: docs/guarantees.md, "Why it holds: one record"."""
-    claim(proof.whole("height", 1) <= MOST_TESTS, f"there are more than {MOST_TESTS} tests")
+    claim(proof.whole("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests")
     game = PathGame(
         test=proof.law("test"),
         release=proof.law_or_none("release"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -31,6 +35,28 @@ class FailedClaimError(Exception):
 
 class NotVerifiedError(Exception):
     """What this verifier has no proof of."""
+
+
+LONGEST = 120.0
+"""Seconds of processor time for one proof. Genuine ones take 46 at most."""
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def limited_time() -> Iterator[None]:
+    """Within it ``check_time`` raises when the time for one proof is over."""
+    token = _deadline.set(time.thread_time() + LONGEST)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def check_time() -> None:
+    """Raise NotVerifiedError if the time is over. To be called in every loop that may be long."""
+    if time.thread_time() > _deadline.get():
+        raise NotVerifiedError(f"checking takes more than {LONGEST:.0f} s")
 
 
 def claim(holds: bool, otherwise: str) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import random
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -17,7 +20,11 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
+from dpframe.doors import verifying
+from dpframe.verifier import verdict
 from dpframe.verifier.judge import verify_proof, verify_receipt
+
+from .mutated_receipts import mutated, other
 
 Facts = dict[str, Any]
 
@@ -409,3 +416,110 @@ def test_receipts_of_wrong_types_are_answered(wrong: Any) -> None:
             if name in receipt and receipt[name] != wrong:
                 found = verify_receipt({**receipt, name: wrong}, text)
                 assert found.outcome == "failed", (made, name, found)
+
+
+SLOW: dict[str, tuple[str, Facts]] = {
+    "path": ("records", {"height": 10_000}),
+    "sketches": ("streams", {"sketches": 1024}),
+    "merged": ("merged", {"changed": 1024}),
+    "sums": ("sum", {"sketches": 1000}),
+    "reports": ("reports", {"reports": 100_000}),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_proof_that_takes_long_is_left_after_a_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: a file of a few hundred bytes does not hold a verifier up."""
+    monkeypatch.setattr(verdict, "LONGEST", 0.2)
+    made, changes = SLOW[name]
+    proof, _ = made_of(made)
+    proof["game"].update(changes)
+    found = verify_proof(json.dumps(proof))
+    assert found.sentence.startswith("not verified: checking takes more than"), found.sentence
+
+
+def test_a_synthetic_receipt_of_a_huge_height_fails() -> None:
+    proof, receipt = made_of("synthetic")
+    receipt["proof"] = None
+    found = verify_receipt({**receipt, "height": 10**59}, json.dumps(proof))
+    assert found.outcome == "failed"
+
+
+@pytest.mark.parametrize("made", ["records", "shares", "streams", "tree", "different users"])
+def test_a_standard_deviation_is_that_of_the_table(made: str) -> None:
+    """Law: what a reader takes as the error of a number is compared, too."""
+    proof, receipt = made_of(made)
+    receipt["proof"] = None
+    noise = receipt["noise"]
+    facts = noise["levels"][0] if "levels" in noise else noise["release"]
+    assert verify_receipt(receipt, json.dumps(proof)).outcome == "proved"
+    facts["sd"] *= 0.99
+    assert verify_receipt(receipt, json.dumps(proof)).outcome == "failed"
+
+
+def test_a_version_that_is_true_is_no_version() -> None:
+    proof, _ = made_of("records")
+    assert verify_proof(json.dumps({**proof, "version": True})).outcome == "failed"
+
+
+def test_a_scale_that_is_no_noise_fails() -> None:
+    proof, receipt = made_of("tree of shares")
+    proof["game"]["levels"][0]["scale"] = 10**40
+    assert verify_receipt({**receipt, "proof": None}, json.dumps(proof)).outcome == "failed"
+
+
+def test_what_cannot_be_checked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: an error inside of the verifier is one of ours, and the program exits with 2."""
+    monkeypatch.setattr(verifying, "verify_receipt", lambda *_: 1 / 0)
+    with pytest.raises(dp.ParameterError, match="result cannot be checked: ZeroDivisionError"):
+        dp.verify(made_of("records")[1])
+
+
+@pytest.mark.evidence
+def test_no_mutant_of_a_receipt_or_a_proof_raises_or_takes_long() -> None:
+    """Law: of 20,000 receipts and proofs with one leaf changed each has a verdict, in time."""
+    seed = int(os.environ.get("DPFRAME_FUZZ_SEED", random.SystemRandom().getrandbits(32)))
+    print(f"DPFRAME_FUZZ_SEED={seed}")
+    for case in range(seed, seed + 20_000):
+        r = random.Random(case)
+        proof, receipt = made_of(r.choice(list(MADE)))
+        receipt["proof"] = None
+        if r.random() < 0.6:
+            receipt, *_ = mutated(r, receipt)
+        else:
+            proof, *_ = mutated(r, proof)
+        before = time.thread_time()
+        verify_receipt(receipt, json.dumps(proof))
+        assert time.thread_time() - before < verdict.LONGEST + 10, case
+
+
+CLAIMS = ("epsilon", "delta", "guarantee", "neighbours", "mechanism", "user", "threshold", "height")
+"""Of a receipt: what a reader takes from it first."""
+
+
+def test_no_mutant_of_a_claim_is_proved() -> None:
+    """Law: a first claim that was changed, to whatever value, is not proved any more."""
+    changed = 0
+    for case in range(400):
+        r = random.Random(case)
+        made = r.choice(list(MADE))
+        proof, receipt = made_of(made)
+        receipt["proof"] = None
+        name = r.choice([name for name in CLAIMS if receipt.get(name) is not None])
+        forged = {**receipt, name: other(r, receipt[name])}
+        if forged[name] == receipt[name] or (made, name) in UNREAD:
+            continue
+        changed += 1
+        assert verify_receipt(forged, json.dumps(proof)).outcome != "proved", (made, name, case)
+    assert changed > 250
+
+
+UNREAD = {
+    *(("reports", "height"), ("counts of devices", "height"), ("rounds", "height")),
+    *(("relative", "height"), ("relative", "threshold"), ("rounds", "threshold")),
+    *(("tree", "threshold"), ("tree of shares", "threshold"), ("tree of weights", "threshold")),
+    ("rollup", "threshold"),
+}
+"""Claims that no proof is compared with yet: docs/verifying.md, "What is not compared"."""
