@@ -137,7 +137,7 @@ def _encoding(given: object) -> str:
 
 
 def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
-    """A relation over the file or files of a path; what it needs is there until ``opening`` ends."""
+    """A relation over the file or files of a path; copies are there until ``opening`` ends."""
     path = str(file)
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
     if ending is None and file.delimiter is not None:

@@ -55,8 +55,7 @@ def piped_rows(
             if path.suffix in ("", ".arrow"):
                 yield _arrow_table(path)
             else:
-                how = {"delimiter": delimiter, "encoding": encoding}
-                yield File(str(path), name=STANDARD_INPUT, **how)
+                yield File(str(path), name=STANDARD_INPUT, delimiter=delimiter, encoding=encoding)
         except DpframeError as error:
             said = str(error)
             for shown in (repr(str(path)), str(path)):
