@@ -112,7 +112,10 @@ def csv_file(
     """
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
-    return File(os.fspath(path), delimiter=delimiter, encoding=encoding)
+    text = os.fspath(path)
+    if delimiter is None and not text.lower().endswith((*SEPARATORS, *PARQUET)):
+        delimiter = ","
+    return File(text, delimiter=delimiter, encoding=encoding)
 
 
 def _delimiter(given: object) -> str | None:

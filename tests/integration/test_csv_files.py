@@ -72,6 +72,17 @@ def test_other_delimiters_are_told_and_read(
     capsys.readouterr()
 
 
+def test_a_period_and_any_ending(folder: Path) -> None:
+    rows = TEXT.replace(",1", ",2026-01-05").replace(",2\n", ",2026-02-05\n")
+    (folder / "rows.txt").write_text(rows.replace(",", ";"), encoding="latin-1")
+    source = dp.csv_file(folder / "rows.txt", delimiter=";", encoding="latin-1")
+    result = dp.hhh(source, ["city"], period=("v", "2026-01"), **BUDGET)
+    assert result["prefix"].tolist() == ["*", "Köln"]
+    assert {"source", "period"} <= {line[0] for line in result.dp.receipt["card"]}
+    (folder / "rows.txt").write_text(TEXT, encoding="utf-8")
+    near(counts(dp.csv_file("rows.txt")), EXACT)
+
+
 def test_utf_16_and_the_first_line_of_excel_are_told(folder: Path) -> None:
     (folder / "rows.csv").write_text(TEXT, encoding="utf-16")
     with pytest.raises(dp.SourceError, match="encoding='utf-16'"):
