@@ -48,6 +48,7 @@ _HOMES = {
     "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
     "dpframe.measures": ("count", "distinct", "mean", "sum"),
     "dpframe.publishing.publish": ("publish",),
+    "dpframe.sources.files": ("csv_file",),
     "dpframe.questions.hhh.stream": ("StreamingHHH",),
     "dpframe.questions.sketches.ask": (
         "MergedSketch",
@@ -94,6 +95,7 @@ __all__ = [
     "compare",
     "compare_prefix_trees",
     "count",
+    "csv_file",
     "cube",
     "date",
     "distinct",
@@ -187,6 +189,7 @@ else:
     )
     from dpframe.questions.synthesize.generator import Generator
     from dpframe.questions.synthesize.privhp import PrivHP
+    from dpframe.sources.files import csv_file
 
 
 def __dir__() -> list[str]:

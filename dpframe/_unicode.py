@@ -6,6 +6,7 @@ words about it quote it. One such record must not decide what happens to the oth
 
 from __future__ import annotations
 
+import codecs
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,14 +72,24 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+ESCAPES = "dpframe.escapes"
+"""The name of how codecs write bytes that are no text of an encoding."""
+
+
+def _escapes(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(f"\\x{byte:02X}" for byte in wrong), error.end
+
+
+codecs.register_error(ESCAPES, _escapes)
+
+
 def decoded(raw: bytes) -> str:
     r"""Bytes as text; a byte that is no UTF-8 is written as DuckDB writes it, such as ``\x80``, so
     that different bytes stay different."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        text = raw.decode("utf-8", "surrogateescape")
-    return re.sub("[\udc80-\udcff]", lambda m: f"\\x{ord(m[0]) - 0xDC00:02X}", text)
+    return raw.decode("utf-8", ESCAPES)
 
 
 def escaped(raw: bytes) -> str:

@@ -10,7 +10,7 @@ from dpframe._forking import no_fork
 from dpframe.asking.given import data_name
 from dpframe.asking.quantities import Quantity
 from dpframe.periods import USERS, Period, as_period
-from dpframe.sources.relations import reading_of
+from dpframe.sources.relations import csv_reading, reading_of
 from dpframe.sources.within import Reading, within
 
 if TYPE_CHECKING:
@@ -29,11 +29,14 @@ class About:
         The records that are read, by a column of times.
     reading
         How that column is read; known when the types of the source are.
+    csv
+        How CSV files are read, None of another source.
     """
 
     data: str | None = None
     period: Period | None = None
     reading: Reading | None = None
+    csv: str | None = None
 
     @classmethod
     def of(cls, arguments: Mapping[str, object]) -> About:
@@ -53,7 +56,8 @@ class About:
         a period that is not over: a release of it would be stored, and replayed for good, without
         the records that come after it. With ``data`` the caller says of which state it is.
         """
-        return self if self.period is None else self.read_as(reading_of(source, self.period))
+        about = replace(self, csv=csv_reading(source))
+        return about if self.period is None else about.read_as(reading_of(source, self.period))
 
     def read_as(self, reading: Reading) -> About:
         """With how the column is read, after the same check."""
@@ -82,12 +86,14 @@ class About:
     def facts(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """What a receipt says of it, beside what it ``said`` before."""
         out: dict[str, Any] = {} if self.data is None else {"data": self.data}
+        if self.csv is not None:
+            out["card"] = [*said["card"], ["source", f"CSV{self.csv}", TEXT_ONLY]]
         if self.period is None:
             return out
         out["period"] = self._period_facts()
         if said.get("user") is not None:
             out |= {name: f"{said[name]}{USERS}" for name in ("guarantee", "neighbours")}
-        lines = self.on([Quantity(*line) for line in said["card"]], said.get("user"))
+        lines = self.on([Quantity(*line) for line in {**said, **out}["card"]], said.get("user"))
         out["card"] = [[line.name, line.value, line.meaning] for line in lines]
         return out
 
@@ -135,6 +141,11 @@ class About:
         )
         return Quantity("period", value, f"{meaning}{how}{whose}")
 
+
+TEXT_ONLY = (
+    "every column is text; numbers are texts such as 1250.5: 1,250.00, $5 and 3,50 count nothing; "
+    r"bytes that are no text of the encoding read as \xE9"
+)
 
 ANY = About()
 """No state of the data is named, and no period."""

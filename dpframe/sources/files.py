@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import IO
 
 from dpframe import _duck
 from dpframe._paths import ADDRESS, matching, named, shown
 from dpframe._sql import literal
-from dpframe.errors import ColumnError, SourceError
+from dpframe._unicode import ESCAPES
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
 
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -30,9 +37,114 @@ record before it moves; and a line break within quotes, in a single record, is a
 """
 
 
-def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
-    """A relation over the file or files of a path."""
+UTF_8 = "utf-8"
+
+ENCODINGS = re.compile(r"utf-(8|16|16-le|16-be)|ascii|iso8859-\d+|cp125\d|cp437|cp85\d|koi8-[ru]")
+"""Python's names of encodings in which no character changes how a later one is read: with others
+one record could decide how the rest of a file reads."""
+
+OTHER_DELIMITERS = ";\t|"
+
+
+class File(str):
+    """The path of a file or of several, with how CSV files are read.
+
+    Parameters
+    ----------
+    path
+        As text.
+    delimiter
+        What stands between the values of a line; None is the one that the ending of the path names.
+    encoding
+        Of CSV files.
+    name
+        What receipts and messages call it, if not by its path.
+    """
+
+    delimiter: str | None
+    encoding: str
+    name: str | None
+
+    def __new__(
+        cls,
+        path: str,
+        *,
+        delimiter: str | None = None,
+        encoding: str = UTF_8,
+        name: str | None = None,
+    ) -> File:
+        self = super().__new__(cls, path)
+        self.delimiter, self.encoding, self.name = _delimiter(delimiter), _encoding(encoding), name
+        if path.lower().endswith(PARQUET) and (self.delimiter, self.encoding) != (None, UTF_8):
+            raise ParameterError(f"{shown(path)} is no CSV file. Leave delimiter and encoding out.")
+        return self
+
+    @property
+    def reading(self) -> str:
+        """How it is read, where that is not by default; a few words."""
+        by = "" if self.delimiter is None else f", delimiter {self.delimiter!r}"
+        return by if self.encoding == UTF_8 else f"{by}, encoding {self.encoding}"
+
+
+def csv_file(
+    path: str | os.PathLike[str], *, delimiter: str | None = None, encoding: str = UTF_8
+) -> File:
+    """A CSV file, or several, as a source of rows, in another form than commas and UTF-8.
+
+    Every question takes it where it takes a path. The first line names the columns, and every
+    column is text. Nothing is guessed from the rows, which are private.
+
+    Parameters
+    ----------
+    path
+        The file, or a pattern of files; of any ending but those of Parquet.
+    delimiter
+        The one character between values, such as ``";"``, ``"\\t"`` or ``"|"``. By default a comma,
+        or a tab in files that end in .tsv.
+    encoding
+        Such as ``"latin-1"``, ``"cp1252"`` or ``"utf-16"``. Bytes that are no text of it count as
+        ``\\xE9``, which is what UTF-8 is by default.
+
+    Examples
+    --------
+    >>> import dpframe as dp
+    >>> source = dp.csv_file("sales.csv", delimiter=";", encoding="latin-1")
+    """
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
+    text = os.fspath(path)
+    if delimiter is None and not text.lower().endswith((*SEPARATORS, *PARQUET)):
+        delimiter = ","
+    return File(text, delimiter=delimiter, encoding=encoding)
+
+
+def _delimiter(given: object) -> str | None:
+    if given is None or (isinstance(given, str) and len(given) == 1 and given not in '"\r\n\0'):
+        return given
+    raise ParameterError(
+        f"delimiter must be one character; got {given!r}. Pass ';', '|' or a tab, '\\t'."
+    )
+
+
+def _encoding(given: object) -> str:
+    try:
+        name = codecs.lookup(given).name if isinstance(given, str) else ""
+    except (LookupError, ValueError):
+        name = ""
+    if not ENCODINGS.fullmatch(name):
+        raise ParameterError(
+            f"encoding {given!r} is not read. Pass 'latin-1', 'cp1252' or 'utf-16', or write the "
+            "file as UTF-8."
+        )
+    return name
+
+
+def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
+    """A relation over the file or files of a path; copies are there until ``opening`` ends."""
+    path = str(file)
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
+    if ending is None and file.delimiter is not None:
+        ending = ".csv"
     if ending is None or (ADDRESS.match(path) and not os.path.exists(path)):
         raise SourceError(_not_read(path))
     files = matching(path)
@@ -42,16 +154,20 @@ def open_file(path: str, wanted: Sequence[str]) -> _duck.OwnRelation:
         require(wanted, relation.columns)
         _refuse_json(relation, wanted, path)
         return relation
-    names = _header(files[0], SEPARATORS[ending])
-    for file in files[1:]:
-        if _header(file, SEPARATORS[ending]) != names:
+    delimiter = file.delimiter or SEPARATORS[ending]
+    names = _header(files[0], delimiter, file.encoding)
+    for other in files[1:]:
+        if _header(other, delimiter, file.encoding) != names:
             raise SourceError(
-                f"{str(file)!r} and {str(files[0])!r} name other columns, or in another order: "
+                f"{str(other)!r} and {str(files[0])!r} name other columns, or in another order: "
                 "files that are read together must begin with the same line."
             )
+    _check_delimiter(wanted, names, delimiter, path)
     require(wanted, names, listed=False)
+    copies = [_as_utf_8(each, file.encoding, opening) for each in files]
+    listed = f"[{', '.join(map(_exactly, copies))}]"
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    options = f"columns = {{{types}}}, delim = {literal(SEPARATORS[ending])}, {LENIENT}"
+    options = f"columns = {{{types}}}, delim = {literal(delimiter)}, {LENIENT}"
     return _duck.scan(f"read_csv({listed}, {options})", repr(path))
 
 
@@ -129,13 +245,73 @@ def _exactly(file: Path) -> str:
     return literal("".join(f"[{c}]" if c in "*?[" else c for c in path))
 
 
-def _header(path: Path, separator: str) -> list[str]:
+def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, path: str) -> None:
+    """Raise ColumnError where a first line that lacks a column looks split by another delimiter."""
+    other = next((d for d in OTHER_DELIMITERS if len(names) == 1 and d in names[0]), None)
+    if other is not None and other != delimiter and not set(wanted) <= set(names):
+        raise ColumnError(
+            f"{shown(path)} has one column at delimiter {delimiter!r}. Pass "
+            f"dp.csv_file({shown(path)}, delimiter={other!r}), on the command line --delimiter."
+        )
+
+
+def _as_utf_8(file: Path, encoding: str, opening: ExitStack) -> Path:
+    r"""The file, or a copy as UTF-8 where it is none, in which bytes that are no text read as
+    ``\xE9``: DuckDB would leave out their rows. A line reads alike in both."""
+    state = os.stat(file)
+    if encoding == UTF_8 and _is_utf_8(os.path.abspath(file), state.st_mtime_ns, state.st_size):
+        return file
+    folder = opening.enter_context(tempfile.TemporaryDirectory(prefix="dpframe-"))
+    copy = Path(folder, "copy.csv")  # only its owner enters
+    with (
+        _unpacked(file) as raw,
+        codecs.getreader(encoding)(raw, ESCAPES) as texts,
+        copy.open("w", encoding=UTF_8, newline="") as out,
+    ):
+        shutil.copyfileobj(texts, out, PIECE)
+    return copy
+
+
+PIECE = 1 << 20
+"""Bytes or characters that are read at a time."""
+
+
+@lru_cache(maxsize=256)
+def _is_utf_8(path: str, changed: int, size: int) -> bool:
+    """Whether a file, as it was changed last, is UTF-8 all through."""
+    decoder = codecs.getincrementaldecoder(UTF_8)()
+    with _unpacked(Path(path)) as raw:
+        try:
+            for piece in iter(partial(raw.read, PIECE), b""):
+                decoder.decode(piece)
+            decoder.decode(b"", True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def _unpacked(file: Path) -> IO[bytes]:
+    return gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb")  # type: ignore[return-value]
+
+
+def _header(path: Path, separator: str, encoding: str) -> list[str]:
     """The names in the first line of a text file."""
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a folder: name the files in it, as '*.csv'.")
     opened = gzip.open if path.name.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
+    known = "utf-8-sig" if encoding == UTF_8 else encoding
+    with opened(path, "rt", encoding=known, errors=ESCAPES, newline="") as lines:
         names = next(csv.reader(lines, delimiter=separator), [])
+    if any("\0" in name for name in names) or (names and names[0].startswith((r"\xFF", r"\xFE"))):
+        raise SourceError(
+            f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), on "
+            "the command line --encoding utf-16."
+        )
+    if names and names[0].startswith("sep=") and len(separator.join(names)) <= len("sep=;"):
+        raise SourceError(
+            f"{str(path)!r} begins with {separator.join(names)!r}, which names no columns. Remove "
+            "that line, and pass delimiter to dp.csv_file, or --delimiter."
+        )
     if not names:
         raise SourceError(f"{str(path)!r} is empty: its first line must hold the column names.")
     if len({name.lower() for name in names}) < len(names) or not all(names):

@@ -16,6 +16,7 @@ from typing import IO, TextIO
 import pyarrow as pa
 
 from dpframe.errors import DpframeError, ParameterError, SourceError
+from dpframe.sources.files import UTF_8, File
 
 STANDARD_INPUT = "standard input"
 """What receipts and messages call it."""
@@ -27,13 +28,11 @@ no ending of their own."""
 LONGEST = max(map(len, STARTS))
 
 
-class Piped(str):
-    """The path of a file that holds what was piped in."""
-
-
 @contextmanager
-def piped_rows(stream: TextIO) -> Iterator[object]:
-    """What a stream of bytes holds, as a source.
+def piped_rows(
+    stream: TextIO, *, delimiter: str | None = None, encoding: str = UTF_8
+) -> Iterator[object]:
+    """What a stream of bytes holds, as a source; CSV as :class:`File` reads it.
 
     Raises
     ------
@@ -49,11 +48,14 @@ def piped_rows(stream: TextIO) -> Iterator[object]:
         )
     with tempfile.TemporaryDirectory(prefix="dpframe-") as folder:  # only its owner enters
         try:
-            source, path = _kept(stream.buffer, Path(folder))
+            path = _kept(stream.buffer, Path(folder))
         except OSError as error:
             raise SourceError(f"{STANDARD_INPUT} cannot be read: {error.strerror}.") from None
         try:
-            yield source
+            if path.suffix in ("", ".arrow"):
+                yield _arrow_table(path)
+            else:
+                yield File(str(path), name=STANDARD_INPUT, delimiter=delimiter, encoding=encoding)
         except DpframeError as error:
             said = str(error)
             for shown in (repr(str(path)), str(path)):
@@ -61,16 +63,14 @@ def piped_rows(stream: TextIO) -> Iterator[object]:
             raise type(error)(said) from None
 
 
-def _kept(stream: IO[bytes], folder: Path) -> tuple[object, Path]:
+def _kept(stream: IO[bytes], folder: Path) -> Path:
     start = stream.read(LONGEST)
     ending = next((e for first, e in STARTS.items() if start.startswith(first)), ".csv")
     path = folder / f"piped{ending}"
     with path.open("wb") as file:
         file.write(start)
         shutil.copyfileobj(stream, file)
-    if ending in ("", ".arrow"):
-        return _arrow_table(path), path
-    return Piped(path), path
+    return path
 
 
 def _arrow_table(path: Path) -> pa.Table:

@@ -7,7 +7,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,8 @@ from dpframe._sql import identifier
 from dpframe.errors import DpframeError, SourceError
 from dpframe.periods import Period
 from dpframe.sources.columns import require
-from dpframe.sources.files import PARQUET, open_file
+from dpframe.sources.files import PARQUET, File, open_file
 from dpframe.sources.frames import arrow_table, pandas_types, rows_of_frame, without_rows
-from dpframe.sources.piped import STANDARD_INPUT, Piped
 from dpframe.sources.spark import SparkFrame, is_spark
 from dpframe.sources.within import Reading, Within, unrestricted
 
@@ -35,7 +34,7 @@ def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duc
         require(wanted, source.columns)
         return nullcontext(source)
     if isinstance(source, str | Path):
-        return _file(str(source), wanted)
+        return _file(source, wanted)
     if isinstance(source, _duck.DuckDBPyRelation):
         given = _duck.GivenRelation(source)
         require(wanted, given.columns)
@@ -87,10 +86,18 @@ def _type_of(relation: _duck.Relation, column: str) -> str:
     return canonical(relation.types[relation.columns.index(column)])
 
 
-def _file(path: str, wanted: Sequence[str]) -> _duck.Relation:
-    """A file as a relation; what cannot be read is an error of ours that quotes no line of it."""
+@contextmanager
+def _file(path: str | Path, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
+    """A file as a relation."""
+    file = path if isinstance(path, File) else File(str(path))
+    with ExitStack() as opening:
+        yield opening.enter_context(_read(file, wanted, opening))
+
+
+def _read(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Relation:
+    """The relation; what cannot be read is an error of ours that quotes no line of it."""
     try:
-        return open_file(path, wanted)
+        return open_file(path, wanted, opening)
     except DpframeError:
         raise
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
@@ -120,10 +127,16 @@ def only_text(source: object) -> bool:
     return isinstance(source, str | Path) and not str(source).lower().endswith(PARQUET)
 
 
+def csv_reading(source: object) -> str | None:
+    """How CSV files are read, where that is not by default; None of another source."""
+    file = unrestricted(source)
+    return (file.reading if isinstance(file, File) else "") if only_text(file) else None
+
+
 def describe(source: object) -> str:
     """What a source is, publicly: the path of a file, otherwise the kind of object."""
-    if isinstance(source, Piped):
-        return STANDARD_INPUT
+    if isinstance(source, File):
+        return (source.name or f"file {os.path.abspath(named(source))}") + source.reading
     if isinstance(source, str | Path):
         return f"file {os.path.abspath(named(source))}"
     if isinstance(source, _duck.DuckDBPyRelation):

@@ -42,12 +42,19 @@ from dpframe.questions.listed import QUESTIONS
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.synthesize.ask import SYNTHESIZE
 from dpframe.questions.synthesize.checks import check_sample
+from dpframe.sources.files import UTF_8, File
 from dpframe.sources.piped import piped_rows
 
 SOURCE = (
     "a parquet or CSV file, or several: 'logs/*.parquet'; - is standard input, of either or Arrow"
 )
 """What a command counts."""
+
+DELIMITER = r"the character between values of a CSV file, such as ';' or '\\t'"
+ENCODING = "the encoding of a CSV file, such as latin-1 or utf-16; default: %(default)s"
+
+CSV_ENCODING = ["--encoding", "--csv-encoding"]
+"""The second name alone where a question has an encoding of its own."""
 
 OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
 
@@ -61,6 +68,9 @@ def add_question_commands(
         summary = (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%")
         run = commands.add_parser(name, help=summary, description=summary)
         run.add_argument("file", help=SOURCE)
+        run.add_argument("--delimiter", help=f"{DELIMITER}; default: by the file's ending")
+        names = ["--csv-encoding"] if "encoding" in question.planning else CSV_ENCODING
+        run.add_argument(*names, dest="csv_encoding", help=ENCODING, default=UTF_8)
         add_options(run, question)
         answer = ANSWERS.get(question.name, ROWS)
         answer.add_options(run)
@@ -90,7 +100,7 @@ def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
 
 def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
     """What the function of a question answers."""
-    with source_of(options.file) as source:
+    with source_of(options) as source:
         return question.ask(
             source,
             **arguments_of(question, options),
@@ -102,12 +112,14 @@ def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
 
 
 @contextmanager
-def source_of(given: str) -> Iterator[object]:
+def source_of(options: argparse.Namespace) -> Iterator[object]:
     """What a command counts: the file of a name, or what is piped in."""
-    if given != STANDARD:
-        yield given
+    delimiter = "\t" if options.delimiter == r"\t" else options.delimiter
+    how = {"delimiter": delimiter, "encoding": options.csv_encoding}
+    if options.file != STANDARD:
+        yield File(options.file, **how)
         return
-    with piped_rows(sys.stdin) as source:
+    with piped_rows(sys.stdin, **how) as source:
         yield source
 
 
@@ -137,7 +149,7 @@ def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Print items, and write them as nodes of one level, as this command has always done."""
     check_files(options)
     arguments = arguments_of(question, options)
-    with source_of(options.file) as source:
+    with source_of(options) as source:
         nodes = asked_of(
             question,
             question.plan(arguments),

@@ -15,6 +15,7 @@ from dpframe._known_arguments import shown
 from dpframe._paths import ADDRESS, named
 from dpframe._sql import identifier
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.sources.files import UTF_8, File
 from dpframe.sources.relations import describe
 from dpframe.sources.row_stores import ADDRESSES, of_postgres, of_sqlite
 
@@ -24,7 +25,10 @@ PERIOD = "{period}"
 SQLITE = b"SQLite format 3\0"
 """How a file of SQLite begins, whatever its name."""
 
-KEYS = ("file", "database", "table", "sql")
+HOW_CSV = ("delimiter", "encoding")
+"""Keys beside ``file``: how CSV files are read."""
+
+KEYS = ("file", *HOW_CSV, "database", "table", "sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +36,13 @@ class FileSource:
     """A Parquet or CSV file, or a pattern of several; ``{period}`` in it is the period."""
 
     file: str
+    delimiter: str | None = None
+    encoding: str = UTF_8
 
-    def path(self, period: str) -> str:
-        return self.file.replace(PERIOD, period)
+    def path(self, period: str) -> File:
+        """The file of a period, and how it is read."""
+        file = self.file.replace(PERIOD, period)
+        return File(file, delimiter=self.delimiter, encoding=self.encoding)
 
     def described(self, period: str) -> str:
         return describe(self.path(period))
@@ -106,16 +114,19 @@ Source = FileSource | GivenSource | DatabaseSource
 
 def as_source(given: object, base: Path, where: str) -> Source:
     """A source as it is declared; paths are relative to ``base``."""
+    if isinstance(given, File):
+        given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
     if isinstance(given, str | Path):
         return FileSource(file=based(given, base))
     if not isinstance(given, Mapping):
         return GivenSource(given=given)
     if "file" in given:
-        if len(given) > 1:
+        if not {*given} <= {"file", *HOW_CSV}:
             raise ParameterError(f"{where} names a file: leave the other keys out.")
         if not isinstance(given["file"], str | Path):
             raise ParameterTypeError(f"file of {where} must be a path; got {given['file']!r}.")
-        return FileSource(file=based(given["file"], base))
+        how = {key: given[key] for key in HOW_CSV if key in given}
+        return FileSource(file=based(given["file"], base), **how)
     database, table, sql = (given.get(key) for key in ("database", "table", "sql"))
     if not isinstance(database, str | Path):
         raise ParameterError(

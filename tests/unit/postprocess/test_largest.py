@@ -31,6 +31,17 @@ def released() -> pd.DataFrame:
 FACTS = dict(released().dp.receipt)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_of_a_quiet_week_there_is_no_largest(rows: int) -> None:
+    """Law: no row or one is an answer, with the columns that there always are."""
+    found = dp.hhh(TRIPS.head(rows), ["origin"], epsilon=1.0, delta=1e-6, remainder=False)
+    assert len(found) == 0
+    for frame in (found, released().head(0), released().head(2)):
+        top = frame.dp.top(3)
+        assert len(top) == (frame["level"] > 0).sum()
+        assert top["above_next"].dtype == "boolean"
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=12))
 def test_the_largest_come_first(rows: list[tuple[int, int]]) -> None:
