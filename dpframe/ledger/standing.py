@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any
 
 from dpframe.accounting.compose import Profile
@@ -21,6 +20,7 @@ from dpframe.ledger.entries import (
     append,
     entries,
     entry_of,
+    last_part,
     newest,
     protected,
     said_of,
@@ -37,9 +37,6 @@ from dpframe.ledger.reservations import (
 from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged
 from dpframe.ledger.totals import Spending, Totals, Units, spending, totals
-
-HALF_ULP = Fraction(1, 2**53)
-"""What rounding to a float adds to a number, relative to it, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,39 +88,11 @@ class Standing:
             left = self._left(paid.reservation_id, paid.remaining)
             return entry._replace(under=paid.reservation_id, open=left), paid
         if charge.blocks is None:
-            entry = self._last_part(entry, charge)
+            entry = last_part(entry, charge, self.now, self.last.number, self.db)
         spent = self.plus(entry.cost, charge.blocks)
         return entry._replace(
             spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
         ), None
-
-    def _last_part(self, entry: Entry, charge: Charge) -> Entry:
-        """The entry without what rounding up to units adds, where the exact sum of what was asked
-        fits the totals and the units do not: the n-th part of a total."""
-        total, spent = (self.now.epsilon, self.now.delta), self.now.spent_units
-        asked, units = (charge.epsilon, charge.delta), (EPSILON_UNIT, DELTA_UNIT)
-        cost = list(entry.cost)
-        for which in (0, 1):
-            left = total[which] - spent[which]
-            if not 0 < left < cost[which] <= left + self.last.number + 1:
-                continue
-            most = Fraction(amount(total[which], units[which])) * (1 + HALF_ULP)
-            if self._asked(which) + Fraction(asked[which]) <= most:
-                cost[which] = left
-        return entry._replace(epsilon=cost[0], delta=cost[1])
-
-    def _asked(self, which: int) -> Fraction:
-        """The exact sum of what all releases asked for, those of periods included."""
-        name, unit = (("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))[which]
-        together = Fraction(0)
-        if self.db is None:
-            return Fraction(self.now.spent_units[which] * unit)
-        for entry in entries(self.db, self.now):
-            units = entry.cost[which]
-            exact = json.loads(entry.receipt).get(name) if entry.releases is None else None
-            same = isinstance(exact, float) and store.units_up(exact, unit) == units
-            together += Fraction(exact) if same and exact is not None else Fraction(units * unit)
-        return together
 
     def with_reservation(self, plan: Planned, releases: int, cost: Units) -> Entry:
         """The entry of a reservation, which costs what is paid for all of its releases."""
