@@ -122,7 +122,10 @@ if not TYPE_CHECKING:  # who reads types would take any name for one that is the
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
-            raise AttributeError(f"module 'dpframe' has no attribute {name!r}")
+            hint = (
+                "" if name.startswith("_") else _loaded("dpframe.measure_texts", "instead_of")(name)
+            )
+            raise AttributeError(f"module 'dpframe' has no attribute {name!r}.{hint}".rstrip("."))
         value = globals()[name] = _loaded(_HOME[name], name)
         return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import inspect
@@ -125,13 +126,16 @@ def _name(function: Callable[..., object]) -> str:
 
 
 def _for_example(name: str, docs: Sequence[str | None]) -> str:
-    """The first call in the examples of docstrings."""
+    """The first call in the examples of docstrings, without what is done with its result."""
     import doctest
 
     for doc in docs:
         for example in doctest.DocTestParser().get_examples(inspect.cleandoc(doc or "")):
-            if f"{name}(" in example.source:
-                return f" For example: {' '.join(example.source.split())}"
+            for node in ast.walk(ast.parse(example.source)):
+                called = isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1]
+                if called == name:
+                    text = ast.get_source_segment(example.source, node) or ""
+                    return f" For example: {' '.join(text.split())}"
     return ""
 
 
@@ -142,10 +146,63 @@ def check_known(function: str, given: Iterable[str], known: Sequence[str]) -> No
             raise ParameterTypeError(f"{function} has no argument {name!r}.{meant(name, known)}")
 
 
+CALLED: Mapping[str, Sequence[str]] = {
+    "hierarchy by columns column": (
+        *("by", "column", "columns", "cols", "dimensions", "fields", "group_by", "groupby"),
+        *("hierarchies", "hierarchy", "on", "path"),
+    ),
+    "delta": ("del",),
+    "epsilon": ("eps", "budget", "privacy_budget"),
+    "max_contributions at_most": ("contribution_bound", "max_partitions_contributed"),
+    "measures": ("agg", "aggregate", "aggregates", "aggs", "measure", "metric", "metrics"),
+    "source path": ("df", "file", "filename", "frame", "table"),
+    "threshold": ("min_count", "minimum", "min_size", "cutoff"),
+    "user": ("id", "person", "privacy_id", "privacy_unit", "uid", "user_column", "user_id"),
+}
+"""Arguments, first the one that is meant where a function has several, and what people call them.
+Names that are written alike can mean something else: ``columns`` is not ``counters``."""
+
+OF_TIME = (
+    "Levels of time are the hierarchy 'date:COLUMN'. Records of one time are chosen by period."
+)
+
+LACKING: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("date", "dates", "time", "timestamp", "when", "window"), ("period", OF_TIME)),
+    "column": ("share", "It counts rows: different values of a column are dp.distinct('COLUMN')."),
+    "delta": ("epsilon", "Its guarantee is pure, with delta 0. Leave it out."),
+    "keys": ("threshold", "It finds keys itself. Listed keys are counted by tree_counts."),
+    "seed": ("epsilon", "Nobody may know the noise before it is drawn. Leave it out."),
+}
+"""Arguments that a function lacks on purpose, if it has the first name here, and what to do."""
+
+
 def meant(name: str, known: Sequence[str]) -> str:
-    """The name that was probably meant, or else all names."""
+    """What to write for a name that is not known, or else all names that are."""
+    near, plain = nearest_name(name, known), _plain(name)
+    if near is not None:
+        return f" Did you mean {near!r}?"
+    beside, remark = LACKING.get(plain, ("", ""))
+    if beside in map(_plain, known):
+        return f" {remark}"
+    return f" It has: {', '.join(known)}."
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str | None:
+    """The one of the known names that was probably meant."""
+    names = {_plain(option): option for option in known}
+    for arguments, words in CALLED.items():
+        for argument in arguments.split() if _plain(name) in words else ():
+            if argument in names:
+                return names[argument]
+    if LACKING.get(_plain(name), ("",))[0] in names:
+        return None
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    return f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(known)}."
+    return near[0] if near else None
+
+
+def _plain(name: str) -> str:
+    """An argument's name, of an option too."""
+    return name.lstrip("-").replace("-", "_").lower()
 
 
 def shown(value: object) -> str:

@@ -24,6 +24,12 @@ from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 LEFT = 24 * 3600.0
 """Seconds after which a file that nobody finished is one that a dead process left."""
 
+PAGES = (".html", ".htm")
+"""How the name of a page ends. Another ending would promise what is not in the file."""
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How an address begins, such as ``https://`` or ``s3://``."""
+
 LONG = 200
 """Characters of a path in a message."""
 
@@ -59,13 +65,17 @@ def local(path: object, name: str = "path") -> Path:
             f"{name} must be the name of a file, as text or a pathlib.Path; "
             f"got {type(path).__name__}."
         )
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text):
+    if ADDRESS.match(text):
         raise ParameterError(
             f"{name} ({text!r}) is an address, and only files of this machine are read and "
             "written: copy the file, and pass the name of the copy."
         )
-    if "\0" in text or not text:
-        raise ParameterError(f"{name} ({text!r}) is no name of a file.")
+    in_memory = os.path.basename(text).startswith((":memory:", "file:"))
+    if "\0" in text or not text or (in_memory and not os.path.lexists(text)):
+        raise ParameterError(
+            f"{name} ({text!r}) is no name of a file, which outlasts this process. Name one, such "
+            "as 'budget.db'."
+        )
     return named(text)
 
 

@@ -6,6 +6,7 @@ words about it quote it. One such record must not decide what happens to the oth
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -71,8 +72,18 @@ def is_unicode(text: str) -> bool:
 
 
 def decoded(raw: bytes) -> str:
-    """Bytes as text in which what is no UTF-8 is replaced."""
-    return raw.decode("utf-8", "replace")
+    r"""Bytes as text; a byte that is no UTF-8 is written as DuckDB writes it, such as ``\x80``, so
+    that different bytes stay different."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode("utf-8", "surrogateescape")
+    return re.sub("[\udc80-\udcff]", lambda m: f"\\x{ord(m[0]) - 0xDC00:02X}", text)
+
+
+def escaped(raw: bytes) -> str:
+    """Bytes as DuckDB writes a BLOB: printable ASCII as it is, other bytes in hexadecimal."""
+    return re.sub(rb"[^ -~]|[\\'\"]", lambda m: b"\\x%02X" % ord(m[0]), raw).decode()
 
 
 def _is_valid(array: pa.Array) -> bool:

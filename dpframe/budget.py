@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import Literal
 
 Contribution = Literal["share", "records", "items"]
@@ -165,6 +167,28 @@ class WholeUser(PrivacyUnit):
     @property
     def sentence(self) -> str:
         return f"adding or removing one user ({self.user!r}) with all their records"
+
+
+def as_float(value: object) -> float | None:
+    """A number of Python or NumPy as a float; None for what is no number.
+
+    A ``Decimal`` or a ``Fraction`` is the float that is written like it. Where there is none it is
+    the next one below, so that nobody gets a larger budget than was asked for.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return None
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except ValueError:  # a signalling NaN
+        return math.nan
+    if isinstance(value, float | Integral) or not math.isfinite(near):
+        return near
+    exact = Fraction(*value.as_integer_ratio()) if hasattr(value, "as_integer_ratio") else near
+    if Fraction(repr(near)) == exact or near <= exact:
+        return near
+    return math.nextafter(near, -math.inf)
 
 
 def as_written(number: float) -> str:

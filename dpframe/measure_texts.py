@@ -9,7 +9,7 @@ from typing import Any
 
 from dpframe._unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.measures import AUTO, Measure, count, distinct, mean, sum
+from dpframe.measures import AUTO, Measure, count, distinct, mean, quoted, sum
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "count": ("at_most", "share"),
@@ -23,6 +23,22 @@ MADE = {"count": count, "sum": sum, "mean": mean, "distinct": distinct}
 
 EXAMPLES = "'count', 'sum(amount, 0, 500)' or 'mean(amount, 0, 500)'"
 
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "count": ("len", "n", "rows", "size", "value_counts"),
+    "sum": ("total",),
+    "mean": ("average",),
+    "distinct": (
+        *("approx_count_distinct", "approx_distinct", "count_distinct", "countdistinct"),
+        *("n_distinct", "n_unique", "nunique", "unique", "uniq"),
+    ),
+}
+"""What other languages call a measure. Nearness of letters would lead from ``max`` to ``mean``."""
+
+SPREAD = re.compile(
+    r"(arg_?)?(max|min)\w*|median\w*|mode|\w*(quantile|percentile)\w*|std\w*|var\w*|histogram"
+)
+"""Functions of how values are spread, which no measure answers; counts of ranges do."""
+
 ALIAS = re.compile(
     r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S
 )
@@ -32,8 +48,10 @@ PART = re.compile(
 )
 
 
-def parsed(text: str) -> tuple[str, Measure]:
+def parsed(text: str, column: str = "amount") -> tuple[str, Measure]:
     """A measure that is written as text, and the name of its column in the result.
+
+    ``column`` is the one that a text which lacks it is about, for what an error says.
 
     Raises
     ------
@@ -44,18 +62,15 @@ def parsed(text: str) -> tuple[str, Measure]:
     call = CALL.match(alias["what"]) if alias is not None else None
     if alias is None or call is None:
         raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
-    measure = _called(text, call["kind"].lower(), call["inside"])
+    measure = _called(text, call["kind"].lower(), call["inside"], quoted(column))
     return _unquoted(alias["name"]) if alias["name"] else measure.default_name, measure
 
 
-def _called(text: str, kind: str, inside: str | None) -> Measure:
+def _called(text: str, kind: str, inside: str | None, column: str) -> Measure:
     kind = {"avg": "mean"}.get(kind, kind)
     if kind not in TAKES:
-        near = difflib.get_close_matches(kind, TAKES, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(
-            f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{hint} Write {EXAMPLES}."
-        )
+        raise _no_measure(text, kind, inside or "")
+    _check_count(text, kind, inside or "")
     places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
     given: dict[str, object] = {}
     for key, value in _parts(text, inside or ""):
@@ -68,15 +83,63 @@ def _called(text: str, kind: str, inside: str | None) -> Measure:
         if key in places:
             places.remove(key)
         given[name] = _unquoted(value) if name == "column" else _read(text, name, value)
-    if "column" in TAKES[kind] and "column" not in given:
-        raise ParameterError(f"measure {text!r} names no column: write {EXAMPLES}.")
-    for name in ("lower", "upper"):
-        if name in TAKES[kind]:
-            given.setdefault(name, None)
-    column = [given.pop("column")] if "column" in given else []
+    if "column" in TAKES[kind] and given.get("column", "*") == "*":
+        example = f"{kind}({column})" if kind == "distinct" else f"{kind}({column}, 0, 500)"
+        raise ParameterError(f"measure {text!r} names no column. Write {example!r}.")
+    if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
+        named = quoted(str(given["column"]))
+        raise ParameterError(
+            f"measure {text!r} lacks bounds, between which values count. Write "
+            f"'{kind}({named}, 0, 500)' with bounds that are known without the data, or "
+            f"'{kind}({named}, auto, auto)' to have them found privately."
+        )
+    of = [given.pop("column")] if "column" in given else []
     make: Any = MADE[kind]
-    made: Measure = make(*column, **given)
+    made: Measure = make(*of, **given)
     return made
+
+
+def _no_measure(text: str, kind: str, inside: str) -> ParameterError:
+    """What to raise for a function that is no measure: one that answers the same, if there is."""
+    what = instead_of(kind, inside) or f" Write {EXAMPLES}."
+    return ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
+
+
+def instead_of(kind: str, inside: str = "") -> str:
+    """What to write for a function of another language; empty for one that nobody knows."""
+    if SPREAD.fullmatch(kind):
+        return _spread(inside)
+    for name, others in OTHER_NAMES.items():
+        if kind in others or difflib.get_close_matches(kind, [name], cutoff=0.6):
+            return f" Write {name + f'({inside})' * bool(inside)!r}."
+    return ""
+
+
+def _spread(inside: str) -> str:
+    column = inside.partition(",")[0].strip()
+    column = column if column.isidentifier() else "amount"
+    return (
+        " How values are spread, tree_counts says: count the ranges of "
+        f"'number:{column}?lower=0&upper=500' with keys 'domain'."
+    )
+
+
+def _check_count(text: str, kind: str, inside: str) -> None:
+    """Raise ParameterError for a count of a column, or of different values, as SQL writes them."""
+    different = re.fullmatch(r"\s*distinct\s+(.+?)\s*", inside, re.I | re.S)
+    if kind in ("count", "distinct") and different is not None:
+        raise ParameterError(
+            f"measure {text!r} counts different values. Write 'distinct({different[1]})', with "
+            f"user= 'distinct({different[1]}, at_most=10)'."
+        )
+    column = inside.strip()
+    if kind != "count" or "=" in column or re.fullmatch(r"[-+.\d].*|", column, re.S):
+        return
+    other = f", or 'distinct({column})' for its different values" if column != "*" else ""
+    raise ParameterError(
+        f"measure {text!r}: count takes no column. Write 'count' for records, with user= for "
+        f"users{other}."
+    )
 
 
 def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
@@ -125,7 +188,9 @@ def measures_from(value: object) -> dict[str, Measure]:
         If there is none, if one is none, or if two have one name.
     """
     if value is None:
-        raise ParameterError(f"measures is missing: name what is measured, for example {EXAMPLES}.")
+        raise ParameterError(
+            f"measures is missing: pass measures='count', or another such as {EXAMPLES}."
+        )
     named = list(_named(value))
     if not named:
         raise ParameterError(f"measures is empty: name what is measured, for example {EXAMPLES}.")
@@ -145,7 +210,7 @@ def _named(value: object) -> Iterator[tuple[str, Measure]]:
                     f"measures has {name!r}, which is no name for a column: use text."
                 )
             _check_alias(name, measure)
-            yield name, measure if isinstance(measure, Measure) else _one(measure)[1]
+            yield name, measure if isinstance(measure, Measure) else _one(measure, name)[1]
     elif isinstance(value, str | Measure):
         yield _one(value)
     elif isinstance(value, Sequence) and not isinstance(value, bytes):
@@ -168,11 +233,11 @@ def _check_alias(name: str, value: object) -> None:
         )
 
 
-def _one(value: object) -> tuple[str, Measure]:
+def _one(value: object, column: str = "amount") -> tuple[str, Measure]:
     if isinstance(value, Measure):
         return value.default_name, value
     if isinstance(value, str):
-        return parsed(value)
+        return parsed(value, column)
     raise ParameterTypeError(
         f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
         f"got {type(value).__name__}."

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, Literal
+from typing import Literal
 
 from dpframe._known_arguments import known_arguments
 from dpframe._unicode import is_unicode
+from dpframe.budget import as_float
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.steps import Steps
 
@@ -58,7 +58,7 @@ class Measure:
         """The text that means this measure; stored in requests."""
         own: list[str] = []
         if self.column is not None:
-            own.append(_quoted(self.column))
+            own.append(quoted(self.column))
         own += [_number(bound) for bound in (self.lower, self.upper) if bound is not None]
         if self.clipped:
             own.append("clipped=true")
@@ -280,15 +280,10 @@ def _share(value: object) -> float:
 
 
 def _real(what: str, value: object) -> float:
-    given: Any = value
-    if type(given).__name__ == "Decimal":
-        given = float(given)
-    if isinstance(given, bool) or not isinstance(given, Real):
+    number = as_float(value)
+    if number is None:
         raise ParameterTypeError(f"{what} must be a number; got {value!r}.")
-    try:
-        return float(given)
-    except OverflowError:
-        return math.inf
+    return number
 
 
 def _whole(what: str, value: object, low: int, high: int) -> int:
@@ -303,7 +298,8 @@ def _whole(what: str, value: object, low: int, high: int) -> int:
 PLAIN = re.compile(r"^[^\s,\"()=][^,\"()=]*(?<!\s)$")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column as the text of a measure names it."""
     return name if PLAIN.match(name) else '"' + name.replace('"', '""') + '"'
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from dpframe.errors import ParameterError
 
@@ -20,6 +22,9 @@ EXAMPLES = (
     "'2026-W40..2026-W47'"
 )
 
+OF_NUMPY = {"Y": "year", "M": "month", "D": "day", "h": "hour"}
+"""Units of ``numpy.datetime64`` that are ours. Its weeks begin on a Thursday."""
+
 OF_PANDAS = {
     "A-DEC": "%Y",
     "Y-DEC": "%Y",
@@ -31,13 +36,16 @@ OF_PANDAS = {
     "h": "%Y-%m-%dT%H",
 }
 """Frequencies of ``pandas.Period`` that are units, and how these are written. Weeks to a Sunday are
-those of ISO 8601; years and quarters that end in other months are none of ours."""
+those of ISO 8601; what ends on other days or in other months is a range of days."""
 
 PARTS = re.compile(
     r"(\d{4})[-/. ]?(?:([WQ])-?(\d{1,2})|(\d{1,2})(?:[-/.](\d{1,2})(?:[T ](\d{1,2})[:\d.]*)?)?)",
     re.ASCII,
 )
 """Year, and letter and number or month, day, hour, with other signs between or zeros left out."""
+
+FREQUENCY = re.compile(r"(W|Q|QE|QS|Y|YE|YS|A)-[A-Z]{3}")
+"""A frequency of pandas, such as ``W-SAT``."""
 
 RANGE = re.compile(r"(\d{4}\S*?)\s*(?::|/|\s-\s|-(?=\d{4}\b)|\bTO\b)\s*(\d{4}\S*)", re.ASCII)
 
@@ -117,30 +125,51 @@ def is_written(text: str) -> bool:
 
 def written(value: object) -> object:
     """The text of a value that is one period exactly: a ``datetime.date`` is a day, a
-    ``pandas.Period`` a year, quarter, month, week to Sunday, day or hour. Others as they are."""
+    ``numpy.datetime64`` of years, months, days or hours one of these, a ``pandas.Period`` of whole
+    hours what it holds. Others as they are."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
-    frequency = getattr(value, "freqstr", None)  # pandas need not be there
-    if type(value).__name__ == "Period" and frequency in OF_PANDAS:
-        return _of_pandas(value, OF_PANDAS[frequency])
+    if isinstance(value, np.datetime64) and np.datetime_data(value)[0] in OF_NUMPY:
+        return value if np.isnat(value) or np.datetime_data(value)[1] != 1 else str(value)
+    if type(value).__name__ == "Period":  # pandas need not be there
+        return _of_pandas(value)
     return value
 
 
-def _of_pandas(value: object, form: str) -> str:
-    start: datetime = value.start_time.to_pydatetime()  # type: ignore[attr-defined]
-    return start.strftime(form.replace("%q", str((start.month + 2) // 3)))
+def _of_pandas(value: Any) -> object:
+    """A period of pandas that is one unit, or else a range of days or hours."""
+    start: datetime = value.start_time.to_pydatetime()
+    form = OF_PANDAS.get(value.freqstr)
+    if form is not None:
+        return start.strftime(form.replace("%q", str((start.month + 2) // 3)))
+    end: datetime = value.end_time.to_pydatetime(warn=False) + timedelta(microseconds=1)
+    for form, unit in (("%Y-%m-%d", timedelta(days=1)), ("%Y-%m-%dT%H", timedelta(hours=1))):
+        if not any((bound - datetime.min) % unit for bound in (start, end)):
+            return f"{start:{form}}..{end - unit:{form}}"
+    return value
 
 
 def hint_of_type(value: object) -> str:
     """What to write for a value that is no period."""
+    if isinstance(value, datetime | np.datetime64) and value != value:  # NaT
+        return " Records without a time are None."
     if isinstance(value, datetime):
         return " A moment is no period: pass its .date() for the day."
-    return ""
+    if isinstance(value, np.datetime64) and np.datetime_data(value)[0] == "W":
+        return " NumPy's weeks begin on a Thursday: write the ISO week or the first and last day."
+    if isinstance(value, np.datetime64):
+        return " A moment is no period: pass value.astype('datetime64[D]') for the day."
+    if type(value).__name__ == "Period":
+        return " It has no whole hours: pass value.asfreq('D') for the day."
+    ends = [str(end) for end in (value if isinstance(value, tuple | list) else [value])]
+    return f" Write {'..'.join(ends)!r}, as one text." if all(map(is_written, ends)) else ""
 
 
 def _hint(text: str) -> str:
     """What a text that cannot be read may have meant, if that is a period."""
     text = text.upper()
+    if FREQUENCY.fullmatch(text):
+        return " A frequency is none: write its first and last day, '2026-11-15..2026-11-21'."
     if text in ("NULL", "NONE"):
         return " Records without a time are None, without quotation marks."
     ends = RANGE.fullmatch(text)

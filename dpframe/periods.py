@@ -21,6 +21,8 @@ USERS = ", where all records of that user lie within one period"
 
 UNITS: tuple[Unit, ...] = ("year", "quarter", "month", "week", "day", "hour")
 
+OF_WEEKS = "Weeks are those of ISO 8601, from Monday to Sunday."
+
 EPOCH = datetime(1970, 1, 1)
 SECOND = timedelta(seconds=1)
 
@@ -102,8 +104,9 @@ def as_period(given: object) -> Period | None:
     """A period from an argument: None, a ``Period``, or a column, a text and perhaps a zone.
 
     ``("when", "2026-W47")``, ``("when", "2026-W47", "Europe/Berlin")``; ``("when", None)`` for the
-    records whose time is NULL. In the place of the text may stand a ``datetime.date`` or a
-    ``pandas.Period`` that is one of ours. ParameterError or ParameterTypeError for anything else.
+    records whose time is NULL. In the place of the text may stand a ``datetime.date``, a
+    ``numpy.datetime64`` of a unit that is ours, or a ``pandas.Period`` of whole hours.
+    ParameterError or ParameterTypeError for anything else.
     """
     if given is None:
         return None
@@ -243,7 +246,7 @@ def _of_unit(unit: Unit, text: object) -> Bounds:
 
 def _known_unit(unit: str) -> Unit:
     if unit not in UNITS:
-        raise ParameterError(f"unit ({unit!r}) must be one of {', '.join(UNITS)}.")
+        raise ParameterError(f"unit ({unit!r}) must be one of {', '.join(UNITS)}. {OF_WEEKS}")
     return unit
 
 

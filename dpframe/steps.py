@@ -100,7 +100,7 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     number, scale = f"TRY_CAST({column} AS DOUBLE)", _double(10.0 ** abs(steps.decimals))
     scaled = f"{number} {'*' if steps.decimals > 0 else '/'} {scale}" if steps.decimals else number
     return (  # a value within its bounds, which most are, costs one product
-        f"CASE WHEN {number} BETWEEN {_double(low)} AND {_double(high)} "
+        f"CASE WHEN isfinite({number}) AND {number} BETWEEN {_double(low)} AND {_double(high)} "
         f"THEN CAST(round({scaled}) AS BIGINT) WHEN isfinite({number}) "
         f"THEN CASE WHEN {number} < {_double(low)} THEN {steps.of(low)}::BIGINT "
         f"ELSE {steps.of(high)}::BIGINT END END"

@@ -11,15 +11,18 @@ import contextlib
 import io
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 
 import dpframe as dp
 from dpframe.doors.cli import main as cli
+from dpframe.sources import small_frames
 from tests.fuzz_sources import (
     NO_SOURCE,
     OBJECTS,
@@ -28,6 +31,7 @@ from tests.fuzz_sources import (
     Evil,
     arrow_column,
     file,
+    pair_of_tables,
     pandas_column,
     pandas_frame,
     stored,
@@ -370,3 +374,81 @@ def run(seed: int, cases: int, folder: Path) -> int:
     book = dp.Ledger(folder / "ledger.db", epsilon=TOTAL, delta=0.09)
     numbers = random.Random(seed)
     return sum(run_case(numbers.getrandbits(48), folder, book) for _ in range(cases))
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+ONE = {"epsilon": 1.0, "delta": 1e-6}
+QUESTIONS: tuple[Callable[[Any], Any], ...] = (
+    lambda t: dp.hhh(t, ["c"], **ONE),
+    lambda t: dp.hhh(t, ["c", "u", "n"], **ONE),
+    lambda t: dp.hhh(t, ["c"], user="u", **ONE),
+    lambda t: dp.hhh(t, ["c"], user="u", contribution="records", max_contributions=2, **ONE),
+    lambda t: dp.hhh(t, ["c"], user="u", contribution="items", **ONE),
+    lambda t: dp.hhh(t, ["c"], weight="n", max_weight=5, **ONE),
+    lambda t: dp.hhh(t, ["c"], mechanism="streaming", counters=9, **ONE),
+    lambda t: dp.hhh(t, "columns:c * columns:u", **ONE),
+    lambda t: dp.hhh(t, ["u"], period=("c", "2026"), **ONE),
+    lambda t: dp.hhh(t, "date:c", **ONE),
+    lambda t: dp.hhh(t, "ip:c", **ONE),
+    lambda t: dp.hhh(t, "path:c?depth=3", **ONE),
+    lambda t: dp.hhh(t, "number:c?lower=0&upper=9&depth=3", **ONE),
+    lambda t: dp.tree_counts(t, ["c"], keys=["a"], epsilon=1.0),
+    lambda t: dp.tree_counts(t, ["c"], keys=["a"], user="u", **ONE),
+    lambda t: dp.rollup(t, ["c"], dp.sum("n", lower=0, upper=9), **ONE),
+    lambda t: dp.rollup(t, ["c"], [dp.mean("n", lower=0, upper=9)], user="u", **ONE),
+    lambda t: dp.rollup(t, ["c"], [dp.distinct("u")], **ONE),
+    lambda t: dp.rollup(t, ["c"], [dp.sum("n", lower=0, upper="auto")], **ONE),
+    lambda t: dp.heavy_hitters(t, "c", **ONE),
+    lambda t: dp.heavy_hitters(t, "c", user="u", **ONE),
+    lambda t: dp.synthesize(t, {"n": (0, 9)}, epsilon=1.0),
+)
+
+
+def _of_pandas(table: pa.Table) -> Any:
+    return pd.DataFrame({n: pd.arrays.ArrowExtensionArray(table[n]) for n in table.column_names})
+
+
+def _of_stream(table: pa.Table) -> Any:
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+
+
+READ_AS: tuple[Callable[[pa.Table], Any], ...] = (
+    lambda table: table,
+    lambda table: table.to_batches()[0],
+    _of_pandas,
+    _of_stream,
+    lambda table: pl.from_arrow(table),
+    lambda table: pl.from_arrow(table).lazy(),  # type: ignore[union-attr]
+)
+
+
+def outcome(question: Callable[[Any], Any], source: Any) -> str:
+    """Whether a call answers, or the words in which it is refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            question(source)
+        except dp.DpframeError as error:
+            return f"{type(error).__name__}: {error}"
+    return "answers"
+
+
+def run_values(seed: int) -> tuple[str, str, str] | None:
+    """One case: a question of two tables of one schema. None where a library of another hand does
+    not take the table, else what was asked and both outcomes."""
+    r = random.Random(f"values {seed}")
+    tables = pair_of_tables(r, r.choice((1, 7, 60)))
+    read_as, question = r.choice(READ_AS), r.choice(QUESTIONS)
+    try:
+        sources = [read_as(table) for table in tables]
+    except (Exception, pl.exceptions.PanicException):
+        return None
+    most = small_frames.MOST
+    small_frames.MOST = r.choice((0, most))
+    try:
+        hostile, harmless = (outcome(question, source) for source in sources)
+    finally:
+        small_frames.MOST = most
+    what = f"{tables[0].schema.to_string()}, question {QUESTIONS.index(question)}"
+    return what, hostile, harmless

@@ -60,7 +60,7 @@ OBJECTS: tuple[Any, ...] = (
         Decimal("1.50"),
     ),
     *(Decimal("NaN"), dt.date(2020, 1, 2), dt.datetime(9999, 1, 1), pd.NaT, pd.NA, [WORD, None]),
-    *({WORD: NUMBER}, (1, 2), {1}, np.float32("nan"), np.datetime64("NaT"), np.arange(3), 1j),
+    *({WORD: NUMBER}, (1, 2), {1}, np.float32("nan"), np.datetime64("NaT", "ns"), np.arange(3), 1j),
     *(_nested(30_000), Evil(), object, pd.Timestamp("2020-01-01", tz="UTC"), memoryview(b"ab")),
 )
 
@@ -158,6 +158,141 @@ ODD = (
     "t1",
     "dpframe_source",
 )
+
+
+# -- any Arrow type, harmless and hostile ----------------------------------------------------------
+
+EXTENSIONS = ("bit", "bignum", "time_tz", "uhugeint", "variant", "geometry", "enum")
+
+
+def _leaf(r: random.Random) -> pa.DataType:
+    unit, numbers = r.choice(UNITS), (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint64())
+    made: list[Callable[[], pa.DataType]] = [
+        lambda: r.choice((*numbers, pa.float16(), pa.float32(), pa.float64(), pa.bool_())),
+        lambda: pa.decimal128(r.choice((1, 18, 38)), r.choice((0, 1))),
+        lambda: r.choice((pa.decimal32(9, 2), pa.decimal64(18, 3))),
+        lambda: r.choice((pa.date32(), pa.date64(), pa.month_day_nano_interval(), pa.null())),
+        lambda: pa.timestamp(unit, r.choice((None, "UTC", "Europe/Berlin"))),
+        lambda: pa.duration(unit),
+        lambda: pa.time32(r.choice(("s", "ms"))),
+        lambda: pa.time64(r.choice(("us", "ns"))),
+        lambda: r.choice((pa.string(), pa.large_string(), pa.binary(), pa.large_binary())),
+        lambda: r.choice((pa.string_view(), pa.binary_view(), pa.binary(3))),
+        lambda: r.choice((pa.uuid(), pa.bool8(), pa.json_())),
+        lambda: pa.opaque(r.choice((pa.binary(), pa.int64())), r.choice(EXTENSIONS), "DuckDB"),
+    ]
+    return r.choice(made)()
+
+
+def arrow_type(r: random.Random, depth: int = 2) -> pa.DataType:
+    if not depth or r.random() < 0.6:
+        return _leaf(r)
+    inside = arrow_type(r, depth - 1)
+    made: list[Callable[[], pa.DataType]] = [
+        lambda: pa.list_(inside),
+        lambda: pa.large_list(inside),
+        lambda: pa.list_(inside, 2),
+        lambda: pa.struct([pa.field("a", inside), pa.field("b", _leaf(r))]),
+        lambda: pa.map_(r.choice((pa.string(), pa.int64(), pa.float64())), inside),
+        lambda: pa.dictionary(pa.int8(), _leaf(r)),
+        lambda: pa.list_view(inside),
+    ]
+    return r.choice(made)()
+
+
+def _some_null(r: random.Random, n: int, hostile: bool) -> pa.Buffer | None:
+    """A bitmap in which some are NULL, only of a hostile array."""
+    return pa.array([r.random() < 0.7 for _ in range(n)]).buffers()[1] if hostile else None
+
+
+def any_array(r: random.Random, kind: pa.DataType, n: int, hostile: bool) -> pa.Array:
+    """An array of a type. A hostile one holds random bytes, below NULLs and elsewhere, as far as
+    memory stays safe; the other one zeros, or empty values."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, any_array(r, kind.storage_type, n, hostile))
+    if pa.types.is_null(kind):
+        return pa.nulls(n)
+    if pa.types.is_dictionary(kind):
+        values = any_array(r, kind.value_type, 3, hostile)
+        valid = [not hostile or r.random() < 0.7 for _ in range(n)]
+        places = bytes(r.randrange(3) if v else r.randrange(256) for v in valid)
+        bitmap = pa.array(valid).buffers()[1]
+        own = pa.Array.from_buffers(pa.int8(), n, [bitmap, pa.py_buffer(places)])
+        return pa.DictionaryArray.from_arrays(own, values, safe=False)
+    valid = _some_null(r, n, hostile)
+    if pa.types.is_struct(kind):
+        fields = [any_array(r, kind.field(i).type, n, hostile) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, n, [valid], children=fields)
+    if pa.types.is_fixed_size_list(kind):
+        inside = any_array(r, kind.value_type, 2 * n, hostile)
+        return pa.Array.from_buffers(kind, n, [valid], children=[inside])
+    if pa.types.is_map(kind):
+        keys = any_array(r, kind.key_type, 2 * n, hostile)
+        if keys.null_count:  # which Arrow refuses
+            keys = any_array(r, kind.key_type, 2 * n, False)
+        pairs = pa.struct([kind.key_field, kind.item_field])
+        items = any_array(r, kind.item_type, 2 * n, hostile)
+        entries = pa.Array.from_buffers(pairs, 2 * n, [None], children=[keys, items])
+        ends = pa.array(range(0, 2 * n + 1, 2) if hostile else [0] * (n + 1), pa.int32())
+        return pa.Array.from_buffers(kind, n, [valid, ends.buffers()[1]], children=[entries])
+    if pa.types.is_list_view(kind):
+        places, inside = range(0, 2 * n, 2), any_array(r, kind.value_type, 2 * n, hostile)
+        return pa.ListViewArray.from_arrays(pa.array(places, pa.int32()), [2] * n, inside)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inside = any_array(r, kind.value_type, 2 * n, hostile)
+        wide = pa.int64() if pa.types.is_large_list(kind) else pa.int32()
+        ends = pa.array(range(0, 2 * n + 1, 2), wide)
+        return pa.Array.from_buffers(kind, n, [valid, ends.buffers()[1]], children=[inside])
+    if kind in (pa.string_view(), pa.binary_view()):
+        plain = pa.large_string() if kind == pa.string_view() else pa.large_binary()
+        return (
+            any_array(r, plain, n, hostile)
+            .cast(pa.large_binary())
+            .cast(pa.binary_view())
+            .view(kind)
+        )
+    if kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
+        wide = pa.int64() if kind in (pa.large_string(), pa.large_binary()) else pa.int32()
+        sizes = [r.choice((0, 1, 3, 20)) if hostile else 0 for _ in range(n)]
+        ends = pa.array([sum(sizes[:i]) for i in range(n + 1)], wide).buffers()[1]
+        texts = (b"\xff", b"a", b"{", b"1", b"'", b"\x00", WORD.encode()[:1])
+        raw = b"".join(r.choice(texts) for _ in range(sum(sizes)))
+        return pa.Array.from_buffers(kind, n, [valid, ends, pa.py_buffer(raw)])
+    width = 8 if kind == pa.bool_() else kind.bit_width
+    raw = r.randbytes(n * width // 8) if hostile else bytes(n * width // 8)
+    if hostile and r.random() < 0.3:  # the ends of the range
+        raw = b"".join(
+            r.choice(
+                (
+                    b"\xff" * (width // 8 - 1) + b"\x7f",
+                    bytes(width // 8 - 1) + b"\x80",
+                    b"\xff" * (width // 8),
+                )
+            )
+            for _ in range(n)
+        )
+    return pa.Array.from_buffers(kind, n, [valid, pa.py_buffer(raw + b"\0" * 8)])
+
+
+METADATA = ("arrow.bool8", "arrow.json", "arrow.uuid", "arrow.opaque", "geoarrow.wkb", "x.y")
+
+
+def pair_of_tables(r: random.Random, n: int) -> tuple[pa.Table, pa.Table]:
+    """Two tables of one schema: only their values differ."""
+    kinds = [arrow_type(r) for _ in ("c", "u", "n")]
+    fields = []
+    for name, kind in zip(("c", "u", "n"), kinds, strict=True):
+        said = {"ARROW:extension:name": r.choice(METADATA)} if r.random() < 0.2 else None
+        if said is not None and isinstance(kind, pa.BaseExtensionType):
+            said = None
+        fields.append(pa.field(name, kind, metadata=said))
+    hostile, harmless = (
+        pa.Table.from_arrays(
+            [any_array(r, kind, n, bad) for kind in kinds], schema=pa.schema(fields)
+        )
+        for bad in (True, False)
+    )
+    return hostile, harmless
 
 
 # -- sources ---------------------------------------------------------------------------------------

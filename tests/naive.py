@@ -40,8 +40,13 @@ def text(value: Any) -> str | None:
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return str(value)
-    return str(value).encode("utf-8", "replace").decode()
+        return str(int(value)) if value == int(value) else format(value, "f").rstrip("0")
+    return "".join(c if c < "\ud800" or c > "\udfff" else surrogate(c) for c in str(value))
+
+
+def surrogate(char: str) -> str:
+    """A lone surrogate as DuckDB would write its bytes."""
+    return "".join(f"\\x{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
 SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))

@@ -17,7 +17,7 @@ from dpframe._duck.done import percent, share_of_reading
 from dpframe._duck.own import Own, own
 from dpframe._duck.withheld import withheld
 from dpframe._progress import goes_on, part
-from dpframe._sql import literal
+from dpframe._sql import json_as_text, literal
 from dpframe.errors import SourceError
 
 VIEW = "dpframe_source"
@@ -87,16 +87,19 @@ class OwnRelation:
     def _viewed(self, where: str) -> None:
         """Make the view, anew if there is one."""
 
-        def seen() -> DuckDBPyRelation:
+        def view(columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             self._ready()
-            self._cursor.execute(
-                f"CREATE OR REPLACE TEMP VIEW {VIEW} AS SELECT * FROM {self._from}{where}"
-            )
-            return self._cursor.view(VIEW)  # which DESCRIBE would plan and run a statement for
+            chosen = f"SELECT {columns} FROM {self._from}{where}"
+            self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {chosen}")
+            return _described(self._cursor.view(VIEW))  # DESCRIBE would plan and run a statement
 
-        self.columns, self.types = withheld(
-            self._what, lambda: _described(seen()), stop=self._cursor.interrupt
-        )
+        def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
+            described = view("*")
+            if (columns := json_as_text(*described)) != "*":
+                view(columns)
+            return described
+
+        self.columns, self.types = withheld(self._what, seen, stop=self._cursor.interrupt)
 
     def within(self, condition: str) -> OwnRelation:
         self._viewed(f" WHERE {condition}")
@@ -148,10 +151,13 @@ class GivenRelation:
     """A relation of the caller, run on the caller's own connection, leaving nothing behind."""
 
     def __init__(self, relation: DuckDBPyRelation) -> None:
-        self._relation = relation
         # DuckDB 2 keeps it there, without a name that is public; other versions end later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
         self.columns, self.types = withheld(RELATION, lambda: _described(relation))
+        columns = json_as_text(self.columns, self.types)
+        self._relation = relation
+        if columns != "*":
+            self._relation = withheld(RELATION, lambda: relation.project(columns))
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         self._check()

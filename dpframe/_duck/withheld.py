@@ -36,6 +36,8 @@ def withheld(
             failed = "was interrupted"
         except duckdb.OutOfMemoryException:
             failed = MEMORY
+        except duckdb.ConnectionException:
+            failed = "failed: its connection is closed. Open one, and make the relation again"
         except DpframeError:
             raise
         except Exception as error:  # in a stream Arrow passes on what DuckDB says

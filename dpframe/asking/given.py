@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, cast
-
-import numpy as np
 
 from dpframe._known_arguments import shown
 from dpframe._unicode import is_unicode
-from dpframe.budget import Budget, Contribution, PrivacyUnit
+from dpframe.budget import Budget, Contribution, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, columns
 from dpframe.periods import Period, as_period
@@ -216,33 +214,33 @@ def amount(name: str, value: object, low: float, high: float, advice: str) -> fl
     """Part of a privacy budget, which has no default."""
     if value is None:
         raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
-    if isinstance(value, bool) or not isinstance(value, Real):
+    real = as_float(value)
+    if real is None:
         raise ParameterTypeError(f"{name} must be a number, {advice}; got {shown(value)}.")
-    real: Any = value
     if not low <= real <= high:  # also refuses NaN
         raise BudgetError(
             f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}: {advice}."
         )
-    return float(value)
+    return real
 
 
 def number(name: str, value: object, low: float, high: float) -> float:
     """A number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    real = as_float(value)
+    if real is None:
         raise ParameterTypeError(
             f"{name} must be a number from {low:g} to {high:g}; got {shown(value)}."
         )
-    real: Any = value
     if not low <= real <= high:  # also refuses NaN
         raise ParameterError(f"{name} ({value!r}) must be a number from {low:g} to {high:g}.")
-    return float(value)
+    return real
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
     """A whole number within bounds, also from a float that is one."""
     given: Any = value
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        given = int(value)
+    if not isinstance(value, Integral) and (real := as_float(value)) is not None:
+        given = int(real) if real.is_integer() and real == value else value
     if isinstance(given, bool) or not isinstance(given, Integral):
         raise ParameterTypeError(
             f"{name} must be a whole number of at least {low}; got {shown(value)}."

@@ -65,6 +65,8 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
         if not low * STEP < guess < high:
             guess = _up(math.sqrt(low * high))
     if found is None:
+        if nearest is None:
+            planned(1.0)  # says what else is wrong with the arguments
         told = "" if nearest is None else f" the smallest found is {_told(nearest.errors, error)}."
         raise BudgetError(f"no epsilon keeps error={error!r}:{told} Allow more.")
     return found

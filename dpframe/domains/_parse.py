@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 import numpy as np
 
@@ -81,12 +82,18 @@ def _axis(value: object) -> Axis | Hierarchy:
         if kind == "time" and colon:
             return _time(value, rest)
         if not colon or kind not in KINDS:
-            known = [*KINDS, "time"]
+            known, example = [*KINDS, "time"], EXAMPLE
+            if not colon and value:
+                column = quote(value)
+                example = (
+                    f"'number:{column}?lower=0&upper=100', 'time:{column}?lower=2017-01-01&"
+                    f"upper=2018-01-01', or 'columns:{column}' with keys=[...]"
+                )
             near = difflib.get_close_matches(kind.lower(), known, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near and colon else ""
             raise HierarchyError(
                 f"columns: {value!r} names no known kind.{hint} Write KIND:COLUMN with one of "
-                f"{', '.join(known)}, for example {EXAMPLE}."
+                f"{', '.join(known)}, for example {example}."
             )
         limited = "depth" in dict(parse_qsl(rest.partition("?")[2]))
         value = as_hierarchy(value)
@@ -135,15 +142,25 @@ def _bounded(name: object, bounds: object) -> Axis:
     """An axis from an entry of a dict."""
     if not isinstance(name, str):
         raise ParameterTypeError(f"columns must have column names as keys; got {name!r}.")
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise ParameterError(
-            f"columns[{name!r}] must be (lower, upper), two numbers or two times; got {bounds!r}."
-        )
-    low, high = (x.item() if isinstance(x, np.number) else x for x in bounds)
     times = (str, dt.date, np.datetime64)
-    if isinstance(low, times) and isinstance(high, times):
-        return TimeAxis(name, moment("lower", low), moment("upper", high))
-    return NumberAxis(name, low, high)
+    if isinstance(bounds, tuple | list) and len(bounds) == 2:
+        low, high = (x.item() if isinstance(x, np.number) else x for x in bounds)
+        if not (isinstance(low, times) and isinstance(high, times)):
+            return NumberAxis(name, low, high)
+        if any(map(_is_time, bounds)):
+            return TimeAxis(name, moment("lower", low), moment("upper", high))
+    raise ParameterError(
+        f"columns[{name!r}] must be (lower, upper), two numbers or two times; got {bounds!r}. "
+        f"Categories are listed as keys: columns=['columns:{quote(name)}'], "
+        f"keys={{{name!r}: [...]}}."
+    )
+
+
+def _is_time(bound: object) -> bool:
+    with suppress(HierarchyError):
+        moment("lower", bound)
+        return True
+    return False
 
 
 def _keys(hierarchies: list[Hierarchy], keys: object) -> list[object]:

@@ -247,7 +247,7 @@ class DpAccessor(OfResults):
         Parameters
         ----------
         path
-            The file; one that is there is replaced.
+            The file, .html or .htm; one that is there is replaced.
         title
             Heading; by default what was counted and the columns.
         kind

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._sql import ascending
+from dpframe._sql import ascending, is_nan
 from dpframe._unicode import is_unicode
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy._types import READS, named
@@ -257,7 +257,7 @@ def check_writable(column: str, duckdb_type: str) -> None:
 def real_text(number: str, otherwise: str) -> str:
     """SQL of a DOUBLE as text, NULL for NaN: whole numbers of 128 bits as integers."""
     return (
-        f"CASE WHEN isnan({number}) THEN NULL "
+        f"CASE WHEN {is_nan(number)} THEN NULL "
         f"WHEN {number} = trunc({number}) AND abs({number}) < {2.0**127!r}::DOUBLE "
         f"THEN CAST(TRY_CAST({number} AS HUGEINT) AS VARCHAR) ELSE {otherwise} END"
     )

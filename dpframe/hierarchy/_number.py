@@ -6,6 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dpframe._sql import is_nan
+from dpframe.budget import as_float
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (
     INVALID,
@@ -38,11 +40,12 @@ class Number(Hierarchy):
     def validate(self) -> None:
         one_column("number", self.column)
         for name, value in (("lower", self.lower), ("upper", self.upper)):
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            bound = as_float(value)
+            if bound is None:
                 raise HierarchyError(f"number: {name} must be a number; got {value!r}.")
-            if not abs(value) <= 1e300:  # also refuses NaN
+            if not abs(bound) <= 1e300:  # also refuses NaN
                 raise HierarchyError(f"number: {name} must be finite; got {value!r}.")
-            object.__setattr__(self, name, float(value))  # equal specifications, equal bins
+            object.__setattr__(self, name, bound)  # equal specifications, equal bins
         if self.lower >= self.upper:
             raise HierarchyError(
                 f"number: lower ({self.lower!r}) must be less than upper ({self.upper!r})."
@@ -92,8 +95,8 @@ class Number(Hierarchy):
         return (
             {"x": f"TRY_CAST({columns[0]} AS DOUBLE)"},
             {
-                "k1": f"CASE WHEN x IS NULL OR isnan(x) THEN NULL WHEN x <= {low} THEN 0::BIGINT "
-                f"WHEN x >= {high} THEN {bins - 1}::BIGINT "
+                "k1": f"CASE WHEN x IS NULL OR {is_nan('x')} THEN NULL "
+                f"WHEN x <= {low} THEN 0::BIGINT WHEN x >= {high} THEN {bins - 1}::BIGINT "
                 f"ELSE least(floor((x - {low}) / {width} * {bins})::BIGINT, {bins - 1}) END"
             },
         )

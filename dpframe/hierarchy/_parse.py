@@ -95,6 +95,11 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
         return _from_string(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return Columns(tuple(value))
+    if type(value).__name__ == "Series":
+        column = getattr(value, "name", None)
+        raise ParameterTypeError(
+            f"{name} must be the name of a column, and is the column itself. Pass {column!r}."
+        )
     if hasattr(value, "tolist") and not hasattr(value, "columns"):  # df.columns[:2], an array
         return Columns(tuple(value.tolist()))
     raise ParameterTypeError(
@@ -133,9 +138,9 @@ def _is_kind(part: object) -> bool:
 def _from_string(text: str) -> Hierarchy:
     kind, colon, rest = text.partition(":")
     if not colon and "," in text:
-        several = [name.strip() for name in text.split(",")]
+        several = f"columns:{','.join(name.strip() for name in text.split(','))}"
         raise HierarchyError(
-            f"hierarchy {text!r} would be one column: write {several!r} for a level each."
+            f"hierarchy {text!r} would be one column. Write {several!r} for a level each."
         )
     if not colon and text and kind not in KINDS:
         return Columns((text,))

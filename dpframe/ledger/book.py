@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe._html import folded
 from dpframe._known_arguments import known_arguments
-from dpframe._paths import named
+from dpframe._paths import local
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import by_block, opened, store
@@ -85,9 +85,10 @@ class Ledger(Forecasting, Filtering):
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
         try:
-            self._path = Path(os.path.realpath(named(path)))  # one lock, whatever links lead here
+            file = os.path.realpath(local(path, "ledger"))  # one lock, whatever links lead here
         except OSError as error:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
+        self._path = Path(file)
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
         asked = None if epsilon is None and delta is None else total_units(epsilon, delta)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sqlite3
 from fractions import Fraction
-from numbers import Real
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import shown
+from dpframe.budget import as_float
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger.blocks import NULL_FIRST, moment
 from dpframe.ledger.entries import Entry, entries, newest
@@ -78,8 +78,9 @@ def within(db: sqlite3.Connection, seconds: int) -> Units:
 
 def seconds_of(days: object) -> int:
     """Days of a window as whole seconds, rounded up."""
-    if isinstance(days, bool) or not isinstance(days, Real):
+    number = as_float(days)
+    if number is None:
         raise ParameterTypeError(f"days must be a number; got {shown(days)}.")
-    if not 0 <= days < 1e7:  # type: ignore[operator]  # also refuses NaN
+    if not 0 <= number < 1e7:  # also refuses NaN
         raise ParameterError(f"days ({days!r}) must be 0 or more, and below 1e7.")
     return math.ceil(Fraction(str(days)) * 86_400)

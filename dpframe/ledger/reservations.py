@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Protocol
 
 from dpframe._known_arguments import shown
 from dpframe.accounting.compose import Profile, composed_epsilon
 from dpframe.accounting.normal import Told
-from dpframe.budget import Budget
+from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
 from dpframe.ledger.totals import Accountant, Totals, Units
@@ -175,8 +174,9 @@ def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
         raise ParameterTypeError(f"releases must be a whole number; got {shown(releases)}.")
     if not 1 <= releases <= MOST:
         raise ParameterError(f"releases ({releases!r}) must be from 1 to {MOST}.")
-    if isinstance(delta, bool) or not isinstance(delta, Real):
-        raise ParameterTypeError(f"delta must be a number; got {shown(delta)}.")
+    given, delta = delta, as_float(delta)
+    if delta is None:
+        raise ParameterTypeError(f"delta must be a number; got {shown(given)}.")
     one = max(1, units_up(plan.budget.delta, DELTA_UNIT))
     plain = releases * units_up(plan.budget.epsilon, EPSILON_UNIT), releases * one
     if not 0 < float(delta) < 1 or units_up(float(delta), DELTA_UNIT) < plain[1]:  # or NaN

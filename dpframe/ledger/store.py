@@ -133,8 +133,9 @@ def _open(path: Path, timeout: float) -> sqlite3.Connection:
         raise LedgerError(f"ledger {str(path)!r} is a folder or a device: give the path of a file.")
     if not path.exists():
         raise LedgerError(
-            f"ledger {str(path)!r} does not exist: check the path, or give epsilon= and delta= "
-            "to make a new one."
+            f"ledger {str(path)!r} does not exist: check the path, or make it with totals of its "
+            "own, dp.Ledger(path, epsilon=3.0, delta=1e-5), in a shell dpframe ledger PATH "
+            "--epsilon 3 --delta 1e-5."
         )
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=0, isolation_level=None, uri=True)
     try:

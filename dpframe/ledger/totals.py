@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from numbers import Real
 from typing import Literal
 
 from dpframe._known_arguments import shown
+from dpframe.budget import as_float
 from dpframe.errors import BudgetError, LedgerError, ParameterTypeError
 from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, amount, units_down
 
@@ -79,17 +79,20 @@ def totals(db: sqlite3.Connection) -> Totals:
 
 def total_units(epsilon: object, delta: object) -> Units:
     """Totals that somebody asks for, in units, checked."""
+    found: list[float] = []
     for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
         if value is None:
             raise BudgetError(f"a ledger needs both totals: pass {name}= too.")
-        if isinstance(value, bool) or not isinstance(value, Real):
+        total = as_float(value)
+        if total is None:
             raise ParameterTypeError(f"{name} must be a number; got {shown(value)}.")
-        if not 0 < value < high:  # type: ignore[operator]  # also refuses NaN
+        if not 0 < total < high:  # also refuses NaN
             raise BudgetError(
                 f"{name} ({value!r}), a total, must be above 0 and below {high:g}: for example "
                 "epsilon=3.0, delta=1e-5."
             )
-    units = units_down(float(epsilon), EPSILON_UNIT), units_down(float(delta), DELTA_UNIT)  # type: ignore[arg-type]
+        found.append(total)
+    units = units_down(found[0], EPSILON_UNIT), units_down(found[1], DELTA_UNIT)
     if not all(units):
         raise BudgetError(f"epsilon ({epsilon!r}) or delta ({delta!r}) is too small to be a total.")
     return units

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpframe._forking import no_fork
-from dpframe._paths import check_target, local, replacing
+from dpframe._paths import PAGES, check_target, local, replacing
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
@@ -122,7 +122,7 @@ def write_marginals(
 ) -> None:
     """Write :func:`marginals_page` to a file."""
     path = local(path)
-    check_target("path", path)
+    check_target("path", path, PAGES)
     text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
     with replacing(path, "the page") as file:
         file.write(text.encode(errors="replace"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe._paths import check_target, local, replacing
+from dpframe._paths import PAGES, check_target, local, replacing
 from dpframe.asking.measured import ShownMeasure, shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
@@ -181,7 +181,7 @@ def write_report(
 ) -> None:
     """Write :func:`page` to a file, as a whole or not at all."""
     path = local(path, "report")
-    check_target("report", path)
+    check_target("report", path, PAGES)
     text = page(frame, receipt, title=title, kind=kind, measure=measure)
     with replacing(path, "the report") as file:
         file.write(text.encode(errors="replace"))

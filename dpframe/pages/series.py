@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe._paths import check_target, local, replacing
+from dpframe._paths import PAGES, check_target, local, replacing
 from dpframe.asking.measured import shown_measures
 from dpframe.asking.receipt import Receipt
 from dpframe.errors import ParameterError
@@ -117,7 +117,7 @@ def write_series_page(
 ) -> None:
     """Write :func:`series_page` to a file, as a whole or not at all."""
     path = local(path)
-    check_target("path", path)
+    check_target("path", path, PAGES)
     text = series_page(releases, changes, title=title)
     with replacing(path, "the page") as file:
         file.write(text.encode(errors="replace"))

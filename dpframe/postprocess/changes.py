@@ -29,7 +29,7 @@ from dpframe.postprocess.change_ends import Ends
 from dpframe.postprocess.change_sides import Side, side_of
 from dpframe.postprocess.comparable import check_comparable, check_measure
 from dpframe.postprocess.joint_changes import joint_ends
-from dpframe.postprocess.other_confidence import HIGHEST, LOWEST
+from dpframe.postprocess.other_confidence import checked_confidence
 from dpframe.postprocess.shown_changes import shown_ends
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
 from dpframe.postprocess.unreported import Place, place
@@ -101,13 +101,7 @@ def changes(
 def _confidence(given: object, *sides: ShownNodes) -> float:
     if given is None:
         return min(float(side.receipt["confidence"]) for side in sides)
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ParameterTypeError(f"confidence must be a number; got {shown(given)}.")
-    if not LOWEST <= given <= HIGHEST:
-        raise ParameterError(
-            f"confidence ({given!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."
-        )
-    return float(given)
+    return checked_confidence(given)
 
 
 # -- rows ----------------------------------------------------------------------------------------

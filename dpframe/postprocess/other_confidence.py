@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import shown
+from dpframe.budget import as_float
 from dpframe.digest import seal
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
@@ -44,7 +44,7 @@ def other_confidence(
 ) -> pd.DataFrame:
     """``result.dp.intervals``; see :meth:`dpframe.doors.of_results.OfResults.intervals`."""
     nodes = shown_nodes(frame, receipt, "intervals")
-    wanted = float(receipt["confidence"]) if confidence is None else _checked(confidence)
+    wanted = float(receipt["confidence"]) if confidence is None else checked_confidence(confidence)
     if not isinstance(simultaneous, bool):
         raise ParameterTypeError(f"simultaneous must be True or False; got {shown(simultaneous)}.")
     new = _of_rollup(nodes, measures) if nodes.is_rollup else _of_counts(nodes, measures)
@@ -102,14 +102,16 @@ def _chosen(nodes: ShownNodes, measures: object) -> list[str]:
     return [name for name in nodes.measures if name in known]
 
 
-def _checked(confidence: object) -> float:
-    if isinstance(confidence, bool) or not isinstance(confidence, Real):
+def checked_confidence(confidence: object) -> float:
+    """The confidence of intervals that a caller asks for."""
+    number = as_float(confidence)
+    if number is None:
         raise ParameterTypeError(f"confidence must be a number; got {shown(confidence)}.")
-    if not LOWEST <= float(confidence) <= HIGHEST:
+    if not LOWEST <= number <= HIGHEST:
         raise ParameterError(
             f"confidence ({confidence!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."
         )
-    return float(confidence)
+    return number
 
 
 def _check_together(nodes: ShownNodes) -> None:

@@ -81,7 +81,7 @@ def alone(target: Target) -> Iterator[None]:
     by one that died.
     """
     try:
-        with closing(sqlite3.connect(target.lock, WAITING, isolation_level=None)) as db:
+        with closing(sqlite3.connect(target.lock, timeout=WAITING, isolation_level=None)) as db:
             db.execute("BEGIN EXCLUSIVE")
             shutil.rmtree(target.work, ignore_errors=True)
             target.work.mkdir()

@@ -302,7 +302,7 @@ def _of_list(items: list[Any]) -> Any:
         try:
             return pa.array(items, type=wide)
         except (UnicodeError, pa.ArrowException):  # text with lone surrogates
-            return pa.array([decoded(t.encode("utf-8", "replace")) for t in items], type=wide)
+            return pa.array([decoded(t.encode("utf-8", "surrogatepass")) for t in items], type=wide)
     if len(groups) > 1 and groups <= {"integers", "text", "bytes"}:
         raise ParameterTypeError(MIXED)
     names = ", ".join(sorted(t.__name__ for t in types if not _group(t)))

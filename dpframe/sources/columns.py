@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpframe.errors import ColumnError
 
@@ -41,12 +41,28 @@ def require(
             )
 
 
+def check_arrow_types(types: Mapping[str, object]) -> None:
+    """Raise ColumnError for a type of Polars that Arrow has not; types by the names of columns."""
+    for name, kind in types.items():
+        if "Int128" in str(kind):
+            raise ColumnError(
+                f"column {name!r} has type {kind}, which Arrow has not. Cast it to Int64, or to "
+                "String as a key."
+            )
+
+
 def _help(name: str, names: list[str], listed: bool) -> str:
     if not listed:
         return " The first line of the file must hold the names of the columns."
     near = [other for other in names if other.lower() == name.lower()]
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    outer, dot, field = name.partition(".")
+    if dot and outer in names:
+        return (
+            f" {outer!r} is one, and only whole columns are read. Make one of the field: in SQL "
+            f"{outer}.{field} AS {field}, in pandas df[{outer!r}].str[{field!r}]."
+        )
     if set("*>") & set(name) and not any(sign in name for sign in (" * ", " > ")):
         hint += " For several hierarchies hhh and rollup read 'a * b' and 'a > b', with blanks."
     some = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

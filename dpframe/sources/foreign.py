@@ -9,12 +9,13 @@ import weakref
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError, class_name
-from dpframe.sources.columns import require
+from dpframe.sources.columns import check_arrow_types, require
 
 _read: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 """Readers that were read: they have no rows for a second time, and do not say so."""
@@ -42,6 +43,9 @@ def foreign_table(source: Any, columns: list[str]) -> pa.Table:
             return source.to_table(columns)
         if isinstance(source, pa.RecordBatchReader):
             _once(source)
+        if hasattr(source, "collect_schema"):
+            schema = source.collect_schema()
+            check_arrow_types({name: schema[name] for name in columns if name in schema})
         if hasattr(source, "__arrow_c_stream__"):
             return _drained(pa.RecordBatchReader.from_stream(source), columns)
         frame = _of_narwhals(source)
@@ -77,14 +81,32 @@ def foreign_types(source: Any) -> pa.Table:
 def no_frame(source: object) -> ParameterTypeError:
     """What to raise for it: says what a source can be."""
     name = class_name(source)
-    instead = " Pass the frame it is a column of, or its to_frame()." * name.endswith("Series")
-    if isinstance(source, list | dict | tuple) or name == "numpy.ndarray":
-        instead = " Make a frame of it, as pandas.DataFrame does."
+    instead = INSTEAD.get(type(source).__name__, "")
+    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
+        instead = INSTEAD["paths"]
+    instead = instead and f" {instead}"
     return ParameterTypeError(
         "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, the path of a "
         "parquet or CSV file, or a frame that Arrow's stream interface or narwhals reads; got "
         f"{name}.{instead}"
     )
+
+
+INSTEAD = {
+    **dict.fromkeys(
+        ("dict", "list", "tuple", "ndarray"), "Make a frame of it, pandas.DataFrame(...)."
+    ),
+    **dict.fromkeys(("DataFrameGroupBy", "GroupBy"), "Pass the frame that is grouped."),
+    "DuckDBPyConnection": "Pass a relation of it: con.table('NAME') or con.sql('SELECT ...').",
+    "NoneType": "Pass the frame or the path.",
+    "Series": "Pass the frame it is a column of, or its to_frame().",
+    "Styler": "Pass the frame itself: styler.data.",
+    "TextIOWrapper": "Pass the path of the file.",
+    "BufferedReader": "Pass the path of the file.",
+    "bytes": "Pass the path as text: os.fsdecode(path).",
+    "paths": "Pass one pattern, 'logs/*.parquet', or for Parquet pyarrow.dataset.dataset([...]).",
+}
+"""What to pass in the place of what is no source, by the name of its class."""
 
 
 def _once(reader: pa.RecordBatchReader) -> None:

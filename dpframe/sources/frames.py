@@ -2,96 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpframe import _compute as pc
-from dpframe._nested import children, has_children, with_children
-from dpframe._unicode import decoded, unicode_table
-from dpframe.errors import ColumnError, DpframeError, ParameterTypeError, SourceError
-from dpframe.sources.columns import require
+from dpframe._unicode import unicode_table
+from dpframe.errors import DpframeError, ParameterTypeError, SourceError
+from dpframe.sources.arrow_values import readable_table
+from dpframe.sources.columns import check_arrow_types, require
 from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, no_frame
+from dpframe.sources.objects import each_as_text, from_objects
 from dpframe.sources.within import Within
-
-EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
-"""Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
-
-DAY = 86_400_000_000
-"""Microseconds, the latest that a time of the day can be."""
-
-FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Microseconds of a unit; of nanoseconds only times of the day can be out of their range."""
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns of a pandas, Polars or Arrow frame, in which no value is an error.
 
-    Raises ColumnError for a type in which times cannot be brought into what SQL can hold.
+    Raises ColumnError for a type of which values cannot be brought into what SQL can hold.
     """
-    table = unicode_table(_as_table(source, wanted))
-    for i, field in enumerate(table.schema):
-        if _is_time(field.type) or _holds_times(field.type):
-            if not _holdable(field.type):
-                raise ColumnError(
-                    f"column {field.name!r} has an Arrow type of which times inside cannot be read "
-                    "safely (a union or a list view): cast the column to text."
-                )
-            held = [_held(chunk) for chunk in table.column(i).chunks]
-            table = table.set_column(i, field.name, pa.chunked_array(held, field.type))
-    return table
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_timestamp, pa.types.is_duration, pa.types.is_time)
-    return any(test(kind) for test in tests)
-
-
-def _holds_times(kind: pa.DataType) -> bool:
-    return any(_is_time(child) or _holds_times(child) for child in children(kind))
-
-
-def _holdable(kind: pa.DataType) -> bool:
-    return not _holds_times(kind) or (has_children(kind) and all(map(_holdable, children(kind))))
-
-
-def _held(times: pa.Array) -> pa.Array:
-    """Times out of all that SQL can hold, which would be errors, at the nearest it can."""
-    kind = times.type
-    if not _is_time(kind):
-        return with_children(times, _held) if _holds_times(kind) else times
-    first, last = _bounds(kind)
-    numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
-    found = pc.min_max(numbers).as_py()
-    if found["min"] is None or (first <= found["min"] and found["max"] <= last):
-        return times
-    wide = numbers.cast(pa.int64())
-    near = pc.max_element_wise(pc.min_element_wise(wide, last, skip_nulls=False), first)
-    near = pc.if_else(pc.is_valid(wide), near, None)
-    if pa.types.is_timestamp(kind) and (kind.unit == "us" or kind.tz is None):
-        infinite = pc.is_in(wide, pa.array([-INFINITY, INFINITY]))
-        near = pc.if_else(infinite, wide, near)
-    return near.cast(numbers.type).view(kind)
-
-
-def _bounds(kind: pa.DataType) -> tuple[int, int]:
-    """The first and the last number of a type of times that SQL can hold."""
-    if pa.types.is_time(kind):
-        return 0, DAY * 1_000 if kind.unit == "ns" else DAY // FACTORS[kind.unit]
-    if kind.unit == "ns":
-        return -INFINITY, INFINITY
-    if pa.types.is_duration(kind):
-        return -(INFINITY // FACTORS[kind.unit]), INFINITY // FACTORS[kind.unit]
-    return -(-EARLIEST // FACTORS[kind.unit]), LATEST // FACTORS[kind.unit]
+    return unicode_table(readable_table(_as_table(source, wanted)))
 
 
 def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     columns = list(dict.fromkeys(wanted))
+    if type(source).__module__.split(".")[0] == "narwhals":
+        source = source.to_native()  # whose Python objects are read as such
     kind = type(source).__module__.split(".")[0]
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -153,8 +91,17 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
     import polars
 
     try:
-        require(columns, source.collect_schema().names(), alone=True)
-        return source.lazy().select(columns).collect().to_arrow()
+        schema = source.collect_schema()
+        require(columns, schema.names(), alone=True)
+        check_arrow_types({name: schema[name] for name in columns})
+        frame = source.lazy().select(columns).collect()
+        objects = {  # Arrow would have their addresses in memory
+            name: from_objects(frame[name].to_list())
+            for name in columns
+            if schema[name] == polars.Object
+        }
+        typed = frame.drop(*objects).to_arrow()
+        return pa.table({n: objects[n] if n in objects else typed[n] for n in columns})
     except DpframeError:
         raise
     except (Exception, polars.exceptions.PanicException) as raised:
@@ -174,11 +121,11 @@ def from_pandas(series: Any) -> pa.Array:
         return from_objects(list(categories)).take(pa.array(codes, mask=codes < 0))
     try:
         array = pa.Array.from_pandas(series)
-        if not _is_extension(array.type):
+        if not _is_of_pandas(array.type):
             return array
     except Exception:  # text that is no unicode
         pass
-    return _each_as_text(series)
+    return each_as_text(series)
 
 
 OWN_TYPES = ("PeriodDtype", "IntervalDtype")
@@ -200,57 +147,10 @@ def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def from_objects(values: Any) -> pa.Array:
-    """Python objects as text, each the way SQL would write it; what has no text is missing."""
-    try:
-        return pa.Array.from_pandas(values, type=pa.large_string())
-    except Exception:  # mixed objects, or text that is no unicode
-        return _each_as_text(values)
-
-
-def _each_as_text(values: Iterable[Any]) -> pa.Array:
-    return pa.array(map(_as_text, values), type=pa.large_string())
-
-
-def _is_extension(kind: pa.DataType) -> bool:
+def _is_of_pandas(kind: pa.DataType) -> bool:
     """Periods and intervals, which SQL would show as their storage, also as categories."""
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return isinstance(stored, pa.BaseExtensionType)
-
-
-WHOLE = 2.0**127
-"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
-
-
-def _as_text(value: Any) -> str | None:
-    """One object as text, the way SQL would write it. What Arrow reads as text or as missing is the
-    same here: which of the two reads a value depends on the other rows."""
-    try:
-        return _written(value)
-    except Exception:  # whatever an object does when it is asked must not stop the other rows
-        return None
-
-
-def _written(value: Any) -> str | None:
-    if isinstance(value, pa.Scalar):
-        value = value.as_py()
-    if value is None or type(value).__name__ in ("NaTType", "NAType"):
-        return None
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value)).lower()
-    if isinstance(value, Decimal) and value.is_nan():
-        return None
-    if isinstance(value, np.datetime64 | np.timedelta64) and np.isnat(value):
-        return None
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return str(int(number)) if number.is_integer() and abs(number) < WHOLE else repr(number)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return decoded(bytes(value))
-    text = str.__str__(value) if isinstance(value, str) else str(value)  # of an enum, its value
-    return text.encode("utf-8", "replace").decode()
+    return getattr(stored, "extension_name", "").startswith("pandas.")
 
 
 def without_rows(source: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pyarrow as pa
 
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.frames import arrow_table, from_objects, from_pandas
+from dpframe.sources.frames import arrow_table, from_pandas
+from dpframe.sources.objects import from_objects
 
 MOST = 2_000_000
 """Nodes of a list."""
@@ -85,13 +87,14 @@ def _values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
         return from_pandas(keys.to_series() if hasattr(keys, "to_series") else keys), []
     raise ParameterTypeError(
         "keys must be a list of keys, an array, a frame of the hierarchy's columns, or 'domain'; "
-        f"got {type(keys).__name__}."
+        f"got {type(keys).__name__}.{' Pass list(keys).' * isinstance(keys, range | Set)}"
     )
 
 
 def _has_type(keys: np.ndarray[Any, Any]) -> bool:
     """Whether NumPy keeps what Arrow has a type for, too; datetimes as a list would be integers."""
-    return keys.ndim == 1 and keys.dtype.kind in "biufM"
+    unit = np.datetime_data(keys.dtype)[0] if keys.dtype.kind == "M" else "D"
+    return keys.ndim == 1 and keys.dtype.kind in "biufM" and unit in ("D", "s", "ms", "us", "ns")
 
 
 def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
@@ -102,6 +105,11 @@ def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
     parts: list[Any] = []
     for value in values:
         of_parts = isinstance(value, list | tuple)
+        if any(isinstance(part, Decimal) for part in (value if of_parts else [value])):
+            raise ParameterError(
+                f"keys has {shown(value)}, and a decimal has no one text. Write it as text, as the "
+                "result shows it."
+            )
         if not (several and len(value) == width) if of_parts else width > 1:
             rule = f"a tuple of {width} values, for {_some(names)}"
             raise ParameterError(

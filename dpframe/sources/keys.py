@@ -22,7 +22,9 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.hierarchy._base import has_zone
+from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._types import REAL
+from dpframe.period_texts import is_written, one
 from dpframe.sources.key_tables import MOST, key_table, shown
 from dpframe.sources.malformed import malformed_sql
 from dpframe.sources.relations import canonical
@@ -67,7 +69,7 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
                 f"keys is the text {keys!r}: pass a list of keys, [{keys!r}], or 'domain'."
             )
         return _domain(hierarchy)
-    table = key_table(keys, hierarchy)
+    table = _dates(key_table(keys, hierarchy), hierarchy)
     tree, own = _rollup(table, hierarchy)
     if (own > 1).any():
         at = int(np.argmax(own > 1))
@@ -82,6 +84,24 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
             f"can have at most {MOST} nodes: list fewer keys."
         )
     return _listed(tree, rest=_parents(tree))
+
+
+def _dates(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
+    """Keys of text that are written as the finest level of a hierarchy of dates shows them, such as
+    ``2026-11`` of months, as the first day or hour of each."""
+    texts = table[0].combine_chunks()
+    texts = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
+    if not isinstance(hierarchy, Date) or not str(texts.type).endswith(("string", "string_view")):
+        return table
+    first = [_first(text, hierarchy.levels[-1]) for text in texts.to_pylist()]
+    return pa.table({table.column_names[0]: pa.array(first, pa.large_string())})
+
+
+def _first(text: str | None, level: str) -> str | None:
+    if text is None or not is_written(text):
+        return text
+    unit, (start, _) = one(text)
+    return start.isoformat() if unit == level else text
 
 
 def _domain(hierarchy: Hierarchy) -> ListedNodes:
@@ -132,6 +152,13 @@ def _refuse(malformed: pa.Table, hierarchy: Hierarchy) -> None:
     """Raise ParameterError for the key in a table of one row."""
     values = tuple(column[0].as_py() for column in malformed.columns)
     several = len(values) > 1
+    if isinstance(hierarchy, Date) and is_written(str(values[0])):
+        unit, levels = one(str(values[0]))[0], hierarchy.levels
+        coarser = levels[: levels.index(unit) + 1] if unit in levels else (unit,)
+        raise ParameterError(
+            f"keys has {shown(values[0])}, a {unit}, and {hierarchy.spec} ends at {levels[-1]}s. "
+            f"List {levels[-1]}s, or pass {replace(hierarchy, levels=coarser).spec!r}."
+        )
     raise ParameterError(
         f"keys has {shown(values if several else values[0])}, which is malformed, empty or missing "
         f"for {hierarchy.spec}: a key is a whole value of "
@@ -189,9 +216,9 @@ def check_key_types(listed: ListedNodes, hierarchy: Hierarchy, types: tuple[str,
 
 def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
     """Texts must be what the values are written as that they are read as."""
-    one = columns("value")
-    ((_, value),) = one.key_steps(("value",), (kind,))[0].items()
-    (text,) = one.texts(1, (value,), (kind,))
+    hierarchy = columns("value")
+    ((_, value),) = hierarchy.key_steps(("value",), (kind,))[0].items()
+    (text,) = hierarchy.texts(1, (value,), (kind,))
     read = f"SELECT key, TRY_CAST(key AS {kind}) AS value FROM {identifier(_duck.VIEW)}"
     written = f"SELECT key, CAST({text} AS VARCHAR) AS text FROM ({read})"
     differ = f"FROM ({written}) WHERE key IS DISTINCT FROM text "
@@ -202,7 +229,10 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
         return
     key, text = found["key"][0].as_py(), found["text"][0].as_py()
     outer = kind.split("(")[0]
-    if text is None or (outer not in REAL and _other_number(key, text)):
+    if text is None and outer.startswith(("DATE", "TIMESTAMP")) and is_written(key):
+        start = one(key)[1][0]
+        text = start.isoformat(" ") if outer != "DATE" else start.date().isoformat()
+    elif text is None or (outer not in REAL and _other_number(key, text)):
         raise ColumnError(
             f"keys has {shown(key)} for column {column!r}, which has type {outer} and holds no "
             "such value: correct the key, or cast the column to text."

@@ -18,6 +18,7 @@ Both are unbiased: an offset is as likely every number of its range.
 
 from __future__ import annotations
 
+from dpframe._sql import is_nan
 from dpframe.budget import SHARE_GRID
 
 WHOLE = 2**40
@@ -35,7 +36,7 @@ def measure_sql(value: str, most: float) -> str:
     """
     number, bound = f"TRY_CAST({value} AS DOUBLE)", f"{most!r}::DOUBLE"
     return (
-        f"CASE WHEN {number} > 0 AND NOT isnan({number}) "
+        f"CASE WHEN {number} > 0 AND NOT {is_nan(number)} "
         f"THEN CAST(least({number}, {bound}) / {bound} * {WHOLE}::DOUBLE AS BIGINT) "
         "ELSE 0::BIGINT END"
     )

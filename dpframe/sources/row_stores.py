@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe._sql import identifier
+from dpframe._unicode import decoded
 from dpframe.errors import ParameterError, SourceError
 
 BATCH = 100_000
@@ -48,7 +49,7 @@ def of_sqlite(path: Path, query: str) -> pa.Table:
     """Rows of a file of SQLite, which is opened read-only. SourceError says what cannot be read."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            db.text_factory = decoded
             db.execute(f"CREATE TEMP VIEW {VIEW} AS {query}")
             declared = db.execute(f"PRAGMA table_info({VIEW})").fetchall()
             reads = {str(row[1]): _affinity(str(row[2])) for row in declared}

@@ -164,7 +164,7 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
     held = [one for one in hierarchy.dimensions if column in one.source_columns]
     in_hierarchy, hierarchy = bool(held), held[0] if held else hierarchy
     if in_hierarchy and hierarchy.kind == "number":
-        return f"TRY_CAST({name if seen else _castable(name)} AS DOUBLE)", "DOUBLE"
+        return _double(name, seen), "DOUBLE"
     if in_hierarchy and hierarchy.reads_text:
         return _as_text(name), "VARCHAR"
     if seen is not None and _is_typed(seen):
@@ -269,6 +269,15 @@ def _as_text(name: str) -> str:
         f"THEN CAST(TRY_CAST({name} AS TIMESTAMP) AS VARCHAR) "
         f"WHEN {_is_unwritable(kind)} THEN NULL ELSE {text} END"  # an error is that of the type
     )
+
+
+def _double(name: str, seen: str | None) -> str:
+    """A number; of JSON by its text, as ``TRY_CAST`` raises for a text that is no JSON."""
+    value = name if seen else _castable(name)
+    number, of_text = (f"TRY_CAST({v} AS DOUBLE)" for v in (value, f"CAST({value} AS VARCHAR)"))
+    if seen:
+        return of_text if seen == "JSON" else number
+    return f"CASE WHEN typeof({name}) = 'JSON' THEN {of_text} ELSE {number} END"
 
 
 def _castable(name: str) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def answer(call: str, frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
     ledger = dp.Ledger(path, epsilon=100.0, delta=0.1)
     with seeded_noise(5):
         result = getattr(frame.dp, method)(about, **arguments, ledger=ledger, release="kept")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         ((request, receipt),) = db.execute("SELECT request, receipt FROM results").fetchall()
     facts = json.loads(receipt)
     for name in (*OF_ITS_OWN, "version", "ledger"):

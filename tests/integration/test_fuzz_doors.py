@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.sources import frames
 from tests import fuzz_doors
 from tests.fuzz_sources import NUMBER, WORD
 
@@ -28,6 +29,38 @@ def test_ten_thousand_hostile_calls(tmp_path: Path) -> None:
     cases = int(os.environ.get("DPFRAME_FUZZ_CASES", 10_000))
     print(f"DPFRAME_FUZZ_SEED={seed} DPFRAME_FUZZ_CASES={cases}")
     assert fuzz_doors.run(seed, cases, tmp_path) > cases // 20
+
+
+def differences(seeds: range) -> tuple[int, list[tuple[int, tuple[str, str, str]]]]:
+    """How many calls answered, and those that one table's values made answer otherwise."""
+    found = [(seed, case) for seed in seeds if (case := fuzz_doors.run_values(seed)) is not None]
+    answers = sum(hostile == "answers" for _, (_, hostile, _) in found)
+    return answers, [(seed, case) for seed, case in found if case[1] != case[2]]
+
+
+def test_no_value_decides_whether_a_call_answers() -> None:
+    """Law: of two tables of one schema both are answered, or both refused in the same words."""
+    answers, differ = differences(range(60))
+    assert not differ
+    assert answers > 15
+
+
+@pytest.mark.evidence
+def test_no_value_of_twenty_thousand_decides_whether_a_call_answers() -> None:
+    """The same law, over every type of Arrow with random bytes below NULLs and elsewhere."""
+    first = int(os.environ.get("DPFRAME_FUZZ_SEED", random.SystemRandom().getrandbits(32)))
+    cases = int(os.environ.get("DPFRAME_FUZZ_CASES", 20_000))
+    print(f"DPFRAME_FUZZ_SEED={first} DPFRAME_FUZZ_CASES={cases}")
+    answers, differ = differences(range(first, first + cases))
+    assert not differ
+    assert answers > cases // 4
+
+
+def test_values_that_decide_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: without the one rule for what DuckDB can hold, a map decides."""
+    monkeypatch.setattr(frames, "readable_table", lambda table: table)
+    _, differ = differences(range(170, 171))
+    assert [seed for seed, _ in differ] == [170]
 
 
 def quotes(r: random.Random, folder: Path, book: dp.Ledger) -> None:

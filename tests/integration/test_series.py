@@ -486,7 +486,7 @@ def test_sqlite_is_read_by_declared_types(tmp_path: Path) -> None:
     ]
     assert found["n"].to_pylist() == [3, None, None, None]
     assert found["price"].to_pylist() == [2.5, None, float("inf"), None]
-    assert found["country"].to_pylist() == ["FR", "\ufffd", "8", None]
+    assert found["country"].to_pylist() == ["FR", r"\xFF", "8", None]
     assert of_sqlite(path, "SELECT n FROM visits WHERE false").schema.types == [pa.int64()]
     for query in ("SELECT nothing FROM visits", "DELETE FROM visits"):
         with pytest.raises(dp.SourceError, match="cannot be read"):

@@ -178,7 +178,7 @@ def test_a_release_inside_of_a_transaction_leaves_it_open() -> None:
     assert con.sql("SELECT count(*) FROM t").fetchall() == [(900,)]
 
 
-@pytest.mark.parametrize("name", ["rows", "rows.xlsx", "rows.parquet.bak", ""])
+@pytest.mark.parametrize("name", ["rows", "rows.xlsx", "rows.parquet.bak"])
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match=r"has no known ending: dpframe reads \.parquet"):
         dp.hhh(str(tmp_path / name), "path:p", **BUDGET)
@@ -194,7 +194,7 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder.parquet").mkdir()
     with pytest.raises(SourceError, match=r"folder\.parquet"):
         dp.hhh(tmp_path / "folder.parquet", "path:p", **BUDGET)
-    with pytest.raises(SourceError, match="no known ending"):
+    with pytest.raises(SourceError, match=r"is a folder. Name the files in it.*/\*\.parquet'"):
         dp.hhh(tmp_path, "path:p", **BUDGET)
 
 

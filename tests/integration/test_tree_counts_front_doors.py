@@ -351,7 +351,7 @@ def sql_keys(
         ("[('a', 'b')]", ("keys has", "one value of column 'zip'")),
         ("7", ("keys must be a list", "int")),
         ("{'zip': 'a'}", ("keys must be a list", "dict")),
-        ("'domain'", ("keys='domain'", "Pass a list of keys")),
+        ("'domain'", ("keys := 'domain'", "Pass a list of keys")),
         ("(SELECT list(zip) FROM listed)", ("cannot contain subqueries",)),
     ],
 )
@@ -428,7 +428,10 @@ def test_the_command_line_writes_every_format(world: World, tmp_path: Path, endi
 
 
 MISTAKES = [
-    (["path:path", "--epsilon=1"], ("delta is missing", "list the keys: --keys,")),
+    (
+        ["path:path", "--epsilon=1"],
+        ("delta is missing", "list the keys: --keys FILE or --keys domain"),
+    ),
     (["path:path", "--epsilon=1", "--keys=no.csv"], ("'no.csv'", "does not exist")),
     (["path:path", "--epsilon=1", "--keys=FILE"], ("keys has None", "malformed")),
     (["columns:path,zap", "--epsilon=1", "--keys=FILE"], ("'zap'", "Did you mean 'zip'")),

@@ -103,7 +103,7 @@ def tables_of(folder: Path) -> set[str]:
     """Of the ledger, which may not be made yet."""
     if not (folder / "budget.db").exists():
         return set()
-    with contextlib.closing(sqlite3.connect(folder / "budget.db", 30)) as db:
+    with contextlib.closing(sqlite3.connect(folder / "budget.db", timeout=30)) as db:
         return {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
 
 
@@ -111,7 +111,7 @@ def charged(folder: Path) -> list[tuple[str, str]]:
     """Name and id of every charge."""
     if "charges" not in tables_of(folder):
         return []
-    with contextlib.closing(sqlite3.connect(folder / "budget.db", 30)) as db:
+    with contextlib.closing(sqlite3.connect(folder / "budget.db", timeout=30)) as db:
         return db.execute("SELECT name, release_id FROM charges").fetchall()
 
 
@@ -122,7 +122,7 @@ def seen(folder: Path) -> set[str]:
         with duckdb.connect(folder / "results.duckdb", read_only=True) as con:
             out |= {r for (r,) in con.execute("SELECT release_id FROM dp_releases").fetchall()}
     if "results" in tables_of(folder):
-        with contextlib.closing(sqlite3.connect(folder / "budget.db", 30)) as db:
+        with contextlib.closing(sqlite3.connect(folder / "budget.db", timeout=30)) as db:
             out |= {r for (r,) in db.execute("SELECT release_id FROM results")}
     return out
 

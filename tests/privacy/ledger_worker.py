@@ -190,7 +190,7 @@ def careless(path: str, processes: str, times: str) -> object:
 
     def work() -> None:
         for _ in range(int(times)):
-            with contextlib.closing(sqlite3.connect(path, 30, isolation_level=None)) as db:
+            with contextlib.closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as db:
                 (spent,) = db.execute("SELECT spent FROM budget").fetchone()
                 time.sleep(0.001)
                 db.execute("UPDATE budget SET spent = ?", (spent + 1,))

@@ -67,7 +67,7 @@ OBJECTS += [
     memoryview(b"a"),
     pd.NaT,
     pd.NA,
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "ns"),
     True,
 ]
 OBJECTS += [pa.scalar("a"), pa.scalar(None, pa.string())]

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
+from dpframe.doors.sql.calls import as_parameters
 from dpframe.doors.sql.macros import EXPLAINS
 from dpframe.questions.listed import QUESTIONS
 from tests.sql.visits import (
@@ -203,7 +204,8 @@ WRONG: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, Any]) -> None:
-    """Law: same class and same words as ``dp.hhh``, when bound, and nothing is charged."""
+    """Law: same class and same words as ``dp.hhh``, with arguments as SQL has them, when bound, and
+    nothing is charged."""
     con, ledger = lasting
     arguments = {"hierarchy": "columns:k", "epsilon": 1.0, "delta": 1e-6, **wrong}
     named = ", ".join(f"{name} := {literal(value)}" for name, value in arguments.items())
@@ -211,7 +213,7 @@ def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, A
         lambda: dp.hhh(con.table("visits"), arguments.pop("hierarchy"), ledger=ledger, **arguments)
     )
     for statement in ("FROM", "EXPLAIN FROM"):
-        assert words in said(con, f"{statement} dp_hhh('visits', {named})")
+        assert as_parameters(words) in said(con, f"{statement} dp_hhh('visits', {named})")
     assert charges(ledger) == 0
 
 

@@ -130,23 +130,23 @@ def test_a_draw_for_each_row_is_refused_by_name(
 @pytest.mark.parametrize(
     ("arguments", "said_so"),
     [
-        ("epsilon := 1.0", ("BudgetError: delta is missing", "keys=[...]")),
+        ("epsilon := 1.0", ("BudgetError: delta is missing", "keys := [...]")),
         (f"{BUDGET}, mechanism := 'laplase'", ("Did you mean 'laplace'?",)),
         (f"{BUDGET}, threshold := 2", ("ThresholdError: threshold (2)", "raise threshold")),
         (f"{BUDGET}, level_weights := [1, 0]", ("level_weights", "2 positive numbers")),
         (f"{BUDGET}, level_weights := [1]", ("level_weights", "got 1")),
-        (f"{BUDGET}, max_weight := 3", ("max_weight (3)", "weight=")),
+        (f"{BUDGET}, max_weight := 3", ("max_weight (3)", "weight :=")),
         (f"{BUDGET}, weight := 'm'", ("column 'm' does not exist", "'n'")),
         (f"{BUDGET}, weight := 'k'", ("column 'k' has type VARCHAR", "BIGINT")),
         (f"{BUDGET}, consistent := 1", ("consistent must be True or False",)),
-        (f"{BUDGET}, alpha := 0.5", ("alpha (0.5)", "mechanism='relative'")),
+        (f"{BUDGET}, alpha := 0.5", ("alpha (0.5)", "mechanism := 'relative'")),
         (f"{BUDGET}, release := 'r', keys := ['a', 'a']", ("keys has 2 keys", "once")),
         ("epsilon := 1.0, keys := ['v0'], mechanism := 'hhh'", ("leave keys out",)),
         ("epsilon := 1.0, keys := 5", ("ParameterTypeError: keys must be a list",)),
     ],
 )
 def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[str, ...]) -> None:
-    """Law: the message of Python, while the statement is bound."""
+    """Law: the message of Python, with arguments as SQL has them, while the statement is bound."""
     con, ledger = lasting
     for macro in ("dp_tree_counts", "dp_explain_tree_counts"):
         if macro == "dp_explain_tree_counts" and "release" in arguments:

@@ -138,7 +138,11 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
         "dp.explain_prefix_tree(",
     ),
     "Ledger": (lambda: wrongly.Ledger(), "path", "dp.Ledger(file, epsilon=3.0, delta=1e-5)"),
-    "use_ledger": (lambda: wrongly.use_ledger(), "ledger", "with dp.use_ledger(dp.Ledger(file, "),
+    "use_ledger": (
+        lambda: wrongly.use_ledger(),
+        "ledger",
+        "For example: dp.use_ledger(dp.Ledger(file, ",
+    ),
     "number": (lambda: wrongly.number("a"), "lower, upper", 'number("age", lower=0, upper=128'),
     "MisraGries": (lambda: wrongly.MisraGries(), "counters", "MisraGries(counters=2)"),
     "PrivHP": (lambda: wrongly.PrivHP(), "columns", 'dp.PrivHP({"distance": (0, 5000)}'),
@@ -164,7 +168,7 @@ def test_results_say_what_they_lack() -> None:
     generator = dp.synthesize(FRAME, {"n": (0, 4)}, epsilon=1.0)
     for method, lacking in (
         (result.dp.report, "report lacks path. For example: result.dp.report(page)"),
-        (generator.sample, "sample lacks n. For example: len(generator.sample(100, seed=1))"),
+        (generator.sample, "sample lacks n. For example: generator.sample(100, seed=1)"),
         (generator.save, "save lacks path. For example: generator.save("),
         (generator.report, "report lacks path, public. For example: generator.report("),
     ):

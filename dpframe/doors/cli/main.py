@@ -27,7 +27,7 @@ from dpframe.doors.cli.output import (
 )
 from dpframe.doors.cli.saying import NotPrintedError, fail, say
 from dpframe.doors.cli.series import add_run_command
-from dpframe.doors.cli.usage import Parser, as_options, refuse
+from dpframe.doors.cli.usage import Parser, as_options, check_one_file, refuse
 from dpframe.doors.cli.verifying import add_verify_command
 from dpframe.errors import DpframeError, ReplayedNotice
 from dpframe.questions.listed import ROOMS
@@ -71,8 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _read(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     """The options that are given, and the parser of their command."""
     options, unknown = command_parser(given).parse_known_args(given)
+    check_one_file(options.parser, options, unknown)
     if unknown:
-        refuse(options.parser, unknown)
+        refuse(options.parser, options, unknown)
     return options.parser, options
 
 

@@ -17,6 +17,7 @@ from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
 from dpframe.questions.hhh.plan import MECHANISMS
 from dpframe.questions.prefix_tree.asked import PREFIX_MECHANISMS
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
+from dpframe.sources.files import PARQUET, SEPARATORS
 from dpframe.sources.relations import rows_of
 
 T = TypeVar("T")
@@ -243,6 +244,12 @@ def _keys(name: str, given: str, options: argparse.Namespace) -> object:
     if given == "domain":
         return given
     hierarchy = as_hierarchy(getattr(options, "by", None) or options.hierarchy)
+    if not given.lower().endswith((*PARQUET, *SEPARATORS)):
+        columns = ", ".join(hierarchy.source_columns)
+        raise ParameterError(
+            f"{name} ({given!r}) is no parquet or CSV file. Name a file with the keys in its "
+            f"{'columns' if ',' in columns else 'column'} {columns}, or write {name}='domain'."
+        )
     return rows_of(given, hierarchy.source_columns)
 
 

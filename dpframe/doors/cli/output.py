@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dpframe._forking import no_fork
-from dpframe._paths import check_target, matching, named, replacing
+from dpframe._paths import PAGES, check_target, matching, named, replacing
 from dpframe.doors.cli.formats import ENDINGS, FORMATS, by_ending, check_format, table_text
 from dpframe.doors.cli.saying import NotPrintedError, fail, print_text, say, unprintable
 from dpframe.errors import ParameterError, SourceError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STANDARD = "-"
 """In the place of a file: standard input or output."""
 
-FILES = {"output": (*ENDINGS, ".html"), "report": (".html",)}
+FILES = {"output": (*ENDINGS, *PAGES), "report": PAGES}
 """Arguments that name a file to write, and how it may end."""
 
 KEPT = {
@@ -113,7 +113,7 @@ def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str
     path, given = options.output, getattr(options, "format", None)
     if given is None:
         return endings
-    if by_ending(path) in (None, given) and not path.lower().endswith(".html"):
+    if by_ending(path) in (None, given) and not path.lower().endswith(PAGES):
         return ("",)
     raise ParameterError(
         f"--format {given} and -o {path!r} contradict each other: leave --format out, or let the "

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NoReturn
 
-from dpframe._known_arguments import meant
+from dpframe._known_arguments import meant, nearest_name
 from dpframe._terminal import styled, visible
+from dpframe.errors import ParameterError
+from dpframe.questions.listed import ROOMS
 
 NEAREST = 3
 """Options that are shown at most for one that is unknown."""
@@ -19,13 +24,19 @@ NEAREST = 3
 CHOICE = re.compile(r"argument (COMMAND|QUESTION|SHELL): invalid choice: (.+?) \(choose from")
 """How argparse begins to say that a command is unknown, before it lists all of them."""
 
+NUMBER = re.compile(r"argument (\S+): invalid (float|int) value: (.+)")
+"""How argparse says that a text is no number."""
+
 
 class Parser(argparse.ArgumentParser):
     """One that answers a mistake in a few lines, and quotes arguments as text: they can come from
     anywhere."""
 
     def error(self, message: str) -> NoReturn:
-        chosen = CHOICE.match(message)
+        chosen, number = CHOICE.match(message), NUMBER.match(message)
+        if number is not None:
+            what = "a number, such as 0.5" if number[2] == "float" else "a whole number, such as 10"
+            self.mistaken(f"{number[1]} ({number[3]}) must be {what}.", self._told_of(message))
         if chosen is None:
             self.mistaken(message, self._told_of(message))
         kind, given = chosen[1].lower(), chosen[2].strip("'\"")
@@ -83,29 +94,88 @@ def nearest(given: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(given, list(known), n=NEAREST, cutoff=0.6)
 
 
+LISTED = {"[...]": "FILE"}
+"""What a list in a message is on a command line."""
+
+
 def as_options(message: str, command: argparse.ArgumentParser) -> str:
     """A message that names arguments as Python writes them, with the options of a command."""
     options = {
-        option.lstrip("-").replace("-", "_"): option for option in command._option_string_actions
+        name: option
+        for option, action in command._option_string_actions.items()
+        for name in (option.lstrip("-").replace("-", "_"), action.dest)
+        if option == max(action.option_strings, key=len)
     }
     for option, action in command._option_string_actions.items():
         if action.const is False:
             message = message.replace(f"{action.dest}=False", option)
     named = re.compile(
-        rf"(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
-    )
-    return named.sub(
-        lambda found: " ".join(filter(None, (options[found[1]], found[2] or found[3]))), message
+        rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(options)})=(?:True\b|\[\.\.\.\]|'([^']*)'|([\w.+-]*\w))?"
     )
 
+    def option_of(found: re.Match[str]) -> str:
+        if found[1] is None:  # a call of Python
+            return found[0]
+        value = found[2] or found[3] or LISTED.get(found[0][-5:])
+        return " ".join(filter(None, (options[found[1]], value)))
 
-def refuse(command: Parser, unknown: Sequence[str]) -> NoReturn:
-    """End with what a command does not know, and the options that may have been meant."""
+    return named.sub(option_of, message)
+
+
+def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+    """End with what a command does not know, and what may have been meant."""
     given = next((text for text in unknown if text.startswith("-")), unknown[0])
     name = given.partition("=")[0]
-    options = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
-    hint, about = "", []
-    if given.startswith("-"):
-        hint = meant(name, tuple(options))
-        about = [options[option] for option in nearest(name, options)]
-    command.mistaken(f"unknown {'option' if hint else 'argument'} {name}.{hint}", about)
+    known = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
+    places = {action.dest: action for action in command._get_positional_actions()}
+    if not given.startswith("-"):
+        command.mistaken(f"unknown argument {name}.{_many(options, places, unknown)}", [])
+    near = nearest_name(name, (*known, *places))
+    if near in places:
+        hint = f" Write it without an option: {command.prog} {' '.join(places).upper()}."
+        command.mistaken(f"unknown option {name}.{hint}", [places[near]])
+    alike = nearest(name, known)
+    about = alike if near in alike else [near] if near else []
+    hint = meant(name, tuple(known))
+    command.mistaken(f"unknown option {name}.{hint}", [known[option] for option in about])
+
+
+def _many(
+    options: argparse.Namespace, places: Mapping[str, argparse.Action], unknown: Sequence[str]
+) -> str:
+    """What to write where more arguments came than a command takes: several columns are one."""
+    about = [name for name in places if name != "file"]
+    if len(about) != 1:
+        return ""
+    if "file" not in places:  # explain rollup columns:a, where the question has a command
+        named = str(getattr(options, about[0])).replace("_", "-")
+        command = "explain" if named == "hhh" else f"explain-{named}"
+        known = [name.replace("_", "-") for _, name, _ in ROOMS.values()]
+        return f" Write dpframe {command} {unknown[0]}." if named in known else ""
+    columns = ",".join([str(getattr(options, about[0])).removeprefix("columns:"), *unknown])
+    return f" {about[0].upper()} is one argument: columns:{columns}."
+
+
+def check_one_file(
+    command: argparse.ArgumentParser, options: argparse.Namespace, unknown: Sequence[str]
+) -> None:
+    """Raise ParameterError if a second file stands where a question takes another argument: a shell
+    makes several arguments of a pattern without quotation marks."""
+    about = [action.dest for action in command._get_positional_actions() if action.dest != "file"]
+    if "file" not in options or not about:
+        return
+    ending = os.path.splitext(options.file)[1]
+    given = [getattr(options, name) for name in about]
+    others = [*chain.from_iterable([v] if isinstance(v, str) else v for v in given), *unknown]
+    if len(others) == 1 and os.path.isfile(others[0]) and not os.path.exists(options.file):
+        raise ParameterError(
+            f"{options.file!r} stands in the place of the file. Write "
+            f"{shlex.join([others[0], options.file])}."
+        )
+    for other in others:
+        if ending and other.endswith(ending) and os.path.isfile(other):
+            pattern = os.path.join(os.path.dirname(other), f"*{ending}")
+            raise ParameterError(
+                f"{other!r} is a second file, as a shell makes of a pattern. Write the pattern in "
+                f"quotation marks: '{pattern}'."
+            )

@@ -17,7 +17,7 @@ from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Cells
 from dpframe.period_texts import Unit
-from dpframe.periods import UNITS, Period, as_period, text_at, unit_of
+from dpframe.periods import OF_WEEKS, UNITS, Period, as_period, text_at, unit_of
 from dpframe.publishing.names import family, identifier_of
 from dpframe.questions.listed import QUESTIONS
 
@@ -131,7 +131,10 @@ def _source(given: object, base: Path, where: str) -> Source:
         check_keys(f"source of {where}", given, KEYS)
     found = as_source(given, base, f"source of {where}")
     if isinstance(found, GivenSource) and isinstance(given, int | float | list | bool):
-        raise ParameterTypeError(f"source of {where} must be a file or a table; got {given!r}.")
+        raise ParameterTypeError(
+            f"source of {where} must be a file or a table; got {given!r}. Name several files by "
+            "one pattern, such as 'logs/*.parquet'."
+        )
     return found
 
 
@@ -157,7 +160,9 @@ def _timing(table: Mapping[str, Any], where: str) -> Timing:
             )
     unit, zone, first = table["unit"], table.get("zone"), table["first"]
     if unit not in UNITS:
-        raise ParameterError(f"unit ({unit!r}) of {where} must be one of {', '.join(UNITS)}.")
+        raise ParameterError(
+            f"unit ({unit!r}) of {where} must be one of {', '.join(UNITS)}. {OF_WEEKS}"
+        )
     column = column_name(f"column of {where}", table["column"])
     first = first.isoformat() if isinstance(first, dt.date) else first
     try:

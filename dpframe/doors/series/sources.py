@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from dpframe import _duck
 from dpframe._known_arguments import shown
-from dpframe._paths import named
+from dpframe._paths import ADDRESS, named
 from dpframe._sql import identifier
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.sources.relations import describe
@@ -133,7 +133,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
 def based(path: str | Path, base: Path) -> str:
     """A path relative to the folder of the file that names it."""
     text = os.fspath(path)
-    return text if text.startswith(("~", *ADDRESSES)) else os.path.join(base, text)
+    return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 
 
 def _quoted(table: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -22,6 +23,23 @@ from dpframe.sources.keys import DOMAIN, listed_nodes
 from dpframe.sources.sql_sources import table_source
 
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
+
+PARAMETERS = {"data", "release"}.union(*(question.planning for question in QUESTIONS)) - {"at_most"}
+"""Of macros; ``at_most`` is one of measures too, whose texts have ``=``."""
+
+IN_PYTHON = re.compile(rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(PARAMETERS)})=(?!=)(?=(.?))")
+"""A call of Python, or an argument as Python writes it, and what follows."""
+
+
+def as_parameters(message: str) -> str:
+    """A message with arguments as a macro takes them: ``keys := [...]``."""
+
+    def parameter(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        return f"{found[1]} :=" + " " * (found[2] not in ("", " ", ",", ".", ":", ";"))
+
+    return IN_PYTHON.sub(parameter, message)
 
 
 def arguments_of(

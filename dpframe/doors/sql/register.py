@@ -22,6 +22,7 @@ from dpframe._known_arguments import bound, short
 from dpframe._sql import literal
 from dpframe.doors.sql import engines
 from dpframe.doors.sql.binding import ask_sql, explain_sql
+from dpframe.doors.sql.calls import as_parameters
 from dpframe.doors.sql.changing import change_sql, changed
 from dpframe.doors.sql.planning import plan_series_sql
 from dpframe.doors.sql.running import (
@@ -174,6 +175,7 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*arguments)
         except DpframeError as error:
             answer = error
+            answer.args = (as_parameters(str(error)),)
         except Exception as error:
             name = type(error).__name__
             answer = SourceError(f"dpframe failed ({name}; its text is withheld).")

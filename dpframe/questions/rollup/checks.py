@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
+from dataclasses import replace
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import shown
 from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import Budget, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
@@ -87,9 +87,7 @@ def _without_selection(given: Given) -> None:
 
 def _delta(delta: object, listed: ListedNodes | None) -> float:
     """0 is for listed keys: which keys there are is private."""
-    nothing = delta is None or (
-        isinstance(delta, Real) and not isinstance(delta, bool) and delta == 0
-    )
+    nothing = delta is None or as_float(delta) == 0
     if listed is not None:
         if not nothing:
             raise BudgetError(
@@ -100,7 +98,7 @@ def _delta(delta: object, listed: ListedNodes | None) -> float:
     if nothing:
         raise BudgetError(
             "delta is missing: which keys there are is private, and showing them needs delta > 0, "
-            f"{SMALL}. Or list the keys: keys=[...], a frame, or keys='domain'."
+            f"{SMALL}. Or list the keys: keys=[...] or keys='domain'."
         )
     return amount("delta", delta, *DELTA, SMALL)
 
@@ -142,8 +140,9 @@ def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
 def _check_user(name: str, measure: Measure, user: str | None) -> None:
     if measure.kind == "distinct" and user is not None and measure.at_most is None:
         raise ParameterError(
-            f"measure {name!r} counts different values of users: pass at_most=, at how many nodes "
-            "of a level one user counts; it must not be learned from the data."
+            f"measure {name!r} counts different values of users and lacks at_most, at how many "
+            f"nodes of a level one user counts. Write {replace(measure, at_most=10).spec!r}, with "
+            "a number that is not learned from the data."
         )
     if measure.at_most is not None and user is None:
         raise ParameterError(

@@ -143,7 +143,7 @@ class Generator:
         Parameters
         ----------
         path
-            An HTML file to write.
+            A file to write, .html or .htm.
         public
             A frame that is not private, with some of the columns: what is on the page tells
             everything about its marginals.

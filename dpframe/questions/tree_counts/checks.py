@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, cast
 
 from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
 from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
-from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit
+from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.base import TreeMechanism, TreePlan
@@ -46,7 +45,7 @@ def _listed(keys: object, hierarchy: Hierarchy) -> ListedNodes | None:
 
 def _delta(delta: object, keys: object) -> float:
     """0 stands for a pure release; without keys the plan refuses it and says what to do."""
-    if delta is None or (not isinstance(delta, bool) and isinstance(delta, Real) and delta == 0):
+    if delta is None or as_float(delta) == 0:
         return 0.0
     return amount("delta", delta, *DELTA, SMALL if keys is None else f"{SMALL}, or left out")
 
@@ -87,15 +86,14 @@ def _level_weights(value: object, hierarchy: Hierarchy) -> tuple[float, ...] | N
     if isinstance(weights, str | bytes) or not isinstance(weights, Sequence):
         raise ParameterTypeError(f"{rule}; got {type(value).__name__}.")
     for w in weights:
-        if isinstance(w, bool) or not isinstance(w, Real):
+        if as_float(w) is None:
             raise ParameterTypeError(f"{rule}; got {w!r}.")
     if len(weights) != levels:
         raise ParameterError(f"{rule}; got {len(weights)}.")
     rule += ", the largest at most 1e6 times the smallest"
-    try:
-        numbers = tuple(float(w) for w in weights)
-    except OverflowError:
-        raise ParameterError(f"{rule}; got a number beyond 1e308.") from None
+    numbers = tuple(as_float(w) or 0.0 for w in weights)
+    if any(as_float(w) == math.inf != w for w in weights):
+        raise ParameterError(f"{rule}; got a number beyond 1e308.")
     if not all(math.isfinite(w) and w > 0 for w in numbers) or max(numbers) > 1e6 * min(numbers):
         raise ParameterError(f"{rule}; got {list(weights)}.")
     return numbers

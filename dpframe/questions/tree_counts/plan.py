@@ -65,7 +65,7 @@ def make_tree_plan(
     if asked.listed is None and budget.delta == 0:
         raise BudgetError(
             "delta is missing: which keys there are is private, and showing them needs delta > 0, "
-            "well below one over the number of people. Or list the keys: keys=[...], a frame, or "
+            "well below one over the number of people. Or list the keys: keys=[...] or "
             "keys='domain'; then delta=0 is possible."
         )
     if asked.listed is not None and mechanism not in ADDITIVE:

@@ -131,7 +131,7 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
     [
         ("", "hierarchy '' names no known kind"),
         ("ip", "hierarchy 'ip' is a kind without a column: write ip:COLUMN, or columns:ip"),
-        ("a, b", r"'a, b' would be one column: write \['a', 'b'\] for a level each"),
+        ("a, b", "'a, b' would be one column. Write 'columns:a,b' for a level each"),
         ("ips:src", r"Did you mean 'ip'\?"),
         ("IP:src", r"Did you mean 'ip'\?"),
         ("column:a", r"Did you mean 'columns'\?"),

@@ -338,7 +338,7 @@ def test_over_budget_says_by_how_much(
 
 def test_messages_name_the_file(tmp_path: Path) -> None:
     """Law: an error about a file names it, and says what to do."""
-    for path, words in ((tmp_path / "no.db", "give epsilon= and delta="), (tmp_path, "a folder")):
+    for path, words in ((tmp_path / "no.db", "dp.Ledger(path, epsilon="), (tmp_path, "a folder")):
         with pytest.raises(dp.LedgerError) as error:
             Ledger(path)
         assert str(path) in str(error.value)

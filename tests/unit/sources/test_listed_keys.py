@@ -169,7 +169,7 @@ def test_tuples_and_frames_are_the_same_keys() -> None:
 
 
 def test_times_and_decimals_are_read_as_data() -> None:
-    """Dates as objects, arrays of datetimes and text; decimals with their zeros."""
+    """Dates as objects, arrays of datetimes and text. Decimals have no one text: 1.5 and 1.50."""
     days = [dt.date(2013, 5, 1), dt.date(2014, 1, 2)]
     hierarchy = dp.date("x", levels=("year", "day"))
     names = {
@@ -181,8 +181,10 @@ def test_times_and_decimals_are_read_as_data() -> None:
         )
     }
     assert len(names) == 1
-    decimals = listed_nodes([Decimal("1.50")], dp.columns("x"))
-    assert paths_of(decimals, dp.columns("x")) == [(), ("1.50",)]
+    with pytest.raises(dp.ParameterError, match="Write it as text"):
+        listed_nodes([Decimal("1.50")], dp.columns("x"))
+    for held in (["1.50"], pa.array([Decimal("1.50")])):
+        assert paths_of(listed_nodes(held, dp.columns("x")), dp.columns("x")) == [(), ("1.50",)]
 
 
 def test_a_key_above_another_one_is_a_key() -> None:

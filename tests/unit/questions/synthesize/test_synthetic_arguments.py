@@ -85,7 +85,7 @@ COLUMNS: list[Wrong] = [
     ({"columns": {"x": (math.nan, 8)}}, HierarchyError, ("lower", "nan")),
     ({"columns": {"x": (0, math.inf)}}, HierarchyError, ("upper", "inf")),
     ({"columns": {"x": ("a", 8)}}, HierarchyError, ("lower", "'a'")),
-    ({"columns": {"x": ("a", "b")}}, HierarchyError, ("lower", "'a'")),
+    ({"columns": {"x": ("a", "b")}}, ParameterError, ("columns['x']", "keys={'x': [...]}")),
     ({"columns": {"x": (None, 8)}}, HierarchyError, ("lower",)),
     ({"columns": {"at": ("2018-01-01", "2017-01-01")}}, HierarchyError, ("lower", "before")),
     ({"columns": {"at": ("2017-01-01", "2017-01-01")}}, HierarchyError, ("lower", "before")),

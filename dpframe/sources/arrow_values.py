@@ -1,0 +1,175 @@
+"""Values of Arrow arrays as DuckDB can hold them, so that none of them makes a statement fail.
+
+Arrow does not look at what it is given: below a NULL stands anything, a decimal can be larger than
+its type, a map can name a key twice. DuckDB computes with such values, raises, or closes its
+database. So each is mapped by itself, before anybody counts (docs/known_limits.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+
+import pyarrow as pa
+
+from dpframe import _compute as pc
+from dpframe._nested import children, has_children, with_children
+from dpframe.errors import ColumnError
+
+EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
+"""Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
+
+DAY = 86_400_000_000
+"""Microseconds, the latest that a time of the day can be."""
+
+FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
+"""Microseconds of a unit; of nanoseconds only times of the day can be out of their range."""
+
+EXTENSIONS = ("arrow.uuid", "arrow.bool8")
+"""Extension types that DuckDB reads, whose every value is one. Others are read as their storage."""
+
+
+def readable_table(table: pa.Table) -> pa.Table:
+    """A table of types and values that DuckDB can hold, without metadata of fields.
+
+    Raises ColumnError for a type that it does not read.
+    """
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if "\0" in field.name:
+            raise ColumnError(f"column {field.name!r} has a NUL in its name. Rename the column.")
+        if pa.types.is_run_end_encoded(column.type):
+            column = pa.chunked_array(map(pc.run_end_decode, column.chunks), column.type.value_type)
+        _check(field.name, column.type)
+        empty = _readable(pa.nulls(0, column.type))
+        columns.append(pa.chunked_array(map(_readable, column.chunks), empty.type))
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _check(name: str, kind: pa.DataType) -> None:
+    if _is_unread(kind) and not pa.types.is_float16(kind):
+        raise ColumnError(
+            f"column {name!r} has type {kind}, which DuckDB does not read. Cast it to float64 or "
+            "decimal128, or to text as a key."
+        )
+    if not _reachable(kind):
+        raise ColumnError(
+            f"column {name!r} has an Arrow type of which values inside cannot be read safely (a "
+            "union or a list view): cast the column to text."
+        )
+
+
+def _is_unread(kind: pa.DataType) -> bool:
+    own = pa.types.is_decimal256(kind) or pa.types.is_float16(kind)
+    return own or any(map(_is_unread, children(kind)))
+
+
+def _reachable(kind: pa.DataType) -> bool:
+    """Whether all values that may have to change can be changed."""
+    if not _changes(kind):
+        return True
+    within = children(kind)
+    known = _change_of(kind) is not None or (has_children(kind) and len(within) > 0)
+    return known and all(map(_reachable, within))
+
+
+def _changes(kind: pa.DataType) -> bool:
+    """Whether there are values in a type that may have to change, or types that must."""
+    return _change_of(kind) is not None or any(map(_changes, children(kind)))
+
+
+def _change_of(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
+    """What is done with arrays of a type; of None only with those inside."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return None if kind.extension_name in EXTENSIONS else lambda array: array.storage
+    return next((change for is_kind, change in CHANGES if is_kind(kind)), None)
+
+
+def _readable(array: pa.Array) -> pa.Array:
+    change = _change_of(array.type)
+    if change is not None:
+        changed = change(array)
+        return changed if changed.type == array.type else _readable(changed)
+    return with_children(array, _readable) if _nested(array.type) else array
+
+
+def _nested(kind: pa.DataType) -> bool:
+    """Whether something inside must change, or has metadata, which only structs and lists have."""
+    return kind.num_fields > 0 or _changes(kind)
+
+
+def _list_of_pairs(maps: pa.Array) -> pa.Array:
+    """A map as a list of keys and values: nobody compares the keys."""
+    kind, buffers = pa.list_(maps.type.field(0).type), maps.buffers()[:2]
+    return pa.Array.from_buffers(
+        kind, len(maps), buffers, offset=maps.offset, children=[maps.values]
+    )
+
+
+def _decimals(array: pa.Array) -> pa.Array:
+    """Decimals with no more digits than their type has; others are missing."""
+    kind, context = array.type, Context(prec=80)
+    most = context.scaleb(Decimal(10**kind.precision - 1), -kind.scale)
+    low, high = pa.scalar(most.copy_negate(), kind), pa.scalar(most, kind)
+    beyond = pc.or_(pc.less(array, low), pc.greater(array, high))
+    array = pc.if_else(pc.fill_null(beyond, False), pa.scalar(None, kind), array)
+    return _zero_below_nulls(array, pa.scalar(Decimal(0), kind))
+
+
+def _small_decimals(array: pa.Array) -> pa.Array:
+    """The same of decimals of 32 and 64 bits, by the whole numbers that they are."""
+    kind, most = array.type, 10**array.type.precision - 1
+    numbers = array.view(pa.int32() if pa.types.is_decimal32(kind) else pa.int64())
+    beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
+    numbers = pc.if_else(pc.fill_null(beyond, False), pa.scalar(None, numbers.type), numbers)
+    return _zero_below_nulls(numbers, pa.scalar(0, numbers.type)).view(kind)
+
+
+def _times(times: pa.Array) -> pa.Array:
+    """Times out of all that SQL can hold, which would be errors, at the nearest it can."""
+    kind = times.type
+    first, last = _bounds(kind)
+    numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and not (first <= found["min"] and found["max"] <= last):
+        wide = numbers.cast(pa.int64())
+        near = pc.max_element_wise(pc.min_element_wise(wide, last, skip_nulls=False), first)
+        near = pc.if_else(pc.is_valid(wide), near, None)
+        if pa.types.is_timestamp(kind) and (kind.unit == "us" or kind.tz is None):
+            infinite = pc.is_in(wide, pa.array([-INFINITY, INFINITY]))
+            near = pc.if_else(infinite, wide, near)
+        numbers = near.cast(numbers.type)
+    return _zero_below_nulls(numbers, pa.scalar(0, numbers.type)).view(kind)
+
+
+def _zero_below_nulls(array: pa.Array, zero: pa.Scalar) -> pa.Array:
+    """The same array; DuckDB multiplies what stands below a NULL, and fails."""
+    if not array.null_count:
+        return array
+    valid = pc.is_valid(array).buffers()[1]
+    return pa.Array.from_buffers(
+        array.type, len(array), [valid, pc.fill_null(array, zero).buffers()[1]]
+    )
+
+
+def _bounds(kind: pa.DataType) -> tuple[int, int]:
+    """The first and the last number of a type of times that SQL can hold."""
+    if pa.types.is_time(kind):
+        return 0, DAY * 1_000 if kind.unit == "ns" else DAY // FACTORS[kind.unit]
+    if kind.unit == "ns":
+        return -INFINITY, INFINITY
+    if pa.types.is_duration(kind):
+        return -(INFINITY // FACTORS[kind.unit]), INFINITY // FACTORS[kind.unit]
+    return -(-EARLIEST // FACTORS[kind.unit]), LATEST // FACTORS[kind.unit]
+
+
+CHANGES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
+    (pa.types.is_float16, lambda array: array.cast(pa.float32())),
+    (pa.types.is_map, _list_of_pairs),
+    (pa.types.is_decimal128, _decimals),
+    (pa.types.is_decimal32, _small_decimals),
+    (pa.types.is_decimal64, _small_decimals),
+    (pa.types.is_timestamp, _times),
+    (pa.types.is_duration, _times),
+    (pa.types.is_time, _times),
+)

@@ -1,0 +1,190 @@
+"""Python objects of a column as text: the rule by type, so that equal objects have equal texts.
+
+A user is a group of equal values. Were one user written in two ways, their rows would count as two
+users, and the promise would be half as strong as it says. So only types whose equality is known
+are read, and an object of any other type is missing (docs/known_limits.md).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import math
+import pathlib
+import uuid
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe._unicode import decoded, escaped
+
+WHOLE = 2.0**127
+"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
+
+LARGEST = 2**1023
+"""Whole numbers below it have a floating-point number that is near."""
+
+DIGITS = 4000
+"""Decimals with more digits before or behind the point are not written: it would take long."""
+
+
+def from_objects(values: Any) -> pa.Array:
+    """Python objects as text, each the way SQL would write it; what has no text is missing."""
+    from pandas.api.types import infer_dtype  # loaded late: sketches do without pandas
+
+    if infer_dtype(values, skipna=True) in ("string", "empty"):
+        try:
+            return pa.Array.from_pandas(values, type=pa.large_string())
+        except Exception:  # text with lone surrogates
+            pass
+    return each_as_text(values)
+
+
+def each_as_text(values: Iterable[Any]) -> pa.Array:
+    """The same for every object by itself."""
+    return pa.array(map(object_text, values), type=pa.large_string())
+
+
+def object_text(value: Any) -> str | None:
+    """The text of an object, None where it is missing or of a type that has none.
+
+    What Arrow reads as text or as missing is the same here: which of the two reads a value depends
+    on the other rows.
+    """
+    try:
+        return _text(value)
+    except Exception:  # whatever an object does when it is asked must not stop the other rows
+        return None
+
+
+def _text(value: Any) -> str | None:
+    """None if it is missing; TypeError for a type that is not read."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    if value is None or type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    for kinds, text in TEXTS:
+        if isinstance(value, kinds):
+            return text(value)
+    if type(value).__module__.partition(".")[0] == "pandas":
+        return OF_PANDAS[type(value).__name__](value)
+    raise TypeError
+
+
+def _unicode_text(value: str) -> str:
+    text = str.__str__(value)  # of an enum, its value
+    return decoded(text.encode("utf-8", "surrogatepass"))
+
+
+def _number(value: Any) -> str | None:
+    """Equal numbers are equal texts, whatever their types: 7, 7.0 and Decimal("7.00")."""
+    if value != value:  # NaN
+        return None
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > DIGITS:
+        raise OverflowError
+    if math.isinf(value):
+        return repr(float(value))
+    if value == int(value):
+        whole = int(value)
+        as_float = float(whole) if WHOLE <= abs(whole) < LARGEST else math.nan
+        return repr(as_float) if as_float == whole else str(whole)
+    if value == float(value):
+        return repr(float(value))
+    return f"{value:f}".rstrip("0") if isinstance(value, Decimal) else str(value)
+
+
+def _complex(value: Any) -> str | None:
+    number = complex(value) + 0j  # no negative zero
+    if number != number:
+        return None
+    return str(number) if number.imag else _number(number.real)
+
+
+def _moment(value: dt.datetime) -> str:
+    """Of equal instants in several zones, that in UTC."""
+    return str(value if value.tzinfo is None else value.astimezone(dt.UTC))
+
+
+def _time_of_day(value: dt.time) -> str | None:
+    return None if value.tzinfo else str(value)  # a zone's offset depends on the day
+
+
+def _duration(value: dt.timedelta) -> str:
+    """A pandas duration as Python writes it, unless it has nanoseconds."""
+    plain = dt.timedelta(value.days, value.seconds, value.microseconds)
+    return str(value if getattr(value, "nanoseconds", 0) else plain)
+
+
+def _numpy_time(value: Any) -> str | None:
+    """A time or duration of NumPy as Python writes it; its unit does not matter."""
+    if np.isnat(value):
+        return None
+    micro = value.astype(f"{value.dtype.kind}8[us]")
+    plain = micro.item()
+    return str(value) if micro != value or isinstance(plain, int) else object_text(plain)
+
+
+def _interval(value: Any) -> str:
+    left, right = _text(value.left), _text(value.right)
+    return f"{'(['[value.closed_left]}{left}, {right}{')]'[value.closed_right]}"
+
+
+def _items(values: Iterable[Any]) -> list[str]:
+    """Elements of a container; texts in quotes, so that ("a, b",) is not ("a", "b")."""
+    texts = [(value, _text(value)) for value in values]
+    return [repr(text) if isinstance(value, QUOTED) else str(text) for value, text in texts]
+
+
+def _tuple(value: tuple[Any, ...]) -> str:
+    items = _items(value)
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _list(value: Any) -> str:
+    return f"[{', '.join(_items(value))}]"
+
+
+def _set(value: Any) -> str:
+    return "{" + ", ".join(sorted(_items(value))) + "}"
+
+
+def _dict(value: dict[Any, Any]) -> str:
+    pairs = zip(_items(value), _items(value.values()), strict=True)
+    return "{" + ", ".join(sorted(f"{key}: {item}" for key, item in pairs)) + "}"
+
+
+QUOTED = (str, bytes, bytearray, memoryview)
+
+TEXTS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
+    (str, _unicode_text),
+    ((bool, np.bool_), lambda value: str(bool(value)).lower()),
+    ((np.datetime64, np.timedelta64), _numpy_time),  # a kind of whole number to NumPy
+    ((int, float, np.integer, np.floating, Decimal, Fraction), _number),
+    ((bytes, bytearray, memoryview), lambda value: escaped(bytes(value))),
+    (uuid.UUID, str),
+    (dt.datetime, _moment),
+    (dt.date, str),
+    (dt.time, _time_of_day),
+    (dt.timedelta, _duration),
+    ((ipaddress.IPv4Address, ipaddress.IPv6Address), str),
+    ((ipaddress.IPv4Network, ipaddress.IPv6Network), str),
+    (Enum, lambda value: f"{type(value).__name__}.{value.name}"),
+    (pathlib.PurePosixPath, str),
+    (pathlib.PureWindowsPath, lambda value: str(value).lower()),
+    ((complex, np.complexfloating), _complex),
+    (tuple, _tuple),
+    (list, _list),
+    (np.ndarray, lambda value: object_text(value.tolist())),
+    ((set, frozenset), _set),
+    (dict, _dict),
+)
+"""How an object is written by its type: the first that fits. Equal objects are equal texts, but for
+truth values, which are no numbers here, and subclasses with an equality of their own."""
+
+OF_PANDAS: dict[str, Callable[[Any], str]] = {"Period": str, "Interval": _interval}
+"""The same for classes of pandas, which is not loaded where nobody uses it."""
