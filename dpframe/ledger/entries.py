@@ -273,13 +273,15 @@ def last_part(
         left = total - now.spent_units[which]
         if db is None or not 0 < left < cost[which] <= left + number + 1:
             continue
-        together = Fraction(asked)
+        together, known = Fraction(asked), 0
         for one in entries(db, now):  # those of periods too
             units = one.cost[which]
+            known += units
             exact = json.loads(one.receipt).get(name) if one.releases is None else None
             same = isinstance(exact, float) and units_up(exact, unit) == units
             together += Fraction(exact) if same else Fraction(units * unit)
-        if together <= Fraction(amount(total, unit)) * (1 + HALF_ULP):
+        restated = known < now.spent_units[which]  # by an older version
+        if not restated and together <= Fraction(amount(total, unit)) * (1 + HALF_ULP):
             cost[which] = left
     return entry._replace(epsilon=cost[0], delta=cost[1])
 
