@@ -14,6 +14,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 from dpframe.accounting.compose import Profile
@@ -24,6 +25,7 @@ from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import (
     DELTA_UNIT,
     EPSILON_UNIT,
+    amount,
     damaged,
     seal,
     units_up,
@@ -250,6 +252,38 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
         protects="[]",
         seal="",
     )
+
+
+HALF_ULP = Fraction(1, 2**53)
+"""What rounding to a float adds to a number, relative to it, at most."""
+
+
+def last_part(
+    entry: Entry, charge: Charge, now: Totals, number: int, db: sqlite3.Connection | None
+) -> Entry:
+    """The entry without what rounding up to units adds, where the exact sum of what was asked
+    fits the totals and the units do not: the n-th part of a total."""
+    cost = list(entry.cost)
+    for which, (name, asked, total, unit) in enumerate(
+        (
+            ("epsilon", charge.epsilon, now.epsilon, EPSILON_UNIT),
+            ("delta", charge.delta, now.delta, DELTA_UNIT),
+        )
+    ):
+        left = total - now.spent_units[which]
+        if db is None or not 0 < left < cost[which] <= left + number + 1:
+            continue
+        together, known = Fraction(asked), 0
+        for one in entries(db, now):  # those of periods too
+            units = one.cost[which]
+            known += units
+            exact = json.loads(one.receipt).get(name) if one.releases is None else None
+            same = isinstance(exact, float) and units_up(exact, unit) == units
+            together += Fraction(exact) if same else Fraction(units * unit)
+        restated = known < now.spent_units[which]  # by an older version
+        if not restated and together <= Fraction(amount(total, unit)) * (1 + HALF_ULP):
+            cost[which] = left
+    return entry._replace(epsilon=cost[0], delta=cost[1])
 
 
 def said_of(entry: Entry) -> list[str]:

@@ -20,12 +20,13 @@ from dpframe.ledger.entries import (
     append,
     entries,
     entry_of,
+    last_part,
     newest,
     protected,
     said_of,
 )
 from dpframe.ledger.filters import Filter, HeldFilter, held_filter, is_filter, text_of
-from dpframe.ledger.refusing import left_in, over_budget
+from dpframe.ledger.refusing import left_in, over_budget, same_unit
 from dpframe.ledger.reservations import (
     Held,
     Planned,
@@ -64,6 +65,7 @@ class Standing:
     held: tuple[Held | HeldFilter, ...]
     segments: Segments = field(default_factory=lambda: Segments(None, {}))
     protects: tuple[str, ...] = ()
+    db: sqlite3.Connection | None = None
 
     def reservation_for(self, charge: Charge, profile: Profile) -> Held | HeldFilter | None:
         """The oldest reservation that pays for a release, else the oldest filter, after it."""
@@ -78,11 +80,15 @@ class Standing:
     ) -> tuple[Entry, Held | HeldFilter | None]:
         """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
         the totals."""
-        entry = self._written(entry_of(charge, profile, self.now.spent_units))
+        entry = entry_of(charge, profile, self.now.spent_units)
+        same_unit(self.protects, said_of(entry))
+        entry = self._written(entry)
         paid = self.reservation_for(charge, profile)
         if paid is not None:
             left = self._left(paid.reservation_id, paid.remaining)
             return entry._replace(under=paid.reservation_id, open=left), paid
+        if charge.blocks is None:
+            entry = last_part(entry, charge, self.now, self.last.number, self.db)
         spent = self.plus(entry.cost, charge.blocks)
         return entry._replace(
             spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
@@ -120,6 +126,7 @@ class Standing:
         profile: str,
         left: int | Amounts,
     ) -> Entry:
+        same_unit(self.protects, [neighbours_of(plan)])
         spent, reservation_id = self.plus(cost), uuid.uuid4().hex
         entry = self.last._replace(
             release_id=reservation_id,
@@ -185,6 +192,7 @@ def standing(db: sqlite3.Connection) -> Standing:
         tuple(_held(db, now, *one) for one in left.items()),
         Segments(db if store.format_of(db) >= schema.BLOCKS else None, tops_of(last.tops)),
         tuple(protected(db, now, last)),
+        db,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,6 +15,12 @@ from dpframe.verifier.verdict import Step, Verdict
 
 SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"
+ROUNDED = 1 + Fraction(1, 2**51)
+"""Floats and their decimals are rounded: n times the n-th part of a total fits it."""
+
+PERIOD = ", where all records of that user lie within one period"
+USER = re.compile(r"(adding or removing one user \(.*\) with all their records)(, of .*)?", re.S)
+ROW = re.compile(r"adding or removing one (record|row, which (stands|counts) for at most .*)", re.S)
 RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 
 
@@ -79,6 +86,10 @@ def verify_releases(
             which = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
             reason = f"{len(wrong)} of {len(each)} releases: {which}"
             return Verdict(outcome=outcome, reason=reason, **known)
+    units = list(dict.fromkeys(unit_of(part.receipt) for part in parts))
+    if len(units) > 1:
+        reason = f"the releases protect different units: {'; '.join(units)}"
+        return Verdict(outcome="not verified", reason=reason, **known)
     if len(set(names)) < len(names):
         return Verdict(outcome="failed", reason="two reservations have one name", **known)
     for part in parts:
@@ -103,12 +114,13 @@ def verify_releases(
     if any(block is not None for block, _ in charges):
         steps.append(Step("of periods of a column, the most at any moment", PERIODS))
     steps.append(Step(f"epsilons add up to {float(spent):.12g}", SEVERAL))
-    if spent > total["epsilon"] or bound > total["delta"]:
+    if spent > total["epsilon"] * ROUNDED or bound > total["delta"] * ROUNDED:
         reason = f"added up they are ({float(spent):.9g}, {float(bound):.4g}), above the totals"
         if unless is not None:
             return Verdict(outcome="not verified", reason=f"{reason}; {unless}", **known)
         return Verdict(outcome="failed", reason=reason, steps=tuple(steps), **known)
-    reason = f"{len(each)} releases, promised: delta <= {delta:g} for the weakest of their units"
+    reason = f"{len(each)} releases, promised: delta <= {delta:g}"
+    reason += "".join(f" for {unit}" for unit in units)
     if any(block is not None for block, _ in charges):
         reason += ", of a user within one block"
     return Verdict(outcome="proved", reason=reason, bound=bound, steps=tuple(steps), **known)
@@ -148,6 +160,15 @@ def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
     if found > one.delta:
         return f"{one.times} releases of the reserved law are {float(found):.6g} at its epsilon"
     return found
+
+
+def unit_of(receipt: Mapping[str, Any]) -> str:
+    """The unit that a receipt promises: how many of a user's records count is no part of it."""
+    said = str(receipt.get("neighbours") or "an unknown unit").removesuffix(PERIOD)
+    user = USER.fullmatch(said)
+    if user is not None:
+        return user[1]
+    return "adding or removing one record" if ROW.fullmatch(said) else said
 
 
 def written(number: float) -> Fraction:
