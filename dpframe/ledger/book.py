@@ -57,8 +57,8 @@ class Ledger(Forecasting, Filtering):
     Privacy
     -------
     All releases charged to one ledger together are (epsilon, delta)-differentially private for
-    what the first of them protects: records, or users of one column. A release that protects
-    something else is refused. Every
+    what every one of them protects: records, or users where all name the same user column. A total
+    of several units holds for none of them, and ``dp.verify`` does not prove it. Every
     question, budget and reservation may be chosen after looking at earlier results. A charge is on
     disk before noise is drawn, and is never given back. Charges made without the ledger are not
     known to it. What the file holds is public: parameters and released numbers.

@@ -278,8 +278,10 @@ def last_part(
             units = one.cost[which]
             known += units
             exact = json.loads(one.receipt).get(name) if one.releases is None else None
-            same = isinstance(exact, float) and units_up(exact, unit) == units
-            together += Fraction(exact) if same else Fraction(units * unit)
+            if isinstance(exact, float) and units_up(exact, unit) == units:
+                together += Fraction(exact)
+            else:
+                together += Fraction(units * unit)
         restated = known < now.spent_units[which]  # by an older version
         if not restated and together <= Fraction(amount(total, unit)) * (1 + HALF_ULP):
             cost[which] = left

@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from decimal import Decimal
 
-from dpframe.errors import LedgerError, OverBudgetError
+from dpframe.errors import OverBudgetError
 from dpframe.ledger.blocks import FARTHEST, Blocks, text_of
 from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
 from dpframe.ledger.totals import Totals, Units
-from dpframe.periods import USERS
-
-USER = re.compile(r"(adding or removing one user \(.*\) with all their records)(, of .*)?", re.S)
-ROW = re.compile(r"adding or removing one (record|row, which (stands|counts) for at most .*)", re.S)
-
-
-def unit_of(neighbours: str) -> str:
-    """The unit that a release protects: how many of a user's records count is no part of it."""
-    said = neighbours.removesuffix(USERS)
-    user = USER.fullmatch(said)
-    if user is not None:
-        return user[1]
-    return "adding or removing one record" if ROW.fullmatch(said) else said
-
-
-def same_unit(protects: Iterable[str], neighbours: Iterable[str]) -> None:
-    """Raise LedgerError where a release protects another unit than those of a ledger."""
-    held = list(dict.fromkeys(unit_of(said) for said in protects))
-    if len(held) > 1:
-        raise LedgerError(
-            f"this ledger mixes units of privacy ({'; '.join(held)}), so its total holds for none. "
-            "Make a new ledger; what was released can still be read and replayed."
-        )
-    for said in neighbours:
-        if held and unit_of(said) != held[0]:
-            raise LedgerError(
-                f"this ledger protects {held[0]}, and the release {unit_of(said)}. Nothing was "
-                "drawn or charged. Ask with the same user=, or use another ledger."
-            )
 
 
 def left_in(now: Totals, segments: Segments, blocks: Blocks | None) -> Units:

@@ -26,7 +26,7 @@ from dpframe.ledger.entries import (
     said_of,
 )
 from dpframe.ledger.filters import Filter, HeldFilter, held_filter, is_filter, text_of
-from dpframe.ledger.refusing import left_in, over_budget, same_unit
+from dpframe.ledger.refusing import left_in, over_budget
 from dpframe.ledger.reservations import (
     Held,
     Planned,
@@ -80,9 +80,7 @@ class Standing:
     ) -> tuple[Entry, Held | HeldFilter | None]:
         """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
         the totals."""
-        entry = entry_of(charge, profile, self.now.spent_units)
-        same_unit(self.protects, said_of(entry))
-        entry = self._written(entry)
+        entry = self._written(entry_of(charge, profile, self.now.spent_units))
         paid = self.reservation_for(charge, profile)
         if paid is not None:
             left = self._left(paid.reservation_id, paid.remaining)
@@ -126,7 +124,6 @@ class Standing:
         profile: str,
         left: int | Amounts,
     ) -> Entry:
-        same_unit(self.protects, [neighbours_of(plan)])
         spent, reservation_id = self.plus(cost), uuid.uuid4().hex
         entry = self.last._replace(
             release_id=reservation_id,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from dpframe import _duck
+from dpframe._known_arguments import known_arguments
 from dpframe._paths import ADDRESS, matching, named, shown
 from dpframe._sql import literal
 from dpframe._unicode import ESCAPES
@@ -86,6 +87,7 @@ class File(str):
         return by if self.encoding == UTF_8 else f"{by}, encoding {self.encoding}"
 
 
+@known_arguments
 def csv_file(
     path: str | os.PathLike[str], *, delimiter: str | None = None, encoding: str = UTF_8
 ) -> File:

@@ -98,7 +98,7 @@ def test_summary_and_releases_have_fixed_columns(
     ledger = Ledger(tmp_path / "budget.db", **TOTALS, accountant=accountant)
     if full:
         hhh(ledger)
-        hhh(ledger, release="daily")
+        hhh(ledger, release="daily", user="who")
     assert kinds(ledger.summary()) == SUMMARY
     assert kinds(ledger.releases()) == RELEASES
     assert (len(ledger.summary()), len(ledger.releases())) == (1, 2 if full else 0)
@@ -106,7 +106,7 @@ def test_summary_and_releases_have_fixed_columns(
 
 def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     """Law: numbers are those of the releases, in their order, with their receipts."""
-    one, two = hhh(ledger), hhh(ledger, release="daily")
+    one, two = hhh(ledger), hhh(ledger, release="daily", user="who")
     summary = ledger.summary().iloc[0]
     assert summary["ledger"] == str(ledger.path)
     assert (summary["spent_epsilon"], summary["left_epsilon"]) == (1.0, 2.0)
@@ -118,7 +118,7 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     assert releases["release"].isna().tolist() == [True, False]
     assert releases["neighbours"].tolist() == [
         "adding or removing one record",
-        "adding or removing one record",
+        "adding or removing one user ('who') with all their records",
     ]
     for frame, row in zip((one, two), releases.to_dict("records"), strict=True):
         receipt = json.loads(row["receipt"])
@@ -429,35 +429,20 @@ def test_mistakes_at_the_command_line_are_answered(
     assert not (tmp_path / "no.db").exists()
 
 
-ASK = {"epsilon": 1.0, "delta": 1e-7}
-
-
-def test_a_release_for_another_unit_is_refused_and_nothing_is_charged(tmp_path: Path) -> None:
-    """Law: a ledger protects the unit of its first release; the former total held for neither."""
+def test_the_total_of_a_ledger_that_mixes_units_is_not_proved(tmp_path: Path) -> None:
+    """Law: one more record of a user who is there can cost a user's release twice."""
     ledger = Ledger(tmp_path / "budget.db", epsilon=2.0, delta=1e-6)
-    rows = FRAME.assign(v=1, other=FRAME["who"])
+    rows = FRAME.assign(v=1)
     rows.dp.tree_counts(["a"], keys=["x"], epsilon=1.0, ledger=ledger)
-    with pytest.raises(
-        errors.LedgerError, match="this ledger protects adding or removing one record"
-    ):
-        rows.dp.rollup(
-            ["a"],
-            dp.sum("v", lower=0, upper=20),
-            keys=["x"],
-            user="who",
-            epsilon=1.0,
-            ledger=ledger,
-        )
-    assert ledger.spent.epsilon == 1.0
-    users = Ledger(tmp_path / "users.db", epsilon=2.0, delta=1e-6)
-    rows.dp.hhh(["a"], user="who", ledger=users, **ASK)
-    for other in ({}, {"user": "other"}):
-        with pytest.raises(errors.LedgerError, match="another ledger"):
-            rows.dp.hhh(["a"], ledger=users, **ASK, **other)
-    assert users.spent.epsilon == 1.0
+    assert dp.verify(ledger)
+    measured = dp.sum("v", lower=0, upper=20)
+    rows.dp.rollup(["a"], measured, keys=["x"], user="who", epsilon=1.0, ledger=ledger)
+    found = dp.verify(ledger)
+    assert found.outcome == "not verified"
+    assert "protect different units" in found.reason
 
 
-@pytest.mark.parametrize(("total", "times"), [(1.0, 3), (3.0, 52)])
+@pytest.mark.parametrize(("total", "times"), [(1.0, 3), (3.0, 52), (1.0, 7)])
 def test_n_times_the_nth_part_fits_and_no_more(tmp_path: Path, total: float, times: int) -> None:
     """Law: what was asked for is added up exactly; the smallest release more is refused."""
     ledger = Ledger(tmp_path / "budget.db", epsilon=total, delta=0.1)

@@ -64,11 +64,14 @@ def test_reserved_releases_cost_less_than_their_sum_and_nothing_more(ledger: Led
     [
         {"epsilon": 0.21},
         {"delta": 2e-8},
+        {"user": "who", "contribution": "records", "max_contributions": 1},
         {"remainder": False},
     ],
 )
-def test_another_law_is_charged_on_top_and_says_so(ledger: Ledger, other: dict[str, Any]) -> None:
-    """Law: a release with another law leaves a reservation as it is."""
+def test_another_law_or_unit_is_charged_on_top_and_says_so(
+    ledger: Ledger, other: dict[str, Any]
+) -> None:
+    """Law: a release with another law, or another unit, leaves a reservation as it is."""
     made = ledger.reserve(PLAN, releases=2, delta=1e-6)
     text = hhh(ledger, **other).dp.receipt["budget"]
     assert "charged on top of what is reserved" in text
