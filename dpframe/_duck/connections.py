@@ -49,8 +49,12 @@ def add_functions(
 
 def sees_function(con: DuckDBPyConnection, name: str) -> bool:
     """Whether statements of a connection find a function that was added. A transaction that used
-    any function before does not, and is aborted by a statement with one that it does not find."""
-    first, second = (con.execute("SELECT txid_current()").fetchone() for _ in range(2))
+    any function before does not, and is aborted by a statement with one that it does not find. One
+    that was aborted before runs none."""
+    try:
+        first, second = (con.execute("SELECT txid_current()").fetchone() for _ in range(2))
+    except duckdb.TransactionException:  # it was aborted before
+        return False
     if first != second:  # each statement is a transaction of its own
         return True
     listed = f"SELECT count(*) FROM duckdb_functions() WHERE function_name = {literal(name)}"

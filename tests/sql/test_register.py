@@ -358,6 +358,19 @@ def test_a_transaction_that_cannot_see_the_functions_is_told_and_keeps_its_rows(
     con.commit()
 
 
+def test_an_aborted_transaction_is_told() -> None:
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE visits AS {VISITS}")
+    con.begin()
+    with pytest.raises(duckdb.CatalogException):
+        con.execute("FROM missing")
+    with pytest.raises(dp.ParameterError, match="roll it back, and register then"):
+        dp.register(con)
+    con.rollback()
+    dp.register(con)
+    assert con.execute(f"FROM {HHH}").fetchall()
+
+
 def test_sqlalchemy_which_begins_by_itself_keeps_its_rows() -> None:
     engine = sqlalchemy.create_engine("duckdb:///:memory:")
     with engine.connect() as con:
