@@ -113,9 +113,9 @@ def _of_rows(verdict: Verdict, result: object) -> Verdict:
 
         from dpframe.digest import standing
 
-    if not isinstance(result, pd.DataFrame) or not verdict:
-        return verdict
-    rows = standing(result)
+    if not isinstance(getattr(result, "attrs", None), Mapping) or not verdict:
+        return verdict  # of a receipt alone
+    rows = standing(result) if isinstance(result, pd.DataFrame) else None
     if rows is None:
         return replace(verdict, outcome="not verified", reason=NO_DIGEST, bound=None)
     if rows.changed:

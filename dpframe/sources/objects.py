@@ -13,7 +13,7 @@ import math
 import pathlib
 import uuid
 from collections.abc import Callable, Iterable
-from decimal import Decimal
+from decimal import Decimal, Inexact, localcontext
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -95,7 +95,16 @@ def _number(value: Any) -> str | None:
         return repr(as_float) if as_float == whole else str(whole)
     if value == float(value):
         return repr(float(value))
+    if isinstance(value, Fraction):
+        value = _decimal(value)
     return f"{value:f}".rstrip("0") if isinstance(value, Decimal) else str(value)
+
+
+def _decimal(value: Fraction) -> Decimal | Fraction:
+    """A fraction as a decimal, where one is equal."""
+    with localcontext(prec=DIGITS) as context:
+        exact = Decimal(value.numerator) / Decimal(value.denominator)
+        return value if context.flags[Inexact] else exact
 
 
 def _complex(value: Any) -> str | None:
@@ -105,8 +114,10 @@ def _complex(value: Any) -> str | None:
     return str(number) if number.imag else _number(number.real)
 
 
-def _moment(value: dt.datetime) -> str:
-    """Of equal instants in several zones, that in UTC."""
+def _moment(value: dt.datetime) -> str | None:
+    """Of equal instants in several zones, that in UTC. pandas has years that Python has not."""
+    if not 1 <= value.year <= 9999:
+        return None
     return str(value if value.tzinfo is None else value.astimezone(dt.UTC))
 
 
@@ -115,18 +126,46 @@ def _time_of_day(value: dt.time) -> str | None:
 
 
 def _duration(value: dt.timedelta) -> str:
-    """A pandas duration as Python writes it, unless it has nanoseconds."""
-    plain = dt.timedelta(value.days, value.seconds, value.microseconds)
-    return str(value if getattr(value, "nanoseconds", 0) else plain)
+    """A duration of Python or of pandas, which can have nanoseconds."""
+    whole = dt.timedelta(value.days, value.seconds, value.microseconds)
+    return _with_nanoseconds(whole, getattr(value, "nanoseconds", 0))
+
+
+def _with_nanoseconds(whole: dt.timedelta, nano: int) -> str:
+    if not nano:
+        return str(whole)
+    clock = (dt.datetime(2000, 1, 1) + dt.timedelta(seconds=whole.seconds)).time()
+    return f"{whole.days} days {clock}.{whole.microseconds:06}{nano:03}"
 
 
 def _numpy_time(value: Any) -> str | None:
-    """A time or duration of NumPy as Python writes it; its unit does not matter."""
+    """A time or duration of NumPy as Python or pandas writes it, whatever its unit; None where it
+    is beyond what these hold, or has months and no date."""
     if np.isnat(value):
         return None
-    micro = value.astype(f"{value.dtype.kind}8[us]")
-    plain = micro.item()
-    return str(value) if micro != value or isinstance(plain, int) else object_text(plain)
+    unit, count = np.datetime_data(value.dtype)
+    if unit in ("Y", "M") and value.dtype.kind == "M":
+        value, unit, count = value.astype("datetime64[D]"), "D", 1
+    parts = int(value.astype(np.int64)) * count * ATTOSECONDS[unit]
+    nano, finer = divmod(parts, ATTOSECONDS["ns"])
+    if finer:
+        return None
+    micro, nano = divmod(nano, 1_000)
+    whole = dt.timedelta(microseconds=micro)
+    if value.dtype.kind == "m":
+        return _with_nanoseconds(whole, nano)
+    moment = dt.datetime(1970, 1, 1) + whole
+    return f"{moment.isoformat(' ', 'microseconds')}{nano:03}" if nano else str(moment)
+
+
+ATTOSECONDS = {
+    **{u: 1_000**power for power, u in enumerate(("as", "fs", "ps", "ns", "us", "ms", "s"))},
+    "m": 60 * 10**18,
+    "h": 3_600 * 10**18,
+    "D": 86_400 * 10**18,
+    "W": 604_800 * 10**18,
+}
+"""Of NumPy's units; years and months have no one length."""
 
 
 def _interval(value: Any) -> str:

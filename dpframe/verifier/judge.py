@@ -154,7 +154,8 @@ def bound_at(text: str, epsilon: Fraction, enough: Fraction) -> Fraction | None:
     try:
         proof = read_proof(text)
         per_record = enough / max(Fraction(1), _of_group(proof.group, epsilon, Fraction(1)))
-        found = GAMES[proof.game["kind"]](proof, epsilon / proof.group, per_record)
+        with limited_time():
+            found = GAMES[proof.game["kind"]](proof, epsilon / proof.group, per_record)
     except (BrokenProofError, FailedClaimError, NotVerifiedError, KeyError):
         return None
     return min(Fraction(1), _of_group(proof.group, epsilon, found.bound))

@@ -190,6 +190,7 @@ def test_rows_that_were_changed_are_not_proved(trips: pd.DataFrame, tmp_path: Pa
     bare = result.copy()
     del bare.attrs["dp_digest"]
     assert dp.verify(bare).sentence.startswith("not verified: the frame holds no digest")
+    assert dp.verify(truth["count"]).outcome == "not verified"  # a column has no digest
     for frame, outcome in ((result, "proved"), (truth, "failed")):
         frame.to_parquet(tmp_path / "result.parquet")
         assert dp.verify(tmp_path / "result.parquet").outcome == outcome

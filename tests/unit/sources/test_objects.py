@@ -63,8 +63,13 @@ EQUAL: list[list[Any]] = [
         pd.Timestamp("2020-01-01", tz="UTC"),
     ],
     [dt.datetime(2020, 1, 1), pd.Timestamp("2020-01-01")],
-    [np.datetime64("2021-01-01"), np.datetime64("2021-01-01T00:00:00", "ns")],
     [dt.timedelta(1), pd.Timedelta("1D"), np.timedelta64(24, "h")],
+    [Decimal("0.1"), Fraction(1, 10)],
+    [Decimal("1.3"), Fraction(13, 10)],
+    [np.datetime64(1, "ns"), np.datetime64(1000, "ps"), pd.Timestamp(1)],
+    [np.timedelta64(1, "ns"), np.timedelta64(1000, "ps"), pd.Timedelta(1, "ns")],
+    [np.timedelta64(-1, "ns"), pd.Timedelta(-1, "ns")],
+    [np.datetime64("2021", "Y"), np.datetime64("2021-01", "M"), np.datetime64("2021-01-01", "h")],
     [pd.Interval(0, 1), pd.Interval(0.0, 1.0)],
     [PureWindowsPath("A/b"), PureWindowsPath("a\\B")],
     [bytearray(b"\x80"), b"\x80", memoryview(b"\x80")],
@@ -74,7 +79,7 @@ DIFFERENT: list[Any] = [
     *(dt.time(1), uuid.UUID(int=1), ipaddress.ip_address("::1"), PurePosixPath("a/b"), 1j, 10**30),
     *(Decimal("0.1000000000000000000000000000001"), Fraction(1, 3), pd.Period("2020-01")),
     *(("a, b",), ("a", "b"), ["a", "b"], {"a", "b"}, {"a": "b"}, np.arange(3), [None], []),
-    *(pd.Timestamp("2020-01-01 00:00:00.000000001"), pd.Timedelta(1, "ns"), True, False),
+    *(pd.Timestamp("2020-01-01 00:00:00.000000001"), True, False),
 ]
 MISSING: list[Any] = [
     *(
@@ -88,6 +93,7 @@ MISSING: list[Any] = [
     ),
     *(Reference(1), object(), object, len, Decimal("sNaN"), Decimal("1E+999999999"), [object()]),
     *({"a": Reference(1)}, dt.time(1, tzinfo=HOUR_EAST), np.timedelta64(1, "M"), 10**5000),
+    *(np.datetime64("20000-01-01"), np.timedelta64(10**9, "D"), np.datetime64(1, "ps")),
 ]
 
 
