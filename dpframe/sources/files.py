@@ -7,7 +7,6 @@ import csv
 import gzip
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -265,12 +264,11 @@ def _as_utf_8(file: Path, encoding: str, opening: ExitStack) -> Path:
         return file
     folder = opening.enter_context(tempfile.TemporaryDirectory(prefix="dpframe-"))
     copy = Path(folder, "copy.csv")  # only its owner enters
-    with (
-        _unpacked(file) as raw,
-        codecs.getreader(encoding)(raw, ESCAPES) as texts,
-        copy.open("w", encoding=UTF_8, newline="") as out,
-    ):
-        shutil.copyfileobj(texts, out, PIECE)
+    decoder = codecs.getincrementaldecoder(encoding)(ESCAPES)
+    with _unpacked(file) as raw, copy.open("w", encoding=UTF_8, newline="") as out:
+        for piece in iter(partial(raw.read, PIECE), b""):
+            out.write(decoder.decode(piece))
+        out.write(decoder.decode(b"", True))  # bytes that are cut off at the end
     return copy
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpframe.verifier.adaptive import parts
+from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import claim
 
@@ -33,13 +34,10 @@ def beside_whole_counts(receipt: Mapping[str, Any], proof: Proof) -> Proof:
         isinstance(levels, list) and isinstance(height, int) and len(levels) == height + 1,
         f"the receipt has whole counts of {height!r} kinds and the total, the proof has others",
     )
-    facts = told.get("noise")
-    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    claim(whole.game.get("units") == 1, "whole counts are not divided")
     for level in levels or ():
-        law = whole.table(level.get("table") if isinstance(level, Mapping) else None, "table")
-        claim(
-            ends == (law.lowest, law.highest),
-            f"noise of whole counts goes from and to {ends} in the receipt, in the proof "
-            f"{law.lowest} to {law.highest}",
-        )
+        facts = level if isinstance(level, Mapping) else {}
+        claim(facts.get("least") is None, "whole counts are of cells that are found already")
+        law = whole.table(facts.get("table"), "table")
+        same_noise(told.get("noise"), law, "whole count")
     return selection

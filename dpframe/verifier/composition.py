@@ -151,6 +151,8 @@ def losses_between(
         at[i] = at.get(i, 0) + p - b
         at[i + 1] = at.get(i + 1, 0) + b
     lowest = min(at, default=0)
+    if max(at, default=0) - lowest >= MOST_LOSSES:
+        raise NotVerifiedError(f"more than {MOST_LOSSES} different losses take too much memory")
     masses = [at.get(i, 0) for i in range(lowest, max(at, default=0) + 1)]
     return Losses(lowest, masses, infinite)
 

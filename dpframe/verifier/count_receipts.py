@@ -22,10 +22,10 @@ def check_counts(receipt: Mapping[str, Any], proof: Proof, units: int) -> None:
         _synthetic(receipt, proof, levels, facts)
         return
     total, listed = bool(receipt.get("remainder")), receipt.get("keys") is not None
-    open_ones = sum(each.get("least") is None for each in levels)
-    wanted = (height or 0) + total
+    places = [each.get("least") is None for each in levels]
+    open_ones = sum(places)
     claim(
-        (len(levels), open_ones) == (wanted, wanted if listed else total),
+        places == [True] * total + [listed] * (height or 0),
         f"the receipt has {height!r} levels {'and' if total else 'without'} a total, "
         f"{'listed' if listed else 'with thresholds'}; the proof has {len(levels)} levels, "
         f"{open_ones} of them without a threshold",

@@ -100,6 +100,7 @@ def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
     for name, facts in told.items():
         own = [each for each in drawn if each.measure == name]
         spec = str(facts.get("spec")) if isinstance(facts, Mapping) else ""
+        claim(SPEC.fullmatch(spec) is not None, f"measure {name!r} is {spec!r}, which is none")
         wanted = _wanted(spec, receipt.get("user"), name in read)
         claim(
             sorted(each.of for each in own) == sorted(wanted),
@@ -111,8 +112,20 @@ def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
         pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
         for each in pair:
             _same_bounds(each, spec, facts)
+            source = told.get(each.measure)
+            of_mean = str(source.get("spec")) if isinstance(source, Mapping) else ""
+            claim(
+                _column(spec) in (None, _column(of_mean)),
+                f"measure {name!r} is {spec}, and is read from {of_mean}",
+            )
         _same_noise(name, facts, own, pair)
     _no_more_than_told(told, drawn, read)
+
+
+def _column(spec: str) -> str | None:
+    """The column that the text of a measure names."""
+    found = SPEC.fullmatch(spec)
+    return None if found is None else found["plain"] or found["quoted"]
 
 
 def _no_more_than_told(

@@ -10,6 +10,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.cli.main import main
+from dpframe.hierarchy import as_hierarchy
+from tests.rollups import exact_counts
 
 BUDGET: dict[str, Any] = {"epsilon": 50.0, "delta": 1e-3}
 TEXT = "city,v\n" + "Köln,1\n" * 800 + "Berlin,2\n" * 400
@@ -126,3 +128,12 @@ def test_series_read_other_delimiters(folder: Path) -> None:
     for given in ({"file": "rows.csv", **how}, dp.csv_file("rows.csv", **how)):  # type: ignore[arg-type]
         with as_source(given, folder, "source").opened("2026-11") as source:
             near(counts(source), EXACT)
+
+
+@pytest.mark.parametrize("cut", [b"K\xf6", b"K\xe2\x82"])
+def test_bytes_that_are_cut_off_at_the_end_are_read(folder: Path, cut: bytes) -> None:
+    """Law: the last row is as it is written, without a line end too."""
+    Path("rows.csv").write_bytes(b"city\n" + b"Rome\n" * 3 + cut)
+    label = "K" + "".join(rf"\x{byte:02X}" for byte in cut[1:])
+    found = exact_counts("rows.csv", as_hierarchy(["city"]))
+    assert found == {(): 4, ("Rome",): 3, (label,): 1}

@@ -6,6 +6,7 @@ Each forgery leaves both well-formed. An attacker can compute digests, so there 
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import os
@@ -457,6 +458,50 @@ def test_a_standard_deviation_is_that_of_the_table(made: str) -> None:
     assert verify_receipt(receipt, json.dumps(proof)).outcome == "proved"
     facts["sd"] *= 0.99
     assert verify_receipt(receipt, json.dumps(proof)).outcome == "failed"
+
+
+def test_a_level_that_swaps_its_threshold_with_the_total_fails() -> None:
+    """Law: a threshold is missing where the total is, and nowhere else."""
+    proof, receipt = made_of("tree")
+    receipt["proof"], levels = None, proof["game"]["levels"]
+    levels[0]["least"], levels[-1]["least"] = levels[-1]["least"], levels[0]["least"]
+    assert verify_receipt(receipt, json.dumps(proof)).outcome == "failed"
+
+
+def test_a_sum_of_another_column_than_its_mean_fails() -> None:
+    measures = {"m": dp.mean("x", lower=0, upper=10), "s": dp.sum("x", lower=0, upper=10)}
+    plan = dp.explain_rollup(["a"], measures=measures, **BUDGET).plan
+    proof, receipt = of_plan(plan)
+    receipt["proof"] = None
+    assert verify_receipt(receipt, json.dumps(proof)).outcome == "proved"
+    for spec in ("sum(salary, 0, 10)", "sum(x, 0, 10)x"):
+        receipt["measures"]["s"]["spec"] = spec
+        assert verify_receipt(receipt, json.dumps(proof)).outcome == "failed"
+
+
+@pytest.mark.parametrize("change", [{"sd": 0.1}, {"grid": 2}, {"lowest": -1}])
+def test_noise_of_whole_counts_is_that_of_the_table(change: Facts) -> None:
+    proof, receipt = made_of("cells")
+    receipt["proof"] = None
+    receipt["whole_counts"]["noise"].update(change)
+    assert verify_receipt(receipt, json.dumps(proof)).outcome == "failed"
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-15])
+def test_a_tiny_epsilon_takes_no_gigabytes(epsilon: float) -> None:
+    """Law: the number of different losses is bounded before they are listed."""
+    raw = [(2**at).to_bytes(8, "little") for at in (62, 63, 62)]
+    weights = base64.b64encode(b"".join(raw)).decode()
+    proof = {
+        "format": "dpframe proof",
+        "version": 1,
+        "promise": {"epsilon": epsilon, "delta": 0.5, "group": 1},
+        "game": {"kind": "counts", "units": 1, "levels": [{"table": 0, "least": None}]},
+        "tables": [{"lowest": -1, "weights": weights}],
+    }
+    before = time.thread_time()
+    assert "take too much memory" in verify_proof(json.dumps(proof)).sentence
+    assert time.thread_time() - before < 5
 
 
 def test_a_version_that_is_true_is_no_version() -> None:

@@ -393,7 +393,7 @@ def test_whole_counts_of_cells_are_proved(arguments: dict[str, Any]) -> None:
         (lambda t: t["game"]["steps"].pop(), "not in the proof"),
         (lambda t: t["game"]["steps"].reverse(), "not in the proof"),
         (lambda t: t["game"]["steps"][1]["game"]["levels"].pop(), "the proof has others"),
-        (lambda t: t["tables"].reverse(), "noise of whole counts"),
+        (lambda t: t["tables"].reverse(), "whole count noise"),
         (lambda t: t["game"]["steps"][0].update(epsilon=0.6), "steps lose"),
         (lambda t: t["game"]["steps"][0]["game"].update(height=2), "height 3"),
         (lambda t: t["game"]["steps"][1].update(epsilon=0.4), "of another budget"),
