@@ -76,8 +76,8 @@ def encoded(column: Column) -> Keys:
 def _of_words(array: pa.Array) -> Keys:
     """Numbers of 128 bits, and NULL: of those whose second word is negative a length tells."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
-    words = np.frombuffer(b"".join(key or b"\xff" * 16 for key in array.to_pylist()), np.int64)
-    words = words.reshape(-1, 2)
+    raw = b"".join(key or b"\xff" * 16 for key in array.to_pylist())
+    words = np.frombuffer(raw, np.int64).reshape(-1, 2)
     negative = words[:, 1] < 0
     places = np.concatenate([[0], np.cumsum(2 * negative)])
     long = np.zeros(int(places[-1]), np.uint64)
