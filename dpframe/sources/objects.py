@@ -26,8 +26,8 @@ from dpframe._unicode import decoded, escaped
 WHOLE = 2.0**127
 """Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
 
-LARGEST = 2**1023
-"""Whole numbers below it have a floating-point number that is near."""
+LARGEST = 2**1024 - 2**970
+"""Whole numbers below it round to a floating-point number that is finite."""
 
 DIGITS = 4000
 """Decimals with more digits before or behind the point are not written: it would take long."""

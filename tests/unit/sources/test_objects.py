@@ -53,6 +53,7 @@ EQUAL: list[list[Any]] = [
     [0.0, -0.0, 0, Decimal("-0.0")],
     [0.5, Decimal("0.50"), Fraction(1, 2), np.float16(0.5)],
     [2**200, 2.0**200, Decimal(2**200)],
+    [2**1023, 2.0**1023],
     [float("inf"), Decimal("Infinity")],
     [{"a": 1, "b": [2]}, {"b": [2.0], "a": True + 0}],
     [{1, 2}, frozenset([2, 1.0])],
