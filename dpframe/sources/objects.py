@@ -87,7 +87,7 @@ def _number(value: Any) -> str | None:
         return None
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > DIGITS:
         raise OverflowError
-    if math.isinf(value):
+    if not isinstance(value, int | np.integer) and math.isinf(value):
         return repr(float(value))
     if value == int(value):
         whole = int(value)
