@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,9 @@ def test_every_block_runs_after_those_before_it(
         examples.make(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in found:
-        with seeded_noise(7):  # what a page shows is likely, and certain for nobody
+        with (
+            seeded_noise(7) if page.name != "verifying.md" else nullcontext()
+        ):  # what a page shows is likely, and certain for nobody
             run(block, names, page.name)
     if isinstance(con := names.get("con"), duckdb.DuckDBPyConnection):
         con.close()
