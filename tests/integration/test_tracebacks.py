@@ -63,7 +63,7 @@ def test_the_environment_brings_all_frames_back(tmp_path: Path) -> None:
     code = PREPARED.replace("CALL", CALLS["an accessor"]) + "analyst()\n"
     full, short = (said(code, tmp_path, DPFRAME_TRACEBACK=how) for how in ("full", "short"))
     assert len(full.splitlines()) > len(short.splitlines())
-    assert len(short.splitlines()) < 8
+    assert len(short.splitlines()) < 10  # newer Pythons underline what was called
 
 
 def test_ipython_shows_the_line_of_the_caller_too(tmp_path: Path) -> None:
