@@ -125,7 +125,7 @@ def _spread(inside: str) -> str:
 
 
 def _check_count(text: str, kind: str, inside: str) -> None:
-    """Raise ParameterError for a count of a column, or of different values, as SQL writes them."""
+    """Raise ParameterError for counts as SQL spells them, count(x) and count(DISTINCT x)."""
     different = re.fullmatch(r"\s*distinct\s+(.+?)\s*", inside, re.I | re.S)
     if kind in ("count", "distinct") and different is not None:
         raise ParameterError(

@@ -48,9 +48,11 @@ def add_functions(
 
 
 def sees_function(con: DuckDBPyConnection, name: str) -> bool:
-    """Whether statements of a connection find a function that was added. A transaction that used
-    any function before does not, and is aborted by a statement with one that it does not find. One
-    that was aborted before runs none."""
+    """Whether a connection sees a function that another cursor added.
+
+    A transaction sees only what was there when it first used a function. A statement that calls
+    one it does not see aborts it.
+    """
     try:
         first, second = (con.execute("SELECT txid_current()").fetchone() for _ in range(2))
     except duckdb.TransactionException:  # it was aborted before

@@ -26,7 +26,8 @@ FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
 """Microseconds of a unit; of nanoseconds only times of the day can be out of their range."""
 
 EXTENSIONS = ("arrow.uuid", "arrow.bool8")
-"""Extension types that DuckDB reads, whose every value is one. Others are read as their storage."""
+"""Extension types that DuckDB reads and of which no value is malformed. Others are read as their
+storage."""
 
 
 def readable_table(table: pa.Table) -> pa.Table:
@@ -74,12 +75,12 @@ def _reachable(kind: pa.DataType) -> bool:
 
 
 def _changes(kind: pa.DataType) -> bool:
-    """Whether there are values in a type that may have to change, or types that must."""
+    """Whether values of a type, or types inside of it, may have to change."""
     return _change_of(kind) is not None or any(map(_changes, children(kind)))
 
 
 def _change_of(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
-    """What is done with arrays of a type; of None only with those inside."""
+    """The function that changes arrays of a type; None where at most the arrays inside change."""
     if isinstance(kind, pa.BaseExtensionType):
         return None if kind.extension_name in EXTENSIONS else lambda array: array.storage
     return next((change for is_kind, change in CHANGES if is_kind(kind)), None)
@@ -117,7 +118,7 @@ def _decimals(array: pa.Array) -> pa.Array:
 
 
 def _small_decimals(array: pa.Array) -> pa.Array:
-    """The same of decimals of 32 and 64 bits, by the whole numbers that they are."""
+    """Decimals of 32 and 64 bits likewise, by their stored whole numbers."""
     kind, most = array.type, 10**array.type.precision - 1
     numbers = array.view(pa.int32() if pa.types.is_decimal32(kind) else pa.int64())
     beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
@@ -126,7 +127,7 @@ def _small_decimals(array: pa.Array) -> pa.Array:
 
 
 def _times(times: pa.Array) -> pa.Array:
-    """Times out of all that SQL can hold, which would be errors, at the nearest it can."""
+    """Times, moved to the nearest that SQL can hold: others would be errors."""
     kind = times.type
     first, last = _bounds(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
@@ -143,7 +144,7 @@ def _times(times: pa.Array) -> pa.Array:
 
 
 def _zero_below_nulls(array: pa.Array, zero: pa.Scalar) -> pa.Array:
-    """The same array; DuckDB multiplies what stands below a NULL, and fails."""
+    """The array with zeros below its NULLs, where DuckDB computes with what stands there."""
     if not array.null_count:
         return array
     valid = pc.is_valid(array).buffers()[1]

@@ -42,7 +42,7 @@ def require(
 
 
 def check_arrow_types(types: Mapping[str, object]) -> None:
-    """Raise ColumnError for a type of Polars that Arrow has not; types by the names of columns."""
+    """Raise ColumnError for a Polars type that Arrow lacks; ``types`` maps columns to types."""
     for name, kind in types.items():
         if "Int128" in str(kind):
             raise ColumnError(

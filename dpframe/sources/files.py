@@ -247,7 +247,7 @@ def _exactly(file: Path) -> str:
 
 
 def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, path: str) -> None:
-    """Raise ColumnError where a first line that lacks a column looks split by another delimiter."""
+    """Raise ColumnError where the header lacks a column and seems to use another delimiter."""
     other = next((d for d in OTHER_DELIMITERS if len(names) == 1 and d in names[0]), None)
     if other is not None and other != delimiter and not set(wanted) <= set(names):
         raise ColumnError(

@@ -46,15 +46,15 @@ def from_objects(values: Any) -> pa.Array:
 
 
 def each_as_text(values: Iterable[Any]) -> pa.Array:
-    """The same for every object by itself."""
+    """Each object as text, without looking at the others."""
     return pa.array(map(object_text, values), type=pa.large_string())
 
 
 def object_text(value: Any) -> str | None:
     """The text of an object, None where it is missing or of a type that has none.
 
-    What Arrow reads as text or as missing is the same here: which of the two reads a value depends
-    on the other rows.
+    A text or a missing value is the same here as where Arrow reads a column of texts at once: the
+    other rows decide which of the two reads a value.
     """
     try:
         return _text(value)
@@ -115,7 +115,8 @@ def _complex(value: Any) -> str | None:
 
 
 def _moment(value: dt.datetime) -> str | None:
-    """Of equal instants in several zones, that in UTC. pandas has years that Python has not."""
+    """The instant in UTC, so that equal instants of two zones are one text. Years that only pandas
+    has are missing."""
     if not 1 <= value.year <= 9999:
         return None
     return str(value if value.tzinfo is None else value.astimezone(dt.UTC))
@@ -222,8 +223,8 @@ TEXTS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
     ((set, frozenset), _set),
     (dict, _dict),
 )
-"""How an object is written by its type: the first that fits. Equal objects are equal texts, but for
-truth values, which are no numbers here, and subclasses with an equality of their own."""
+"""How objects of a type are written. The first type that fits decides. Equal objects have one text,
+with two exceptions: truth values are no numbers, and a subclass can define its own equality."""
 
 OF_PANDAS: dict[str, Callable[[Any], str]] = {"Period": str, "Interval": _interval}
-"""The same for classes of pandas, which is not loaded where nobody uses it."""
+"""How pandas objects are written, by the name of their class, so that pandas need not be loaded."""

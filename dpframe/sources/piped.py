@@ -48,7 +48,7 @@ def piped_rows(
         )
     with tempfile.TemporaryDirectory(prefix="dpframe-") as folder:  # only its owner enters
         try:
-            path = _kept(stream.buffer, Path(folder))
+            path = _copy_of(stream.buffer, Path(folder))
         except OSError as error:
             raise SourceError(f"{STANDARD_INPUT} cannot be read: {error.strerror}.") from None
         try:
@@ -63,7 +63,7 @@ def piped_rows(
             raise type(error)(said) from None
 
 
-def _kept(stream: IO[bytes], folder: Path) -> Path:
+def _copy_of(stream: IO[bytes], folder: Path) -> Path:
     start = stream.read(LONGEST)
     ending = next((e for first, e in STARTS.items() if start.startswith(first)), ".csv")
     path = folder / f"piped{ending}"

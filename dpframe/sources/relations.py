@@ -91,10 +91,10 @@ def _file(path: str | Path, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
     """A file as a relation."""
     file = path if isinstance(path, File) else File(str(path))
     with ExitStack() as opening:
-        yield opening.enter_context(_read(file, wanted, opening))
+        yield opening.enter_context(_open_file(file, wanted, opening))
 
 
-def _read(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Relation:
+def _open_file(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Relation:
     """The relation; what cannot be read is an error of ours that quotes no line of it."""
     try:
         return open_file(path, wanted, opening)

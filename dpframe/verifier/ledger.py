@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,9 +17,6 @@ PERIODS = "docs/guarantees.md, Periods"
 ROUNDED = 1 + Fraction(1, 2**51)
 """Floats and their decimals are rounded: n times the n-th part of a total fits it."""
 
-PERIOD = ", where all records of that user lie within one period"
-USER = re.compile(r"(adding or removing one user \(.*\) with all their records)(, of .*)?", re.S)
-ROW = re.compile(r"adding or removing one (record|row, which (stands|counts) for at most .*)", re.S)
 RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 
 
@@ -113,7 +109,8 @@ def verify_releases(
     spent, bound = fullest(charges)
     if any(block is not None for block, _ in charges):
         steps.append(Step("of periods of a column, the most at any moment", PERIODS))
-    steps.append(Step(f"epsilons add up to {float(spent):.12g}", SEVERAL))
+    rounded = ", above the total by the rounding of floats" * (spent > total["epsilon"])
+    steps.append(Step(f"epsilons add up to {float(spent):.12g}{rounded}", SEVERAL))
     if spent > total["epsilon"] * ROUNDED or bound > total["delta"] * ROUNDED:
         reason = f"added up they are ({float(spent):.9g}, {float(bound):.4g}), above the totals"
         if unless is not None:
@@ -163,12 +160,14 @@ def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
 
 
 def unit_of(receipt: Mapping[str, Any]) -> str:
-    """The unit that a receipt promises: how many of a user's records count is no part of it."""
-    said = str(receipt.get("neighbours") or "an unknown unit").removesuffix(PERIOD)
-    user = USER.fullmatch(said)
-    if user is not None:
-        return user[1]
-    return "adding or removing one record" if ROW.fullmatch(said) else said
+    """The unit of privacy of a release, from the arguments in its receipt, which its verdict has
+    compared with its guarantee. How many records of a user count is no part of the unit."""
+    user = receipt.get("user")
+    if user is not None and not str(receipt.get("mechanism")).startswith("prefix-"):
+        return f"adding or removing one user ({user!r}) with all their records"
+    if receipt.get("max_weight") is not None:  # a row, whatever it weighs
+        return "adding or removing one record"
+    return str(receipt.get("neighbours"))
 
 
 def written(number: float) -> Fraction:

@@ -123,7 +123,7 @@ def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _column(spec: str) -> str | None:
-    """The column that the text of a measure names."""
+    """The column in the text of a measure: x of ``sum(x, 0, 10)``."""
     found = SPEC.fullmatch(spec)
     return None if found is None else found["plain"] or found["quoted"]
 
