@@ -85,6 +85,9 @@ SECRET = "operating system"
 SEEDED = "the noise was drawn by a seeded generator, and is not private"
 
 
+NO_SOURCE = "the receipt does not say where its noise is from"
+
+
 def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdict:
     """The verdict on a receipt by the proof inside of it, or by the ``text`` of one beside it."""
     if receipt.get("noise_source", SECRET) != SECRET:
@@ -92,6 +95,8 @@ def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdi
     if receipt.get("frame_changed"):
         return Verdict(outcome="failed", reason=str(receipt.get("frame")))
     told = receipt.get("proof")
+    if isinstance(told, Mapping) and "noise_source" not in receipt:  # it is older than proofs
+        return Verdict(outcome="not verified", reason=NO_SOURCE)
     if text is None:
         if not isinstance(told, Mapping):
             return Verdict(outcome="not verified", reason=NO_PROOF)
@@ -108,6 +113,8 @@ def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdi
         check_receipt(receipt, read_proof(text))
     except (BrokenProofError, FailedClaimError) as error:
         return Verdict(outcome="failed", reason=str(error))
+    except NotVerifiedError as error:
+        return Verdict(outcome="not verified", reason=str(error))
     return _judged_text(text)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 from dpframe.verifier.adaptive import parts
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measures import Drawn, all_drawn, moved_between, reads
+from dpframe.verifier.noise_receipts import same_noise, same_scale
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import FailedClaimError, claim
+from dpframe.verifier.verdict import claim
 
 SPEC = re.compile(
     r'(?P<kind>[a-z]+)(?:\((?:(?P<plain>[^,"()=]+)|"(?P<quoted>(?:[^"]|"")+)")?.*\))?'
@@ -45,6 +46,9 @@ def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
     _check_measures(receipt, measures[0])
     for selection in selections:
         _same_selection(receipt, selection)
+    if listed:
+        facts = receipt.get("threshold"), receipt.get("noise")
+        claim(facts == (None, None), "the receipt selects, and its keys are listed")
 
 
 def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
@@ -62,21 +66,21 @@ def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
         "the receipt has users, whose records have parts of one; the proof does not divide it",
     )
     facts, law = receipt.get("noise"), proof.law("test")
-    grid = facts.get("grid") if isinstance(facts, Mapping) else None
-    claim(grid == units, f"the receipt counts in units of 1/{grid}, the proof of 1/{units}")
-    ends = (facts.get("lowest"), facts.get("highest")) if isinstance(facts, Mapping) else None
+    low = facts.get("lowest") if isinstance(facts, Mapping) else None
     measures = receipt["measures"].values()
     sums = [m.get("upper") for m in measures if str(m.get("spec")).startswith("sum(")]
+    worth = next(  # of the sum that is selected by, if it is one
+        (Fraction(each) for each in sums if _positive(each) and low == law.lowest / units * each),
+        Fraction(1),
+    )
+    worth = Fraction(1) if low == law.lowest / units else worth
+    same_noise(facts, law, "test", units, worth)
     claim(is_number(told), "the receipt has no threshold")
-    for worth in (1, *filter(is_number, sums)):
-        threshold = told * units / worth if told is not None and worth else None
-        near = threshold is not None and abs(threshold - proof.whole("threshold")) < 1
-        if near and ends == (law.lowest / units * worth, law.highest / units * worth):
-            return
-    raise FailedClaimError(
-        f"the receipt has threshold {told!r} and test noise {ends}, the proof "
-        f"{proof.whole('threshold') / units:g} and {law.lowest / units:g} to "
-        f"{law.highest / units:g}"
+    exact = Fraction(told or 0) * units / worth
+    claim(
+        math.ceil(exact - exact * ROUNDED * (worth != 1)) == proof.whole("threshold"),
+        f"the receipt has threshold {told!r}, the proof "
+        f"{float(proof.whole('threshold') * worth / units):g}",
     )
 
 
@@ -118,6 +122,7 @@ def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
                 _column(spec) in (None, _column(of_mean)),
                 f"measure {name!r} is {spec}, and is read from {of_mean}",
             )
+        _same_text(facts)
         _same_noise(name, facts, own, pair)
     _no_more_than_told(told, drawn, read)
 
@@ -175,6 +180,28 @@ def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) 
         _same_bounds(each, spec, facts)
 
 
+def _same_text(facts: Mapping[str, Any]) -> None:
+    """Bounds are those in the text of a measure, but for what a search finds; others have none."""
+    spec = str(facts.get("spec"))
+    found = BOUNDS.match(spec.partition("(")[2])
+    bounded = found is not None and spec.startswith(("sum(", "mean("))
+    for number, name in enumerate(("lower", "upper")):
+        told, text = facts.get(name), found[number + 1] if found and bounded else None
+        searched = text == "auto" and (is_number(told) or told in (None, "auto"))
+        claim(
+            searched or (told is None if text is None else _is(told, text)),
+            f"the receipt has {name} {told!r} of {spec}",
+        )
+
+
+def _is(told: object, text: str) -> bool:
+    """Whether a number is the one of a text."""
+    try:
+        return is_number(told) and told == float(text)
+    except ValueError:
+        return False
+
+
 def _same_bounds(each: Drawn, spec: str, facts: Mapping[str, Any]) -> None:
     own = each.facts
     for name, bound in (("low", facts.get("lower")), ("high", facts.get("upper"))):
@@ -221,16 +248,21 @@ def _same_noise(name: str, facts: Mapping[str, Any], own: list[Drawn], pair: lis
 
 def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], each: Drawn) -> None:
     """No less noise than the proof says."""
+    of, unit = str(estimate.get("of")), estimate.get("unit")
+    wanted = each.facts.get("unit", 1)
+    claim(unit == wanted, f"{name!r} counts in units of 1/{unit!r}, in the proof 1/{wanted}")
+    decimals = estimate.get("decimals")
+    own = each.facts.get("decimals") if each.moved is not None else decimals
+    wanted = own if of in ("sum", "above", "below") else None
+    claim(decimals == wanted, f"{name!r} counts in steps of 10**-{decimals!r}, in the proof not")
     if each.of == "distinct":
         law = estimate.get("law")
-        known = isinstance(law, Mapping) and {"lowest", "highest"} <= set(law)
-        ends = (law["lowest"], law["highest"]) if known else None  # type: ignore[index]
-        proved = (None, None) if each.table is None else (each.table.lowest, each.table.highest)
-        claim(ends == proved, f"noise of {name!r} goes from and to {ends}, in the proof {proved}")
+        if each.table is None:
+            assert each.scale is not None
+            same_scale(law, each.scale, name, 1)
+        else:
+            same_noise(law, each.table, name)
         return
-    if each.of in ("rows", "users", "outside"):
-        unit = estimate.get("unit")
-        claim(unit == each.facts["unit"], f"{name!r} counts in units of 1/{unit}, the proof not")
     scales = estimate.get("scales")
     if (
         not isinstance(scales, Mapping)
@@ -248,9 +280,21 @@ def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], ea
     loss = sum((moved / Fraction(one) for one in scales.values()), Fraction(0))
     claim(
         loss <= each.loss,
-        f"{name!r}, {estimate.get('of')}: scales in the receipt lose {float(loss):.9g}, more than "
+        f"{name!r}, {of}: scales in the receipt lose {float(loss):.9g}, more than "
         f"{float(each.loss):.9g}",
     )
+    finest = sum(
+        (moved / max(Fraction(one) - GRAIN, GRAIN) for one in scales.values()), Fraction(0)
+    )
+    claim(
+        finest >= each.loss * (1 - GRAIN),
+        f"{name!r}, {of}: scales in the receipt are for {float(loss):.9g}, and the proof is for "
+        f"{float(each.loss):.9g}",
+    )
+
+
+GRAIN = Fraction(1, 2**14)
+"""By how much scales that are drawn with may be rounded up."""
 
 
 def _positive(value: object) -> bool:

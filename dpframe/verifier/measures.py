@@ -13,7 +13,7 @@ from typing import Any
 
 from dpframe.verifier.composition import composed_bound
 from dpframe.verifier.laws import BrokenProofError, Law
-from dpframe.verifier.proof import Proof, nothing_or_positive, positive
+from dpframe.verifier.proof import MOST_HEIGHT, Proof, nothing_or_positive, positive
 from dpframe.verifier.verdict import Found, Step, claim
 
 MEASURES = "docs/guarantees.md, Measures on the parts of a selection"
@@ -97,6 +97,7 @@ def all_drawn(proof: Proof) -> list[Drawn]:
     Segments of cells are one level, and nothing is above them: here a height of 0.
     """
     told, height = proof.game.get("drawn"), proof.whole("height", 1)
+    claim(height <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} levels")
     if "segments" in proof.game and proof.flag("segments"):
         height = 0
     if not isinstance(told, list) or not told:

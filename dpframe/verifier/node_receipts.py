@@ -27,7 +27,9 @@ def check_nodes(receipt: Mapping[str, Any], proof: Proof) -> None:
         f"the proof is of {len(each)}",
     )
     shown = [level.get("least") for level in each]
-    wanted = [None] + [None if listed else receipt.get("threshold")] * (len(each) - 1)
+    least = receipt.get("threshold")
+    wanted = [None] + [least] * (len(each) - 1)
+    claim((least is None) == listed, f"the receipt has threshold {least!r}")
     claim(shown == wanted, "the receipt shows nodes from another threshold on than the proof")
     noise = receipt.get("noise")
     facts = noise if isinstance(noise, Mapping) else {}

@@ -10,6 +10,9 @@ from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, exp_below, is_number
 from dpframe.verifier.verdict import claim
 
+DOUBLE = Fraction(1, 2**50)
+"""Part by which a number in a receipt, a double that was divided and multiplied, may be off."""
+
 CLOSE = Fraction(1, 10**6)
 """Part by which a standard deviation in a receipt, a double, may be off."""
 
@@ -27,7 +30,8 @@ def same_noise(
     for end, proved in (("lowest", law.lowest), ("highest", law.highest)):
         own = facts.get(end)
         claim(
-            is_number(own) and abs(Fraction(own) * units - proved * worth) * 2 < worth,
+            is_number(own)
+            and abs(Fraction(own) * units - proved * worth) <= abs(proved * worth) * DOUBLE,
             f"the {name} noise of the receipt has {own!r} as {end}, that of the proof "
             f"{float(proved * worth / units):g}",
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpframe.verifier.cell_receipts import beside_whole_counts
 from dpframe.verifier.count_receipts import check_counts, check_levels
+from dpframe.verifier.leaves import Facts, check_leaves
 from dpframe.verifier.measure_receipts import check_rollup
 from dpframe.verifier.node_receipts import check_nodes
 from dpframe.verifier.noise_receipts import same_noise
@@ -59,8 +60,70 @@ KINDS = {
 """The games that belong to the mechanism that a receipt names."""
 
 
+ALWAYS: Mapping[str, Mapping[str, object]] = {
+    **dict.fromkeys(("offline", "laplace", "gaussian", "offline-gaussian"), {"counters": None}),
+    "streaming": {"remainder": False},
+    "items": {"counters": None, "remainder": False, "adds_up": False},
+    "rounds": {"counters": None, "remainder": False, "height": 1},
+    "rollup": {"remainder": True},
+    **dict.fromkeys(
+        ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian", "tree-hhh", "tree-relative"),
+        {"remainder": True},
+    ),
+    **dict.fromkeys(
+        ("tree-items-laplace", "tree-items-gaussian"), {"remainder": True, "adds_up": False}
+    ),
+    **dict.fromkeys(
+        ("prefix-reports", "prefix-laplace", "prefix-gaussian"),
+        {
+            "height": 1,
+            "threshold": None,
+            "remainder": False,
+            "contribution": None,
+            "max_contributions": None,
+        },
+    ),
+    "synthetic-privhp": {"threshold": None, "remainder": None},
+}
+"""What every receipt of a mechanism says."""
+
+
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Every number that both have must be the same; FailedClaimError names one that is not."""
+    """Every leaf of the receipt is what follows from the proof, or is free: FailedClaimError names
+    one that is something else, NotVerifiedError one that nobody knows."""
+    facts = Facts(receipt)
+    _check_claims(facts, proof)
+    mechanism = str(facts.get("mechanism"))
+    for name, value in ALWAYS.get(mechanism, {}).items():
+        told = facts.get(name)
+        claim(
+            type(told) is type(value) and told == value,
+            f"the receipt has {name} {told!r}; of {mechanism!r} it is {value!r}",
+        )
+    _check_labels(facts, proof)
+    check_leaves(facts, mechanism)
+
+
+def _check_labels(facts: Facts, proof: Proof) -> None:
+    """As many levels as are named; a card of the same guarantee; a computed delta within."""
+    names, height = facts.get("levels"), facts.get("height")
+    claim(
+        names is None or (isinstance(names, list) and len(names) == height),
+        f"the receipt has height {height!r}, and names other levels",
+    )
+    card = facts.get("card")
+    for line in card if isinstance(card, list) else ():
+        told = facts.get("guarantee")
+        named = isinstance(line, list) and line[:1] == ["guarantee"]
+        claim(not named or line[1:2] == [told], "the card has another guarantee than the receipt")
+    computed = facts.get("computed_delta")
+    claim(
+        is_number(computed) and 0 <= computed <= proof.delta,
+        f"the receipt has computed_delta {computed!r}, and promises {float(proof.delta):g}",
+    )
+
+
+def _check_claims(receipt: Facts, proof: Proof) -> None:
     for name, proved in (("epsilon", proof.epsilon), ("delta", proof.delta)):
         told = receipt.get(name)
         claim(
@@ -123,8 +186,9 @@ def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> Non
     told, proved = receipt.get("threshold"), proof.whole("threshold")
     exact = Fraction(proved) * unit.worth / units
     room = exact / 1000 if unit.worth != 1 else Fraction(0)  # it is told with four digits
+    unit_below = exact - unit.worth / units  # counts are whole units
     claim(
-        is_number(told) and exact * (1 - TOLD) <= Fraction(told) <= (exact + room) * (1 + TOLD),
+        is_number(told) and unit_below < Fraction(told) <= (exact + room) * (1 + TOLD),
         f"the receipt has threshold {told!r}, the proof {float(exact):g}",
     )
     noise = receipt.get("noise")

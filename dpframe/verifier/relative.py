@@ -14,7 +14,7 @@ from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.noise_receipts import same_number
-from dpframe.verifier.numbers import ONE, exp_above, exp_between
+from dpframe.verifier.numbers import ONE, exp_above, exp_between, is_number
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import Found, Step, claim
 
@@ -108,3 +108,8 @@ def check_relative(receipt: Mapping[str, Any], proof: Proof) -> None:
         )
         for number, (one, step) in enumerate(zip(told or (), steps, strict=True), 1):
             same_number(one, Fraction(getattr(step, of)), f"in step {number} {of}")
+    told, least = receipt.get("threshold"), min(step.cut for step in steps)
+    claim(
+        is_number(told) and told >= least,
+        f"the receipt has threshold {told!r}, the proof {least}",
+    )

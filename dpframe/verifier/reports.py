@@ -19,7 +19,7 @@ from dpframe.verifier.composition import (
 )
 from dpframe.verifier.dominance import is_below
 from dpframe.verifier.noise_receipts import same_noise
-from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below, is_number
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.unit_receipts import same_sentence
 from dpframe.verifier.verdict import Found, Step, claim
@@ -163,8 +163,10 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
         all(type(each) is int for each in (times, *asked)) and times == math.prod(asked),  # type: ignore[arg-type]
         f"a device sends a report in {asked[1]!r} rounds of {asked[0]!r} iterations, not {times!r}",
     )
+    local, error = receipt.get("local_epsilon"), receipt.get("standard_error")
+    _same_local(receipt, local, times)
     if game.get("kind") == "counts":
-        levels = game.get("levels")
+        levels, noise = game.get("levels"), receipt.get("noise")
         moved = times * (2 if replaced else 1) if isinstance(times, int) else None
         found = len(levels) if isinstance(levels, list) else None
         claim(moved == found, f"a user of the receipt moves {moved!r} counts, the proof {found!r}")
@@ -172,7 +174,11 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
         claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
         for level in levels or ():
             law = proof.table(level.get("table") if isinstance(level, dict) else None, "table")
-            same_noise(receipt.get("noise"), law, "count")
+            same_noise(noise, law, "count")
+        all_of_them = (receipt.get("reporting"), receipt.get("participation")) == (devices, 1)
+        claim(all_of_them and local is None, "every device is counted, by a trusted server")
+        sd = noise.get("sd") if isinstance(noise, Mapping) else None
+        claim(is_number(error) and error == sd, f"the receipt has standard_error {error!r}")
         return
     told = {
         "reports": times,
@@ -183,8 +189,29 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
     }
     for name, value in told.items():
         claim(game.get(name) == value, f"the receipt has {value!r} as {name}, the proof not")
-    local = receipt.get("local_epsilon")
-    claim(isinstance(local, int | float) and 0 < local < 100, "the receipt has no local epsilon")
+    claim(receipt.get("noise") is None, "reports have no noise beside them")
+    claim(is_number(local) and 0 < local < 100, "the receipt has no local epsilon")
     odds = 1 / proof.scale("silence") - 1
     near = Fraction(exp_below(Fraction(local)), ONE)  # type: ignore[arg-type]
     claim(abs(odds / near - 1) < OFF, "the local epsilon of the receipt is not that of the proof")
+    others, silence = (
+        Fraction(game["devices"]) * proof.scale("participation"),
+        proof.scale("silence"),
+    )
+    others = max(Fraction(0), max(1, round(others)) - Fraction(1))
+    square = (Fraction(1, 4) + others * silence * (1 - silence)) / (HELD - silence) ** 2
+    claim(
+        is_number(error) and error > 0 and abs(Fraction(error) ** 2 / square - 1) < OFF,
+        f"the receipt has standard_error {error!r}, in the proof it is {float(square) ** 0.5:g}",
+    )
+
+
+def _same_local(receipt: Mapping[str, Any], local: Any, times: Any) -> None:
+    """The sentence of the local guarantee is that of the local epsilon."""
+    told, sentence = receipt.get("local_guarantee"), None
+    if is_number(local):
+        sentence = (
+            f"{local:g}-differential privacy in the local model for a report, {times * local:g} "
+            f"for all {times} of a device"
+        )
+    claim(told == sentence, f"the receipt has the local guarantee {told!r}, not {sentence!r}")

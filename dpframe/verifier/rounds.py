@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.noise_receipts import same_number
 from dpframe.verifier.normal import beyond, normal_bound, root_above
 from dpframe.verifier.numbers import ONE, exp_above, is_number
 from dpframe.verifier.proof import Proof, positive
@@ -158,12 +159,12 @@ def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) ->
 def _same(told: Any, own: Mapping[str, Any], units: int, name: str) -> None:
     """Scale and end of one law: the scale of a rounded law is a little less than what it has."""
     facts = told if isinstance(told, Mapping) else {}
-    sd, end = facts.get("sd"), facts.get("highest")
-    sigma = positive(own.get("sigma"), "sigma") / units
-    claim(
-        is_number(end) and is_number(sd) and round(end * units) == own.get("end"),
-        f"the noise of {name} ends at {end!r} in the receipt",
-    )
+    sd, grid = facts.get("sd"), facts.get("grid")
+    sigma, end = positive(own.get("sigma"), "sigma") / units, Fraction(own["end"], units)
+    claim(grid == units, f"the noise of {name} counts in units of 1/{grid!r}, not of 1/{units}")
+    for side, sign in (("lowest", -1), ("highest", 1)):
+        same_number(facts.get(side), sign * end, f"of the noise of {name} {side}")
+    claim(is_number(sd) and sd > 0, f"the receipt has no sd of the noise of {name}")
     rounded = sigma**2 + Fraction(1, 12 * units**2)
     claim(
         abs(Fraction(sd or 0) ** 2 - rounded) * 1000 < rounded,

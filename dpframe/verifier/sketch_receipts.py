@@ -20,7 +20,12 @@ def check_sketch(receipt: Mapping[str, Any], proof: Proof) -> None:
     claim(type(told) is int and told > 0, "the receipt has no number of counters")
     noise, game, k = receipt.get("noise"), proof.game, int(told or 0)
     facts = noise if isinstance(noise, Mapping) else {}
+    keys = receipt.get("universe")
+    listed = type(keys) is int and keys > 0 if mechanism.endswith("-universe") else keys is None
+    claim(listed, f"the receipt of {mechanism!r} lists {keys!r} keys")
     if mechanism.endswith("-universe"):
+        least = receipt.get("threshold")
+        claim(least is None, f"the receipt has threshold {least!r}, and every key is shown")
         _universe(mechanism.removesuffix("-universe"), k, facts, proof)
         return
     claim(game.get("sketches") == 1, "the receipt is of one sketch, the proof of others")

@@ -106,12 +106,34 @@ def check_unit(receipt: Mapping[str, Any], proof: Proof) -> Protected:
     kind = proof.game.get("kind")
     unit = protected(receipt, kind)
     same_sentence(receipt, unit.sentence)
+    _same_contribution(receipt)
     own = proof.whole("moves", 1) * proof.group if kind == "normal" else proof.group
     claim(
         own == unit.records and (kind != "normal" or proof.group == 1),
         f"the receipt has {unit.records} records of a user or row, the proof {own}",
     )
     return unit
+
+
+def _same_contribution(receipt: Mapping[str, Any]) -> None:
+    """How a user counts is said of users alone, and how many records only where these count."""
+    mechanism, user = str(receipt.get("mechanism")), receipt.get("user")
+    number, told = receipt.get("max_contributions"), receipt.get("contribution")
+    if mechanism.removesuffix("-universe") in OF_SKETCHES:
+        users = number is not None or mechanism.startswith("privacy-aware")
+        ways: tuple[object, ...] = ("records",) if users else (None,)
+    elif user is None:
+        ways = (None,)
+    elif receipt.get("max_weight") is not None or mechanism == "rollup":
+        ways = ("share",)
+    else:
+        ways = ("items",) if mechanism in WHOLE_USERS else ("share", "records", "items")
+    claim(told in ways, f"the receipt has contribution {told!r}, which {mechanism!r} does not do")
+    counted = ("records", "items") if mechanism not in WHOLE_USERS else ()
+    claim(
+        number is None or told in counted or mechanism == "rounds",
+        f"the receipt has {number!r} records of a user, which nothing counts",
+    )
 
 
 WITHIN = ", where all records of that user lie within one period"

@@ -263,7 +263,7 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
         (
             "different values, many",
             lambda m: m["d"]["noise"][0]["law"].update(highest=3),
-            "goes from",
+            "as highest",
         ),
         ("different values, many", lambda m: m["n"]["noise"][0].update(unit=1), "in units of 1/1"),
         ("found bounds", lambda m: m["s"].update(upper=2.0**40), "scales in the receipt lose"),

@@ -1,0 +1,106 @@
+"""The leaves of a receipt: each is compared with the proof, or free by name, or unknown.
+
+A check reads what it compares, and reading is noted. What nobody read is a claim that nobody
+checked, unless it is in ``FREE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpframe.verifier.verdict import NotVerifiedError, claim
+
+FREE: Mapping[str, str] = {
+    "": "release release_id time version replayed data paper counts hierarchy levels confidence "
+    "intervals released_confidence budget notices card frame frame_changed noise_source "
+    "proof proof.version proof.sha256 proof.text proof.why proof.question proof.arguments "
+    "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
+    "ledger.left_delta ledger.reservation period period.column period.text period.zone period.start "
+    "period.end period.read order dimensions",
+    "tree-": "level_weights consistent keys",
+    "rollup": "keys",
+    "streaming": "counters sketch_error",
+    "offline-gaussian": "remainder",
+    "synthetic-": "columns width split",
+    "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
+    "left_out denied participation",
+    **dict.fromkeys(
+        ("misra-gries", "merged-", "privacy-aware-misra-gries"),
+        "sketches sensitivity records sketch_error unpublished_at_most release_number",
+    ),
+}
+"""By the beginning of the mechanism: fields that say nothing of privacy or noise. They are names,
+sentences, times and versions, arguments that no noise depends on, and what was released."""
+
+LAW = ("noise", "whole_counts", "measures")
+"""Where laws are told. The name of a family, and how intervals follow from it, are free: ends and
+standard deviation are compared."""
+
+FLAGS = frozenset({"remainder", "adds_up", "segments", "frame_changed"})
+"""Compared fields that are true or false. Elsewhere Python would take true for 1."""
+
+
+class Facts(Mapping[str, Any]):
+    """An object of a receipt, which notes what is read of it."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = {str(name): _noting(value) for name, value in fields.items()}
+        self._read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._fields[name]
+        self._read.add(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __repr__(self) -> str:
+        return "an object"
+
+    def leaves(self, above: str = "") -> Iterator[tuple[str, Any, bool]]:
+        """The path of each field that holds no object, its value, and whether it was read."""
+        for name, value in self._fields.items():
+            objects = [value] if isinstance(value, Facts) else value
+            if isinstance(objects, list) and any(isinstance(each, Facts) for each in objects):
+                for each in objects:
+                    if isinstance(each, Facts):
+                        yield from each.leaves(f"{above}{name}.")
+            elif not isinstance(value, Facts) or not value:
+                yield f"{above}{name}", value, name in self._read
+
+
+def _noting(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Facts(value)
+    return [_noting(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def check_leaves(facts: Facts, mechanism: str) -> None:
+    """NotVerifiedError for a leaf that is neither compared nor free for the mechanism,
+    FailedClaimError for true or false in the place of a number or a text."""
+    free = {
+        name for of, names in FREE.items() if mechanism.startswith(of) for name in names.split()
+    }
+    for path, value, read in facts.leaves():
+        name, above = path.rpartition(".")[2], path.partition(".")[0]
+        named = name in ("family", "intervals") and above in LAW
+        known = path in free or named or path.startswith(PARTS)
+        if not read and not known:
+            raise NotVerifiedError(
+                f"the receipt has {path!r}, which this verifier does not know: it may be written "
+                f"by a later version of dpframe than {facts.get('version')!r}"
+            )
+        claim(
+            known or name in FLAGS or not isinstance(value, bool),
+            f"the receipt has {value!r} as {path!r}",
+        )
+
+
+PARTS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
+"""What the proof is planned from again, what a ledger says of its reservation, and the part of the
+noise that every level got, which scales follow from."""
