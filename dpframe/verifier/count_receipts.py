@@ -21,7 +21,9 @@ def check_counts(receipt: Mapping[str, Any], proof: Proof, units: int) -> None:
     if receipt.get("mechanism") == "synthetic-privhp":
         _synthetic(receipt, proof, levels, facts)
         return
-    total, listed = bool(receipt.get("remainder")), receipt.get("keys") is not None
+    total, listed = receipt.get("remainder"), receipt.get("keys") is not None
+    claim(isinstance(total, bool), f"the receipt has remainder {total!r}")
+    assert isinstance(total, bool)
     places = [each.get("least") is None for each in levels]
     open_ones = sum(places)
     claim(

@@ -61,31 +61,25 @@ KINDS = {
 
 
 ALWAYS: Mapping[str, Mapping[str, object]] = {
-    **dict.fromkeys(("offline", "laplace", "gaussian", "offline-gaussian"), {"counters": None}),
+    "offline": {"counters": None},
+    "laplace": {"counters": None},
+    "gaussian": {"counters": None},
     "streaming": {"remainder": False},
     "items": {"counters": None, "remainder": False, "adds_up": False},
     "rounds": {"counters": None, "remainder": False, "height": 1},
     "rollup": {"remainder": True},
-    **dict.fromkeys(
-        ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian", "tree-hhh", "tree-relative"),
-        {"remainder": True},
-    ),
-    **dict.fromkeys(
-        ("tree-items-laplace", "tree-items-gaussian"), {"remainder": True, "adds_up": False}
-    ),
-    **dict.fromkeys(
-        ("prefix-reports", "prefix-laplace", "prefix-gaussian"),
-        {
-            "height": 1,
-            "threshold": None,
-            "remainder": False,
-            "contribution": None,
-            "max_contributions": None,
-        },
-    ),
-    "synthetic-privhp": {"threshold": None, "remainder": None},
+    "tree-": {"remainder": True},
+    "tree-items-": {"adds_up": False},
+    "prefix-": {
+        "height": 1,
+        "threshold": None,
+        "remainder": False,
+        "contribution": None,
+        "max_contributions": None,
+    },
+    "synthetic-": {"threshold": None, "remainder": None},
 }
-"""What every receipt of a mechanism says."""
+"""By the beginning of the mechanism: what its receipts always say."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
@@ -94,7 +88,8 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     facts = Facts(receipt)
     _check_claims(facts, proof)
     mechanism = str(facts.get("mechanism"))
-    for name, value in ALWAYS.get(mechanism, {}).items():
+    wanted = [known for of, known in ALWAYS.items() if mechanism.startswith(of)]
+    for name, value in (fact for known in wanted for fact in known.items()):
         told = facts.get(name)
         claim(
             type(told) is type(value) and told == value,
@@ -105,17 +100,21 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _check_labels(facts: Facts, proof: Proof) -> None:
-    """As many levels as are named; a card of the same guarantee; a computed delta within."""
+    """As many levels as are named, a card of the same guarantee, a computed delta within."""
     names, height = facts.get("levels"), facts.get("height")
     claim(
-        names is None or (isinstance(names, list) and len(names) == height),
+        len(names) == height if isinstance(names, list) else names is height is None,
         f"the receipt has height {height!r}, and names other levels",
     )
-    card = facts.get("card")
-    for line in card if isinstance(card, list) else ():
-        told = facts.get("guarantee")
-        named = isinstance(line, list) and line[:1] == ["guarantee"]
-        claim(not named or line[1:2] == [told], "the card has another guarantee than the receipt")
+    card, guarantee = facts.get("card"), facts.get("guarantee")
+    lines = [line for line in card if isinstance(line, list)] if isinstance(card, list) else []
+    told = [line[1:2] for line in lines if line[:1] == ["guarantee"]]
+    claim(card is None or told == [[guarantee]], "the card has another guarantee than the receipt")
+    for name in ("ledger", "period"):
+        claim(isinstance(facts.get(name), Facts | None), f"the receipt has no object as {name}")
+    mechanism, keys = str(facts.get("mechanism")), facts.get("keys")
+    listed = isinstance(keys, str) and mechanism.startswith(("tree-", "rollup"))
+    claim(keys is None or listed, f"the mechanism {mechanism!r} finds its keys, and lists {keys!r}")
     computed = facts.get("computed_delta")
     claim(
         is_number(computed) and 0 <= computed <= proof.delta,
@@ -155,10 +154,6 @@ def _check_claims(receipt: Facts, proof: Proof) -> None:
     height = receipt.get("height")
     known = type(height) is int and 0 < height <= MOST_HEIGHT
     claim(known, f"the receipt has height {height!r}")
-    claim(
-        receipt.get("keys") is None or mechanism.startswith("tree-"),
-        f"the mechanism {mechanism!r} finds its keys, and the receipt lists them",
-    )
     if mechanism == "rounds":
         check_rounds(receipt, proof)
     elif "items" in mechanism.split("-"):

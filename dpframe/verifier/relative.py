@@ -108,6 +108,7 @@ def check_relative(receipt: Mapping[str, Any], proof: Proof) -> None:
         )
         for number, (one, step) in enumerate(zip(told or (), steps, strict=True), 1):
             same_number(one, Fraction(getattr(step, of)), f"in step {number} {of}")
+    claim(receipt.get("keys") is None, "keys that are listed are not classified")
     told, least = receipt.get("threshold"), min(step.cut for step in steps)
     claim(
         is_number(told) and told >= least,

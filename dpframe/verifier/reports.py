@@ -173,7 +173,9 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
         claim(proof.game.get("units") == 1, "a user moves a count by one")
         claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
         for level in levels or ():
-            law = proof.table(level.get("table") if isinstance(level, dict) else None, "table")
+            own = level if isinstance(level, dict) else {}
+            claim(own.get("least") is None, "counts of devices have no threshold")
+            law = proof.table(own.get("table"), "table")
             same_noise(noise, law, "count")
         all_of_them = (receipt.get("reporting"), receipt.get("participation")) == (devices, 1)
         claim(all_of_them and local is None, "every device is counted, by a trusted server")

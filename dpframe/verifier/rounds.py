@@ -116,22 +116,25 @@ def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
     told = receipt.get("max_contributions")
     claim(told == items, f"the receipt has {told!r} values of a user, the proof {items}")
     noise, game, unit = receipt.get("noise"), proof.game, proof.whole("unit", 1)
+    games = game.get("rounds")
+    drawn = [_noise(each, 1, 1) for each in games] if isinstance(games, list) else []
     facts = noise if isinstance(noise, Mapping) else {}
     sizes = facts.get("sizes")
-    told, rounds_game = facts.get("rounds"), game["rounds"]
+    told = facts.get("rounds")
     listed = told if isinstance(told, list) else []
     claim(
-        len(listed) == len(rounds_game),
-        f"the receipt has noise of {len(listed)} rounds, the proof of {len(rounds_game)}",
+        len(listed) == len(drawn) > 0,
+        f"the receipt has noise of {len(listed)} rounds, the proof of {len(drawn)}",
     )
-    for number, (one, own) in enumerate(zip(listed, rounds_game, strict=True), 1):
+    for number, (one, own) in enumerate(zip(listed, drawn, strict=True), 1):
         _same(one, own, unit, f"round {number}")
-    _same(facts.get("release"), game["count"], _each(receipt, facts, proof), "the counts")
+    count = _noise(game.get("count"), 1, 1)
+    _same(facts.get("release"), count, _each(receipt, facts, proof), "the counts")
     sizes, own = facts.get("sizes"), game.get("sizes")
     claim((sizes is None) == (own is None), "one of both has a histogram of sizes")
     if own is not None:
-        _same(sizes, own, 1, "the sizes")
-    parts = sum(each.get("part", 1) for each in rounds_game)
+        _same(sizes, _noise(own, 1, 1), 1, "the sizes")
+    parts = sum(each.part for each in drawn)
     least = receipt.get("threshold")
     claim(
         is_number(least) and least >= -(-proof.whole("threshold") // (unit * parts)),
@@ -156,11 +159,11 @@ def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) ->
     return int(each or 1)
 
 
-def _same(told: Any, own: Mapping[str, Any], units: int, name: str) -> None:
+def _same(told: Any, own: Noise, units: int, name: str) -> None:
     """Scale and end of one law: the scale of a rounded law is a little less than what it has."""
     facts = told if isinstance(told, Mapping) else {}
     sd, grid = facts.get("sd"), facts.get("grid")
-    sigma, end = positive(own.get("sigma"), "sigma") / units, Fraction(own["end"], units)
+    sigma, end = own.sigma / units, Fraction(own.end, units)
     claim(grid == units, f"the noise of {name} counts in units of 1/{grid!r}, not of 1/{units}")
     for side, sign in (("lowest", -1), ("highest", 1)):
         same_number(facts.get(side), sign * end, f"of the noise of {name} {side}")

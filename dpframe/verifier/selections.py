@@ -48,6 +48,7 @@ def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     )
     left, right = proof.scale("left"), proof.scale("right")
     scale = None if release is None else proof.scale("release_scale")
+    claim(scale is not None or proof.game.get("release_scale") is None, "nothing is released")
     claim(
         test.highest + units < threshold,
         f"threshold {threshold} is no more than {units} units above {test.highest}, the most that "

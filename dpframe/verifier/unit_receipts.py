@@ -120,7 +120,10 @@ def _same_contribution(receipt: Mapping[str, Any]) -> None:
     mechanism, user = str(receipt.get("mechanism")), receipt.get("user")
     number, told = receipt.get("max_contributions"), receipt.get("contribution")
     if mechanism.removesuffix("-universe") in OF_SKETCHES:
-        users = number is not None or mechanism.startswith("privacy-aware")
+        claim(user is None, "the users of a sketch have no column")
+        sets = mechanism.startswith("privacy-aware")
+        claim(not sets or number is None, f"the receipt has {number!r} records of a user")
+        users = number is not None or sets
         ways: tuple[object, ...] = ("records",) if users else (None,)
     elif user is None:
         ways = (None,)
@@ -155,7 +158,7 @@ def check_division(unit: Protected, proof: Proof) -> int:
     """The units of one record or user in a game; 1 where nothing is divided."""
     units = proof.game.get("units", 1)
     claim(
-        type(units) is int and (units > 1) == unit.divided,
+        type(units) is int and units > 0 and (units > 1) == unit.divided,
         f"{unit.sentence} moves counts {'in parts' if unit.divided else 'by whole numbers'}, and "
         f"the proof has {units!r} units of one",
     )

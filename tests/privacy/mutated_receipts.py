@@ -1,8 +1,14 @@
-"""Receipts and proofs with one leaf changed, at random."""
+"""Receipts and proofs with one leaf changed, at random, and what a verdict may be then.
+
+The rule is written here from what fields mean, and asks nothing of the verifier: ``forged`` says
+that a change makes a claim stronger, or another one.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -68,3 +74,144 @@ def mutated(r: random.Random, whole: Any) -> tuple[Any, Path, str]:
     else:
         parent[last] = other(r, parent[last])
     return whole, path, how
+
+
+FREE = {
+    *("release", "release_id", "time", "version", "replayed", "data", "paper", "counts"),
+    *("hierarchy", "confidence", "released_confidence", "intervals", "budget", "notices", "card"),
+    *("frame", "order", "dimensions", "ledger", "period", "proof", "family", "level_weights"),
+    *("consistent", "columns", "width", "split", "accountant", "encoding", "length", "limit"),
+    *("false_positives", "selection", "conditioned", "left_out", "denied", "sketches"),
+    *("sensitivity", "records", "sketch_error", "unpublished_at_most", "release_number"),
+    *("levels_measured", "computed_delta"),
+}
+"""Names, sentences, times, versions, arguments without noise, and what was released. What was
+computed of delta is between 0 and what is promised."""
+
+FREE_OF: dict[str, set[str]] = {
+    "prefix-": {"segments"},
+    "prefix-reports": set(),
+    "streaming": {"counters"},
+    "offline-gaussian": {"remainder"},
+    "tree-": {"keys"},
+    "rollup": {"keys"},
+    "misra-gries-universe": {"universe"},
+}
+"""The same of some mechanisms. The name of a list of keys is free, and that there is one is not."""
+
+LARGER_IS_WEAKER: dict[str, set[str]] = {
+    "": {"epsilon", "delta"},
+    "tree-": {"threshold"},
+    "rounds": {"threshold"},
+}
+"""Who promises more epsilon promises less. Of tree counts and rounds a caller may ask for a larger
+threshold than the smallest private one, and noise is that of the smallest."""
+
+
+def _names(table: dict[str, set[str]], mechanism: str) -> set[str]:
+    return {name for of, names in table.items() if mechanism.startswith(of) for name in names}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def same(one: Any, two: Any) -> bool:
+    """Whether two leaves are one value, true being no number, but for the last bits of a double."""
+    if _is_number(one) and _is_number(two):
+        return math.isclose(one, two, rel_tol=1e-12)
+    return type(one) is type(two) and bool(one == two)
+
+
+MISSING = object()
+
+
+def changes(before: Any, after: Any) -> Iterator[tuple[Path, Any, Any]]:
+    """Leaves that are not the same, in either. What is None may as well be missing."""
+    old = {path: at(before, path) for path in leaves(before)}
+    new = {path: at(after, path) for path in leaves(after)}
+    for path in old | new:
+        pair = old.get(path, MISSING), new.get(path, MISSING)
+        nothing = all(each is None or each is MISSING for each in pair)
+        if not nothing and not same(*pair):
+            yield path, *pair
+
+
+def forged(before: Any, after: Any) -> list[Path]:
+    """Leaves of a receipt that claim something else after a change, and nothing weaker."""
+    mechanism = before["mechanism"]
+    free, larger = FREE | _names(FREE_OF, mechanism), _names(LARGER_IS_WEAKER, mechanism)
+    found = []
+    for path, old, new in changes(before, after):
+        top, name = path[0], next(str(key) for key in reversed(path) if isinstance(key, str))
+        new_one, gone = old is MISSING, new is MISSING
+        if name == "keys":
+            weaker = name in free and None not in (old, new) and not new_one and not gone
+        elif name == "levels":
+            told = after.get(name)
+            weaker = isinstance(told, list) and len(told) == len(before[name])
+        elif name in ("at_most", "listed") and before.get("listed"):
+            weaker = _moved(after) == _moved(before)  # nobody counts at more nodes than are listed
+        elif name == "counters" and mechanism == "misra-gries":  # zeros stay: none depends on them
+            weaker = type(new) is int and new > 0
+        elif name in ("iterations", "rounds") and mechanism.startswith("prefix-"):
+            both = [[each.get(one) for one in ("iterations", "rounds")] for each in (before, after)]
+            weaker = both[0] == both[1][::-1]  # so many reports in all
+        elif name == "computed_delta":
+            weaker = _is_number(new) and 0 <= new <= before["delta"]
+        elif path[:1] == ("card",) and len(path) == 3 and path[2] == 1 and not new_one:
+            weaker = before["card"][path[1]][0] != "guarantee" or gone
+        elif top in ("ledger", "period", "proof"):
+            weaker = len(path) == 1 or not new_one
+        elif top in free or name in free:
+            weaker = True
+        else:
+            weaker = name in larger and _is_number(old) and _is_number(new) and new >= old
+        if not weaker:
+            found.append(path)
+    return found
+
+
+def _moved(receipt: Any) -> list[int] | None:
+    """Nodes of each level that one user counts at, most first: all have noise of one law."""
+    most, listed = receipt.get("at_most"), receipt.get("listed")
+    if not isinstance(listed, list) or {*map(type, [most, *listed])} != {int} or len(listed) < 2:
+        return None
+    return sorted(min(most, number) for number in listed)
+
+
+WITNESS = {
+    *("left", "right", "release_scale", "test_sigma", "release_sigma", "spared", "scale"),
+    *("thresholds", "queries", "cut", "norm", "part", "low", "high"),
+}
+"""Of a proof: numbers that a bound is found with, and of which its receipt says nothing. The
+verifier may find one with others."""
+
+WITNESS_OF: dict[str, set[str]] = {
+    "rollup": {"remainder", "release", "unit"},
+    "rounds": {"threshold"},
+    "tree-": {"least"},
+}
+
+
+def other_proof(receipt: Any, before: Any, after: Any) -> list[Path]:
+    """Leaves of a proof that prove another thing after a change than its receipt says."""
+    names = WITNESS | _names(WITNESS_OF, receipt["mechanism"])
+    return [
+        path
+        for path, old, new in changes(before, after)
+        if path[-1] not in names
+        and not (path[-1] in ("epsilon", "delta") and "steps" in path)
+        and not (path[-1] == "moves" and old == 1 and new is MISSING)
+    ]
+
+
+def twice(r: random.Random, whole: dict[str, Any]) -> str:
+    """The text of an object one of whose fields is told twice, with two values."""
+    whole, mark = copy.deepcopy(whole), "told twice"
+    *above, last = r.choice([path for path in leaves(whole) if isinstance(path[-1], str)])
+    parent = at(whole, tuple(above))
+    value = parent.pop(last)
+    first, second = r.sample([(last, value), (mark, other(r, value))], 2)
+    parent.update([first, second])
+    return json.dumps(whole).replace(f'"{mark}":', f"{json.dumps(last)}:")
