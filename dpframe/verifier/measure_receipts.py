@@ -267,7 +267,7 @@ def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], ea
     if (
         not isinstance(scales, Mapping)
         or "parts" not in scales
-        or not all(_positive(one) for one in scales.values())
+        or not all(_positive(one) and one > LEAST for one in scales.values())
     ):
         raise BrokenProofError(f"the receipt's scales of {name!r} are not understood")
     moved = each.moved
@@ -292,6 +292,9 @@ def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], ea
         f"{float(each.loss):.9g}",
     )
 
+
+LEAST = 1e-90
+"""Of scales: what they lose is a number that can be told."""
 
 GRAIN = Fraction(1, 2**14)
 """By how much scales that are drawn with may be rounded up."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
@@ -119,7 +120,6 @@ def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
     games = game.get("rounds")
     drawn = [_noise(each, 1, 1) for each in games] if isinstance(games, list) else []
     facts = noise if isinstance(noise, Mapping) else {}
-    sizes = facts.get("sizes")
     told = facts.get("rounds")
     listed = told if isinstance(told, list) else []
     claim(
@@ -130,10 +130,10 @@ def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
         _same(one, own, unit, f"round {number}")
     count = _noise(game.get("count"), 1, 1)
     _same(facts.get("release"), count, _each(receipt, facts, proof), "the counts")
-    sizes, own = facts.get("sizes"), game.get("sizes")
-    claim((sizes is None) == (own is None), "one of both has a histogram of sizes")
-    if own is not None:
-        _same(sizes, _noise(own, 1, 1), 1, "the sizes")
+    sizes, own_sizes = facts.get("sizes"), game.get("sizes")
+    claim((sizes is None) == (own_sizes is None), "one of both has a histogram of sizes")
+    if own_sizes is not None:
+        _same(sizes, _noise(own_sizes, 1, 1), 1, "the sizes")
     parts = sum(each.part for each in drawn)
     least = receipt.get("threshold")
     claim(
@@ -153,8 +153,8 @@ def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) ->
         type(each) is int
         and type(number) is int
         and min(each, number) > 0
-        and each**2 * number <= norm**2,
-        f"{most!r} counts of a user that move by {each!r} have a norm of more than {norm}",
+        and each == isqrt(norm**2 // number),
+        f"{most!r} counts of a user that move by {each!r} have another norm than {norm}",
     )
     return int(each or 1)
 

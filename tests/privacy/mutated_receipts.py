@@ -152,6 +152,14 @@ def forged(before: Any, after: Any) -> list[Path]:
             weaker = isinstance(told, list) and len(told) == len(before[name])
         elif name in ("at_most", "listed") and before.get("listed"):
             weaker = _moved(after) == _moved(before)  # nobody counts at more nodes than are listed
+        elif name == "at_most" and mechanism == "rounds":
+            weaker = gone  # it is not said before it is found
+        elif name == "k":
+            weaker = type(new) is int and new.bit_length() == old.bit_length()  # exact levels
+        elif name in ("lower", "upper") and "auto" in before["measures"][path[1]]["spec"]:
+            weaker = _is_number(new)  # it was found, and no scale may lose more within it
+        elif name == "threshold" and before.get("max_weight") is not None and name not in larger:
+            weaker = _nearly(new, old)  # earlier versions rounded it
         elif name == "counters" and mechanism == "misra-gries":  # zeros stay: none depends on them
             weaker = type(new) is int and new > 0
         elif name in ("iterations", "rounds") and mechanism.startswith("prefix-"):
@@ -162,7 +170,9 @@ def forged(before: Any, after: Any) -> list[Path]:
         elif path[:1] == ("card",) and len(path) == 3 and path[2] == 1 and not new_one:
             weaker = before["card"][path[1]][0] != "guarantee" or gone
         elif top in ("ledger", "period", "proof"):
-            weaker = len(path) == 1 or not new_one
+            weaker = (
+                len(path) == 1 or not new_one or (len(path) > 2 and path[1] in (before[top] or {}))
+            )
         elif top in free or name in free:
             weaker = True
         else:
@@ -203,7 +213,13 @@ def other_proof(receipt: Any, before: Any, after: Any) -> list[Path]:
         if path[-1] not in names
         and not (path[-1] in ("epsilon", "delta") and "steps" in path)
         and not (path[-1] == "moves" and old == 1 and new is MISSING)
+        and not (path[-1] == "threshold" and receipt.get("max_weight") and _nearly(old, new))
     ]
+
+
+def _nearly(old: Any, new: Any) -> bool:
+    """Whether a threshold is that of a receipt that rounded it to four digits."""
+    return _is_number(old) and _is_number(new) and 0 <= old - new <= old / 1000
 
 
 def twice(r: random.Random, whole: dict[str, Any]) -> str:

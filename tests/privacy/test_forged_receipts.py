@@ -404,10 +404,7 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
     ("rollup", "a bound off by half a step"): lambda p, r: r["measures"]["s"].update(
         upper=10.000000004
     ),
-    ("rollup", "height that measures do not use"): lambda p, r: p["game"]["steps"][1][
-        "game"
-    ].update(height=10**9),
-    ("measured", "a law of more noise"): lambda p, r: r["measures"]["n"]["noise"][0][
+    ("measured", "more noise"): lambda p, r: r["measures"]["n"]["noise"][0][
         "scales"
     ].update(parts=1e6),
     ("measured", "other steps"): lambda p, r: r["measures"]["s"]["noise"][0].update(decimals=1),
