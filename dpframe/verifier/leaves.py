@@ -24,7 +24,7 @@ FREE: Mapping[str, str] = {
     "offline-gaussian": "remainder",
     "synthetic-": "columns width split",
     "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
-    "left_out denied participation",
+    "left_out denied",
     **dict.fromkeys(
         ("misra-gries", "merged-", "privacy-aware-misra-gries"),
         "sketches sensitivity records sketch_error unpublished_at_most release_number",
@@ -37,7 +37,7 @@ LAW = ("noise", "whole_counts", "measures")
 """Where laws are told. The name of a family, and how intervals follow from it, are free: ends and
 standard deviation are compared."""
 
-FLAGS = frozenset({"remainder", "adds_up", "segments", "frame_changed"})
+FLAGS = frozenset({"remainder", "adds_up", "segments"})
 """Compared fields that are true or false. Elsewhere Python would take true for 1."""
 
 
@@ -96,7 +96,7 @@ def check_leaves(facts: Facts, mechanism: str) -> None:
                 f"by a later version of dpframe than {facts.get('version')!r}"
             )
         claim(
-            known or name in FLAGS or not isinstance(value, bool),
+            not read or name in FLAGS or not isinstance(value, bool),
             f"the receipt has {value!r} as {path!r}",
         )
 

@@ -172,6 +172,7 @@ def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> Non
     """What heavy hitters tell: height, remainder, threshold, ends of noise."""
     game, units = proof.game, check_division(unit, proof)
     claim(game.get("release") is not None, "the receipt has released counts, the proof none")
+    claim(receipt.get("keys") is None, "a selection finds its keys, and the receipt lists them")
     for name in ("height", "remainder") if "remainder" in game else ("height",):
         told, proved = receipt.get(name), game.get(name)
         claim(

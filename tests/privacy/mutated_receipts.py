@@ -95,7 +95,6 @@ FREE_OF: dict[str, set[str]] = {
     "offline-gaussian": {"remainder"},
     "tree-": {"keys"},
     "rollup": {"keys"},
-    "misra-gries-universe": {"universe"},
 }
 """The same of some mechanisms. The name of a list of keys is free, and that there is one is not."""
 
@@ -160,6 +159,8 @@ def forged(before: Any, after: Any) -> list[Path]:
             weaker = _is_number(new)  # it was found, and no scale may lose more within it
         elif name == "threshold" and before.get("max_weight") is not None and name not in larger:
             weaker = _nearly(new, old)  # earlier versions rounded it
+        elif name == "universe":
+            weaker = type(old) is type(new) is int and new > 0  # how many keys, and that they are
         elif name == "counters" and mechanism == "misra-gries":  # zeros stay: none depends on them
             weaker = type(new) is int and new > 0
         elif name in ("iterations", "rounds") and mechanism.startswith("prefix-"):

@@ -73,6 +73,10 @@ def of_sketch(sketch: Any, **asked: Any) -> tuple[Facts, Facts]:
     return json.loads(receipt["proof"]["text"]), receipt
 
 
+def of_universe(sketch: Any) -> tuple[Facts, Facts]:
+    return of_sketch(sketch, universe=["a", "b"], delta=None)
+
+
 def of_result(result: Any) -> tuple[Facts, Facts]:
     receipt = result.dp.receipt.to_dict()
     return json.loads(receipt["proof"]["text"]), receipt
@@ -154,8 +158,28 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
     "different values": lambda: of_plan(
         hhh(mechanism="streaming", user="u", contribution="items", max_contributions=2)
     ),
+    "different values, few counters": lambda: of_plan(
+        hhh(mechanism="streaming", user="u", contribution="items", max_contributions=8, counters=10)
+    ),
     "threshold of a caller": lambda: of_plan(tree(threshold=300)),
     "counted": lambda: of_result(ROWS.dp.heavy_hitters("a", user="u", **BUDGET)),
+    "Gaussian histograms": lambda: of_plan(hhh(mechanism="gaussian")),
+    "one record, Gaussian": lambda: of_plan(hhh(mechanism="offline-gaussian")),
+    "tree of selections": lambda: of_plan(tree(mechanism="hhh")),
+    "tree of selections of users": lambda: of_plan(tree(mechanism="hhh", **SHARES)),
+    "tree, Gaussian": lambda: of_plan(tree(mechanism="gaussian")),
+    "different users, Gaussian": lambda: of_plan(
+        tree(["a", "b"], **LISTED, mechanism="gaussian", at_most=1)
+    ),
+    "counts of devices, Gaussian": lambda: of_plan(prefix(mechanism="gaussian")),
+    "standard universe": lambda: of_universe(standard(8)),
+    "sum universe": lambda: of_universe(
+        dp.merge_sketches([dp.MisraGries(4), dp.MisraGries(4)], method="sum")
+    ),
+    "merged universe": lambda: of_universe(
+        dp.merge_sketches([standard(8), standard(8)], method="bounded")
+    ),
+    "users' universe": lambda: of_universe(dp.PrivacyAwareMisraGries(8, max_items=3)),
     "universe": lambda: of_sketch(dp.MisraGries(8), universe=["a", "b"], delta=None),
 }
 
@@ -226,6 +250,13 @@ def _laws(noise: Any) -> list[Facts]:
     if isinstance(noise, dict) and "sd" not in noise:
         return [law for each in noise.values() for law in _laws(each)]
     return [noise] if isinstance(noise, dict) else []
+
+
+def test_a_receipt_of_every_mechanism_and_game_is_made_here() -> None:
+    """Law: what is forged and mutated below is all that the verifier may prove."""
+    pairs = [made_of(name) for name in MADE]
+    made = {(receipt["mechanism"], proof["game"]["kind"]) for proof, receipt in pairs}
+    assert made == {(name, kind) for name, kinds in receipts.KINDS.items() for kind in kinds}
 
 
 FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
@@ -377,6 +408,9 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
         highest=r["noise"]["release"]["highest"] - 1 / 1024
     ),
     ("tree", "no remainder"): said(remainder=None),
+    ("tree of selections", "keys that are listed"): said(keys="x"),
+    ("relative", "keys that are listed"): said(keys="x"),
+    ("reports", "true for everybody"): said(participation=True),
     ("relative", "a small threshold"): said(threshold=2),
     ("relative", "no remainder"): said(remainder=False),
     ("relative", "another height"): said(height=9),
@@ -404,9 +438,9 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
     ("rollup", "a bound off by half a step"): lambda p, r: r["measures"]["s"].update(
         upper=10.000000004
     ),
-    ("measured", "more noise"): lambda p, r: r["measures"]["n"]["noise"][0][
-        "scales"
-    ].update(parts=1e6),
+    ("measured", "more noise"): lambda p, r: r["measures"]["n"]["noise"][0]["scales"].update(
+        parts=1e6
+    ),
     ("measured", "other steps"): lambda p, r: r["measures"]["s"]["noise"][0].update(decimals=1),
     ("measured", "other units"): lambda p, r: r["measures"]["s"]["noise"][0].update(unit=9),
     ("measured, listed", "a threshold"): said(threshold=9),
