@@ -55,18 +55,18 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "left_epsilon": [now.left.epsilon],
             "left_delta": [now.left.delta],
             "plain_epsilon": [amount(plain, EPSILON_UNIT)],
-            "saved_epsilon": [amount(plain - now.spent_epsilon, EPSILON_UNIT)],
+            "saved_epsilon": [amount(plain - last.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
             "reserved": [sum(r.left for r in made)],
             "unread_epsilon": [
                 amount(
-                    now.epsilon - now.spent_epsilon + min((t.epsilon for t in tops), default=0),
+                    now.epsilon - last.spent_epsilon + min((t.epsilon for t in tops), default=0),
                     EPSILON_UNIT,
                 )
             ],
             "unread_delta": [
                 amount(
-                    now.delta - now.spent_delta + min((t.delta for t in tops), default=0),
+                    now.delta - last.spent_delta + min((t.delta for t in tops), default=0),
                     DELTA_UNIT,
                 )
             ],
