@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
-import uuid
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,15 +23,7 @@ from dpframe.ledger.results import Stored, differs, read_result, write_result
 from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.shown import NEWEST, ledger_html
 from dpframe.ledger.standing import Paid, charged, reserved, standing
-from dpframe.ledger.totals import (
-    Accountant,
-    Spending,
-    Totals,
-    checked_total,
-    spending,
-    totals,
-    units_of,
-)
+from dpframe.ledger.totals import Accountant, Spending, Totals, checked_total, spending, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,15 +92,14 @@ class Ledger(Forecasting, Filtering):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
         asked = None if epsilon is None and delta is None else checked_total(epsilon, delta)
         if asked is not None and store.is_unmade(self._path):
-            row = uuid.uuid4().hex, accountant or "sum", *units_of(asked), json.dumps(asked)
-            store.create(self._path, opened.BUSY, row)
+            store.create(self._path, opened.BUSY, Totals.first_row(asked, accountant or "sum"))
         with store.reading(self._path, opened.BUSY) as db:
             check_history(db)
             self._made: Totals = totals(db)
             self._last = newest(db, self._made).number
             old = store.format_of(db) < FORMAT
         made = self._made
-        if (asked is not None and units_of(asked) != (made.epsilon, made.delta)) or (
+        if (asked is not None and not made.is_of(asked)) or (
             accountant not in (None, made.accountant)
         ):
             raise LedgerError(

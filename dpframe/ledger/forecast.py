@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from dpframe._known_arguments import known_arguments, shown
 from dpframe.accounting.compose import Profile
-from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.entries import Charge
 from dpframe.ledger.filters import HeldFilter
 from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.refusing import Room, left_in
+from dpframe.ledger.refusing import Room, left_in, room_in
 from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price, told_by
 from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
@@ -121,22 +121,33 @@ class Forecasting(OpenedFile):
         profile = law.profile if self._made.accountant == "pld" else ()
         with self._reading() as db:
             here = standing(db)
-            rooms = here.room(None), *map(here.room_elsewhere, here.segments.tops)
+            rooms = [
+                room_in(db, here.now, here.segments, None, unread)
+                for unread in (None, *here.segments.tops)
+            ]
         return forecast(here, rooms, law, profile, every)
 
 
 def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> Foreseen:
     """What a charge would do, and what pays for it after it, if anything does."""
-    room, cost = here.room(charge.blocks), charge.units
-    left = max(0, room.units[0]), max(0, room.units[1])
+    there, cost = left_in(here.now, here.segments, charge.blocks), charge.units
+    left = max(0, there[0]), max(0, there[1])
     after = left[0] - cost[0], left[1] - cost[1]
     return Foreseen(
         spent=spending((here.now.epsilon - left[0], here.now.delta - left[1])),
         left=spending(left),
         after=spending((max(0, after[0]), max(0, after[1]))),
-        fits=all(room.fits(cost, charge.asked)),
+        fits=_fits(here, charge),
         paid_by=None if paid is None else paid.words,
     )
+
+
+def _fits(here: Standing, charge: Charge) -> bool:
+    try:
+        here.plus(charge.units, charge.asked, charge.blocks)
+    except OverBudgetError:
+        return False
+    return True
 
 
 def _many(number: int) -> str:

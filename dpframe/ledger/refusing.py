@@ -65,8 +65,8 @@ def _sum(one: Exact, other: Exact) -> Exact:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a release may cost: ``units`` are left of those rounded up, ``exact`` of what was asked
-    for. Either is enough (docs/decisions/0036)."""
+    """What a release may cost: the units that are left, or what the exact sum that is ``spent``
+    leaves of the ``total``. Either is enough (docs/decisions/0036)."""
 
     units: Units
     spent: Exact
@@ -96,6 +96,19 @@ class Room:
         return max(Fraction(0), Fraction(self.total[which]) - self.spent[which])
 
 
+def room_in(
+    db: sqlite3.Connection | None,
+    now: Totals,
+    segments: Segments,
+    blocks: Blocks | None,
+    unread: str | None = None,
+) -> Room:
+    """The room of a release that reads these blocks, without blocks any; with ``unread``, blocks of
+    that axis to which nothing was charged."""
+    left = elsewhere(now, segments, unread) if unread else left_in(now, segments, blocks)
+    return Room(left, spent_exactly(db, now, blocks, unread), now.total)
+
+
 def check_fits(
     db: sqlite3.Connection | None,
     now: Totals,
@@ -109,7 +122,7 @@ def check_fits(
     left = left_in(now, segments, blocks)
     if cost[0] <= left[0] and cost[1] <= left[1]:
         return
-    room = Room(left, spent_exactly(db, now, blocks), now.total)
+    room = room_in(db, now, segments, blocks)
     lines = []
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         if not room.fits(cost, asked)[which]:

@@ -25,7 +25,7 @@ from dpframe.ledger.entries import (
     said_of,
 )
 from dpframe.ledger.filters import Filter, HeldFilter, held_filter, is_filter, text_of
-from dpframe.ledger.refusing import Room, check_fits, elsewhere, left_in, spent_exactly
+from dpframe.ledger.refusing import check_fits, left_in
 from dpframe.ledger.reservations import (
     Held,
     Planned,
@@ -103,9 +103,7 @@ class Standing:
             left=releases,
         )
 
-    def with_filter(
-        self, plan: Planned, asked: Exact, epsilon: float, cost: Units, amounts: Amounts
-    ) -> Entry:
+    def with_filter(self, plan: Planned, asked: Exact, cost: Units, amounts: Amounts) -> Entry:
         """The entry of a filter, which costs what all releases may that use it up."""
         return self._paid_before(
             plan,
@@ -113,7 +111,7 @@ class Standing:
             asked,
             releases=1,
             source="a filter",
-            profile=text_of(epsilon, amounts),
+            profile=text_of(float(asked[0]), amounts),
             left=amounts,
         )
 
@@ -166,16 +164,6 @@ class Standing:
         check_fits(self.db, self.now, self.segments, cost, asked, blocks)
         return self.now.spent_epsilon + rise[0], self.now.spent_delta + rise[1]
 
-    def room(self, blocks: Blocks | None) -> Room:
-        """What a release that reads these blocks may cost."""
-        left = left_in(self.now, self.segments, blocks)
-        return Room(left, spent_exactly(self.db, self.now, blocks), self.now.total)
-
-    def room_elsewhere(self, axis: str) -> Room:
-        """What one may cost that reads blocks of an axis to which nothing was charged."""
-        left = elsewhere(self.now, self.segments, axis)
-        return Room(left, spent_exactly(self.db, self.now, None, axis), self.now.total)
-
     def left_in(self, blocks: Blocks | None) -> Spending:
         """What a release that reads these blocks finds."""
         left = left_in(self.now, self.segments, blocks)
@@ -198,18 +186,13 @@ def standing(db: sqlite3.Connection) -> Standing:
     last = newest(db, now)
     left = json.loads(last.open or "{}")
     return Standing(
-        _after(now, last),
+        now.after(last.spent),  # some units above the totals at the end
         last,
         tuple(_held(db, now, *one) for one in left.items()),
         Segments(db if store.format_of(db) >= schema.BLOCKS else None, tops_of(last.tops)),
         tuple(protected(db, now, last)),
         db,
     )
-
-
-def _after(now: Totals, entry: Entry) -> Totals:
-    """With the sums of an entry as they are, also where they are some units above the totals."""
-    return replace(now, spent_epsilon=entry.spent_epsilon, spent_delta=entry.spent_delta)
 
 
 def _held(
@@ -247,7 +230,7 @@ def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
     if charge.blocks is not None and held is None:
         entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))
     append(db, here.last, entry)
-    after = replace(here, now=_after(here.now, entry))
+    after = replace(here, now=here.now.after(entry.spent))
     return Paid(
         left=after.now.left,
         there=after.left_in(charge.blocks),
@@ -271,7 +254,7 @@ def opened_filter(
 ) -> Filter:
     """Write a filter, or raise OverBudgetError."""
     here = standing(db)
-    entry = here.with_filter(plan, asked, float(asked[0]), cost, amounts)
+    entry = here.with_filter(plan, asked, cost, amounts)
     append(db, here.last, entry)
     return _filter(entry, amounts, 0)
 

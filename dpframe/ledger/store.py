@@ -64,7 +64,7 @@ def is_unmade(path: Path) -> bool:
         )
 
 
-def create(path: Path, timeout: float, budget: tuple[str, str, int, int, str]) -> None:
+def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
     """Make the file with its tables and totals if it is not there; losing a race is no error."""
     if sqlite3.sqlite_version_info < OLDEST:
         raise LedgerError(

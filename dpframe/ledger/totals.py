@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -74,6 +75,15 @@ class Totals:
         """As it was asked for, which may be no multiple of a unit."""
         return self.asked or (amount(self.epsilon, EPSILON_UNIT), amount(self.delta, DELTA_UNIT))
 
+    @staticmethod
+    def first_row(asked: tuple[float, float], accountant: Accountant) -> tuple[object, ...]:
+        """As a ledger is made."""
+        return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked)
+
+    def is_of(self, asked: tuple[float, float]) -> bool:
+        """Whether this is a total that somebody asks for."""
+        return units_of(asked) == (self.epsilon, self.delta)
+
     @property
     def fixed(self) -> tuple[object, ...]:
         """What never changes after a ledger is made."""
@@ -91,6 +101,10 @@ class Totals:
     def left(self) -> Spending:
         spent = self.within(self.spent_units)
         return spending((self.epsilon - spent[0], self.delta - spent[1]))
+
+    def after(self, spent: Units) -> Totals:
+        """With so much spent."""
+        return replace(self, spent_epsilon=spent[0], spent_delta=spent[1])
 
     def within(self, spent: Units) -> Units:
         """What is spent, without the units that rounding up adds above the totals."""
