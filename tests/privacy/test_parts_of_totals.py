@@ -79,7 +79,7 @@ def test_n_parts_fit_and_no_more(
 
 
 @given(st.floats(1e-4, 1e5), st.floats(1e-12, 0.9), st.integers(1, 200))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_n_parts_of_any_total_fit(
     tmp_path_factory: pytest.TempPathFactory, epsilon: float, delta: float, n: int
 ) -> None:
