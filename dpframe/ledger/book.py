@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import uuid
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +18,12 @@ from dpframe.ledger.entries import Charge, check_history, newest
 from dpframe.ledger.filtering import Filtering
 from dpframe.ledger.forecast import Forecasting
 from dpframe.ledger.history import releases, reserved_frame, summary
-from dpframe.ledger.reservations import Reservation, composes, planned, price
+from dpframe.ledger.reservations import Reservation, composes, exact_price, planned, price
 from dpframe.ledger.results import Stored, differs, read_result, write_result
 from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.shown import NEWEST, ledger_html
 from dpframe.ledger.standing import Paid, charged, reserved, standing
-from dpframe.ledger.totals import Accountant, Spending, Totals, spending, total_units, totals
+from dpframe.ledger.totals import Accountant, Spending, Totals, checked_total, spending, totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,16 +90,16 @@ class Ledger(Forecasting, Filtering):
         self._path = Path(file)
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
-        asked = None if epsilon is None and delta is None else total_units(epsilon, delta)
+        asked = None if epsilon is None and delta is None else checked_total(epsilon, delta)
         if asked is not None and store.is_unmade(self._path):
-            store.create(self._path, opened.BUSY, (uuid.uuid4().hex, accountant or "sum", *asked))
+            store.create(self._path, opened.BUSY, Totals.first_row(asked, accountant or "sum"))
         with store.reading(self._path, opened.BUSY) as db:
             check_history(db)
             self._made: Totals = totals(db)
             self._last = newest(db, self._made).number
             old = store.format_of(db) < FORMAT
         made = self._made
-        if (asked is not None and asked != (made.epsilon, made.delta)) or (
+        if (asked is not None and not made.is_of(asked)) or (
             accountant not in (None, made.accountant)
         ):
             raise LedgerError(
@@ -202,7 +201,7 @@ class Ledger(Forecasting, Filtering):
         law = planned(plan)
         number, cost = price(law, releases, delta)
         with self._writing() as db:
-            return reserved(db, law, number, cost)
+            return reserved(db, law, number, cost, exact_price(law, number, delta, cost))
 
     def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:
         """What :meth:`reserve` would charge for the same arguments; spends nothing."""

@@ -41,8 +41,11 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
     tops, rows = tops_of(last.tops), []
     for axis, charges in sorted(spans.items()):
         for first, end, cost, number in stretches(charges):
-            free = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
-            left = free[0] + tops[axis][0] - cost[0], free[1] + tops[axis][1] - cost[1]
+            free = now.epsilon - last.spent_epsilon, now.delta - last.spent_delta
+            left = (
+                max(0, free[0] + tops[axis][0] - cost[0]),
+                max(0, free[1] + tops[axis][1] - cost[1]),
+            )
             null = first == NULL_FIRST
             ends = (None, None) if null else (moment(first), moment(end))
             rows.append((axis, *ends, number, cost, left))
@@ -69,7 +72,7 @@ def within(db: sqlite3.Connection, seconds: int) -> Units:
     """The most that touches a window of so many seconds on every axis, and what touches all."""
     last, spans = charged_spans(db)
     tops = tops_of(last.tops)
-    epsilon, delta = last.spent
+    epsilon, delta = totals(db).spent_units
     for axis, charges in spans.items():
         e, d = worst(charges, seconds)
         epsilon, delta = epsilon + e - tops[axis].epsilon, delta + d - tops[axis].delta

@@ -25,12 +25,11 @@ from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import (
     DELTA_UNIT,
     EPSILON_UNIT,
-    amount,
     damaged,
     seal,
     units_up,
 )
-from dpframe.ledger.totals import Totals, Units, totals
+from dpframe.ledger.totals import Exact, Totals, Units, exact, totals
 
 RECENT = 1000
 """Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
@@ -54,6 +53,16 @@ class Charge:
     blocks: Blocks | None = None
     told: Callable[[], Told | None] = lambda: None
     """What Gaussian noise tells, for filters; None of other noise."""
+
+    @property
+    def units(self) -> Units:
+        """What it costs, rounded up."""
+        return units_up(self.epsilon, EPSILON_UNIT), units_up(self.delta, DELTA_UNIT)
+
+    @property
+    def asked(self) -> Exact:
+        """What it costs."""
+        return Fraction(self.epsilon), Fraction(self.delta)
 
     @property
     def neighbours(self) -> str | None:
@@ -211,7 +220,7 @@ def newest(db: sqlite3.Connection, now: Totals) -> Entry:
     """The last entry, after which is spent what the totals say; LedgerError if not."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
     entry = _origin(now) if last is None else next(entries(db, now, last))
-    if entry.spent != now.spent_units:
+    if now.within(entry.spent) != now.spent_units:
         raise damaged("what it has spent is not what its history says")
     return entry
 
@@ -224,7 +233,10 @@ def append(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
         f"VALUES ({', '.join('?' * 19)})",
         (*row, entry.sealed(before.seal)),
     )
-    db.execute("UPDATE budget SET spent_epsilon = ?, spent_delta = ?", entry.spent)
+    db.execute(
+        "UPDATE budget SET spent_epsilon = min(?, epsilon), spent_delta = min(?, delta)",
+        entry.spent,
+    )
 
 
 def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
@@ -236,8 +248,8 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
         time=charge.time,
         name=charge.name,
         source=charge.source,
-        epsilon=units_up(charge.epsilon, EPSILON_UNIT),
-        delta=units_up(charge.delta, DELTA_UNIT),
+        epsilon=charge.units[0],
+        delta=charge.units[1],
         profile=json.dumps(profile),
         receipt=charge.receipt,
         spent_epsilon=spent[0],
@@ -254,38 +266,17 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
     )
 
 
-HALF_ULP = Fraction(1, 2**53)
-"""What rounding to a float adds to a number, relative to it, at most."""
-
-
-def last_part(
-    entry: Entry, charge: Charge, now: Totals, number: int, db: sqlite3.Connection | None
-) -> Entry:
-    """The entry without what rounding up to units adds, where the exact sum of what was asked
-    fits the totals and the units do not: the n-th part of a total."""
-    cost = list(entry.cost)
-    for which, (name, asked, total, unit) in enumerate(
-        (
-            ("epsilon", charge.epsilon, now.epsilon, EPSILON_UNIT),
-            ("delta", charge.delta, now.delta, DELTA_UNIT),
-        )
-    ):
-        left = total - now.spent_units[which]
-        if db is None or not 0 < left < cost[which] <= left + number + 1:
-            continue
-        together, known = Fraction(asked), 0
-        for one in entries(db, now):  # those of periods too
-            units = one.cost[which]
-            known += units
-            exact = json.loads(one.receipt).get(name) if one.releases is None else None
-            if isinstance(exact, float) and units_up(exact, unit) == units:
-                together += Fraction(exact)
-            else:
-                together += Fraction(units * unit)
-        restated = known < now.spent_units[which]  # by an older version
-        if not restated and together <= Fraction(amount(total, unit)) * (1 + HALF_ULP):
-            cost[which] = left
-    return entry._replace(epsilon=cost[0], delta=cost[1])
+def asked_in(entry: Entry) -> Exact:
+    """What an entry costs as it was asked for; in units where they are not those of its receipt."""
+    said = json.loads(entry.receipt)
+    if "cost" in said:  # of a reservation or filter
+        return Fraction(said["cost"][0]), Fraction(said["cost"][1])
+    amounts = list(exact((entry.epsilon, entry.delta)))
+    for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
+        asked = said.get(name)
+        if isinstance(asked, float) and units_up(asked, unit) == entry[5 + which]:
+            amounts[which] = Fraction(asked)
+    return amounts[0], amounts[1]
 
 
 def said_of(entry: Entry) -> list[str]:

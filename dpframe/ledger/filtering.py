@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
@@ -70,10 +71,10 @@ class Filtering(OpenedFile):
         """
         composes(self.accountant)
         law = planned(plan)
-        cost, amounts = priced(epsilon, delta)
-        checked(law, told_by(law), float(epsilon), float(delta), amounts)
+        (e, d), cost, amounts = priced(epsilon, delta)
+        checked(law, told_by(law), e, d, amounts)
         with self._writing() as db:
-            return opened_filter(db, law, float(epsilon), cost, amounts)
+            return opened_filter(db, law, (Fraction(e), Fraction(d)), cost, amounts)
 
     def filters(self) -> pd.DataFrame:
         """One row a filter, oldest first: its cost, what is left, and how many releases used it."""

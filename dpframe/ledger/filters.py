@@ -19,7 +19,7 @@ from dpframe.accounting.normal import Told
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.ledger.reservations import Planned, bare
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damaged, units_up
-from dpframe.ledger.totals import Units, total_units
+from dpframe.ledger.totals import Units, checked_total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +96,9 @@ class HeldFilter:
         return self.left[1] * 10**6 // self.whole[1] / 1e6
 
 
-def priced(epsilon: object, delta: object) -> tuple[Units, Amounts]:
-    """What a filter costs, in units, and what it holds; BudgetError if that is nothing."""
-    total_units(epsilon, delta)  # checks types and ranges
-    e, d = float(epsilon), float(delta)  # type: ignore[arg-type]
+def priced(epsilon: object, delta: object) -> tuple[tuple[float, float], Units, Amounts]:
+    """What a filter costs, also in units, and what it holds; BudgetError if that is nothing."""
+    e, d = checked_total(epsilon, delta)
     if not filtering.SMALLEST <= e <= filtering.LARGEST:
         raise BudgetError(
             f"epsilon ({epsilon!r}) of a filter must be from {filtering.SMALLEST:g} to "
@@ -108,7 +107,7 @@ def priced(epsilon: object, delta: object) -> tuple[Units, Amounts]:
     amounts = filtering.amounts_of(e, d)
     if not all(amounts):
         raise BudgetError(f"delta ({delta!r}) of a filter is too small to hold any release.")
-    return (units_up(e, EPSILON_UNIT), units_up(d, DELTA_UNIT)), amounts
+    return (e, d), (units_up(e, EPSILON_UNIT), units_up(d, DELTA_UNIT)), amounts
 
 
 def checked(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 
 from dpframe._known_arguments import known_arguments, shown
 from dpframe.accounting.compose import Profile
-from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.entries import Charge
 from dpframe.ledger.filters import HeldFilter
 from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.refusing import elsewhere, left_in
+from dpframe.ledger.refusing import Room, left_in, room_in
 from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price, told_by
 from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
@@ -119,21 +121,33 @@ class Forecasting(OpenedFile):
         profile = law.profile if self._made.accountant == "pld" else ()
         with self._reading() as db:
             here = standing(db)
-        return forecast(here, law, profile, every)
+            rooms = [
+                room_in(db, here.now, here.segments, None, unread)
+                for unread in (None, *here.segments.tops)
+            ]
+        return forecast(here, rooms, law, profile, every)
 
 
 def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> Foreseen:
     """What a charge would do, and what pays for it after it, if anything does."""
-    left = left_in(here.now, here.segments, charge.blocks)
-    cost = units_up(charge.epsilon, EPSILON_UNIT), units_up(charge.delta, DELTA_UNIT)
+    there, cost = left_in(here.now, here.segments, charge.blocks), charge.units
+    left = max(0, there[0]), max(0, there[1])
     after = left[0] - cost[0], left[1] - cost[1]
     return Foreseen(
         spent=spending((here.now.epsilon - left[0], here.now.delta - left[1])),
         left=spending(left),
         after=spending((max(0, after[0]), max(0, after[1]))),
-        fits=min(after) >= 0,
+        fits=_fits(here, charge),
         paid_by=None if paid is None else paid.words,
     )
+
+
+def _fits(here: Standing, charge: Charge) -> bool:
+    try:
+        here.plus(charge.units, charge.asked, charge.blocks)
+    except OverBudgetError:
+        return False
+    return True
 
 
 def _many(number: int) -> str:
@@ -144,13 +158,15 @@ def _until(day: date | None) -> str:
     return "" if day is None else f" (out on {day.isoformat()})"
 
 
-def forecast(here: Standing, plan: Planned, profile: Profile, every: object) -> Forecast:
-    """How many more of ``plan`` the totals leave room for."""
+def forecast(
+    here: Standing, rooms: Sequence[Room], plan: Planned, profile: Profile, every: object
+) -> Forecast:
+    """How many more of ``plan`` the totals leave room for. ``rooms`` are that of any release, and
+    those of the periods of every axis that nothing has read."""
     now, told = here.now, neighbours_of(plan)
     left = left_in(now, here.segments, None)
     reserved = sum(one.fits(profile, told_by(plan), told) for one in here.held)
-    apart = [_added_up(plan, elsewhere(now, here.segments, axis)) for axis in here.segments.tops]
-    added = _added_up(plan, left)
+    added = _added_up(plan, rooms[0])
     reserving = max(added, _reserving(plan, left)) if now.accountant == "pld" else None
     step = _step(every)
     return Forecast(
@@ -161,15 +177,16 @@ def forecast(here: Standing, plan: Planned, profile: Profile, every: object) -> 
         reserving=reserving,
         out=_day(reserved + added, step),
         out_reserving=None if reserving is None else _day(reserved + reserving, step),
-        elsewhere=min(apart, default=None),
+        elsewhere=min((_added_up(plan, room) for room in rooms[1:]), default=None),
     )
 
 
-def _added_up(plan: Planned, left: Units) -> int:
+def _added_up(plan: Planned, room: Room) -> int:
     """A charge costs at least one unit of each."""
     epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
     delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
-    return min(MOST, left[0] // epsilon, left[1] // delta)
+    asked = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
+    return min(MOST, room.how_many((epsilon, delta), asked))
 
 
 def _reserving(plan: Planned, left: Units) -> int:

@@ -42,33 +42,28 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
     ).fetchone()
     plain = (high << 32) + low
     tops = tops_of(last.tops).values()
+    free = now.epsilon - last.spent_epsilon, now.delta - last.spent_delta
     plain += sum(r.releases * units_up(r.release_epsilon, EPSILON_UNIT) for r in made)
     plain += sum(_plain(db, one) for one in filters(db))
     return pd.DataFrame(
         {
             "ledger": [path],
             "accountant": [now.accountant],
-            "epsilon": [amount(now.epsilon, EPSILON_UNIT)],
-            "delta": [amount(now.delta, DELTA_UNIT)],
+            "epsilon": [now.total[0]],
+            "delta": [now.total[1]],
             "spent_epsilon": [now.spent.epsilon],
             "spent_delta": [now.spent.delta],
             "left_epsilon": [now.left.epsilon],
             "left_delta": [now.left.delta],
             "plain_epsilon": [amount(plain, EPSILON_UNIT)],
-            "saved_epsilon": [amount(plain - now.spent_epsilon, EPSILON_UNIT)],
+            "saved_epsilon": [amount(plain - last.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
             "reserved": [sum(r.left for r in made)],
             "unread_epsilon": [
-                amount(
-                    now.epsilon - now.spent_epsilon + min((t.epsilon for t in tops), default=0),
-                    EPSILON_UNIT,
-                )
+                amount(max(0, free[0] + min((t.epsilon for t in tops), default=0)), EPSILON_UNIT)
             ],
             "unread_delta": [
-                amount(
-                    now.delta - now.spent_delta + min((t.delta for t in tops), default=0),
-                    DELTA_UNIT,
-                )
+                amount(max(0, free[1] + min((t.delta for t in tops), default=0)), DELTA_UNIT)
             ],
             "protects": pd.Series(["; ".join(protected(db, now, last))], dtype=text_dtype()),
         }

@@ -11,7 +11,7 @@ from dpframe.errors import LedgerError
 from dpframe.ledger import store
 from dpframe.ledger.entries import newest
 from dpframe.ledger.schema import FORMAT
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged
+from dpframe.ledger.store import damaged
 from dpframe.ledger.totals import Accountant, Totals, totals
 from dpframe.ledger.upgrading import upgrade
 
@@ -39,12 +39,12 @@ class OpenedFile:
     @property
     def epsilon(self) -> float:
         """Total epsilon."""
-        return amount(self._made.epsilon, EPSILON_UNIT)
+        return self._made.total[0]
 
     @property
     def delta(self) -> float:
         """Total delta."""
-        return amount(self._made.delta, DELTA_UNIT)
+        return self._made.total[1]
 
     @property
     def accountant(self) -> Accountant:

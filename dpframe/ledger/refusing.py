@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 from dpframe.errors import OverBudgetError
 from dpframe.ledger.blocks import FARTHEST, Blocks, text_of
+from dpframe.ledger.entries import asked_in, entries
 from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
-from dpframe.ledger.totals import Totals, Units
+from dpframe.ledger.sweep import fullest
+from dpframe.ledger.totals import Exact, Totals, Units, exact, largest
 
 
 def left_in(now: Totals, segments: Segments, blocks: Blocks | None) -> Units:
@@ -26,24 +31,121 @@ def elsewhere(now: Totals, segments: Segments, axis: str) -> Units:
     return left[0] + top[0], left[1] + top[1]
 
 
-def over_budget(
-    now: Totals, segments: Segments, cost: Units, blocks: Blocks | None
-) -> OverBudgetError:
-    """A cost does not fit: which block is full, what is left there, and elsewhere."""
+def spent_exactly(
+    db: sqlite3.Connection | None, now: Totals, blocks: Blocks | None, unread: str | None = None
+) -> Exact:
+    """What was asked for and touches these blocks, without blocks any, at most: the exact sum.
+    Without what was charged to blocks of the axis ``unread``."""
+    if db is None:
+        return exact(now.spent_units)
+    total, axes = exact((0, 0)), dict[str, list[tuple[int, int, Exact]]]()
+    for entry in entries(db, now):
+        restated = entry.releases is not None and entry.profile == "[]"
+        if now.accountant == "pld" and (entry.open is None or restated):
+            total = exact(entry.spent)  # of the first format, which composed all up to here
+        elif entry.under is None and entry.axis is None:
+            total = _sum(total, asked_in(entry))
+        elif entry.under is None and entry.axis != unread:
+            first, last = int(entry.first or 0), int(entry.last or 0)
+            if blocks is not None and blocks.axis == entry.axis:
+                first, last = max(first, blocks.first), min(last, blocks.last)
+            if first < last:
+                axes.setdefault(str(entry.axis), []).append((first, last, asked_in(entry)))
+    for charges in axes.values():
+        epsilon, delta = (
+            fullest((first, last, cost[which]) for first, last, cost in charges) for which in (0, 1)
+        )
+        total = _sum(total, (epsilon, delta))
+    return total
+
+
+def _sum(one: Exact, other: Exact) -> Exact:
+    return one[0] + other[0], one[1] + other[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a release may cost: the units that are left, or what the exact sum that is ``spent``
+    leaves of the ``total``. Either is enough (docs/decisions/0036)."""
+
+    units: Units
+    spent: Exact
+    total: tuple[float, float]
+
+    def fits(self, cost: Units, asked: Exact) -> tuple[bool, bool]:
+        """Whether epsilon fits, and delta."""
+        epsilon, delta = (
+            cost[which] <= self.units[which]
+            or self.spent[which] + asked[which] <= largest(self.total[which])
+            for which in (0, 1)
+        )
+        return epsilon, delta
+
+    def how_many(self, cost: Units, asked: Exact) -> int:
+        """How many releases fit that cost this much each."""
+        return max(0, min(self._times(cost[which], asked[which], which) for which in (0, 1)))
+
+    def _times(self, cost: int, asked: Fraction, which: int) -> int:
+        whole = self.units[which] // cost
+        if not asked:
+            return whole
+        return max(whole, int((largest(self.total[which]) - self.spent[which]) // asked))
+
+    def left(self, which: int) -> Fraction:
+        """What is left of what was asked for."""
+        return max(Fraction(0), Fraction(self.total[which]) - self.spent[which])
+
+
+def room_in(
+    db: sqlite3.Connection | None,
+    now: Totals,
+    segments: Segments,
+    blocks: Blocks | None,
+    unread: str | None = None,
+) -> Room:
+    """The room of a release that reads these blocks, without blocks any; with ``unread``, blocks of
+    that axis to which nothing was charged."""
+    left = elsewhere(now, segments, unread) if unread else left_in(now, segments, blocks)
+    return Room(left, spent_exactly(db, now, blocks, unread), now.total)
+
+
+def check_fits(
+    db: sqlite3.Connection | None,
+    now: Totals,
+    segments: Segments,
+    cost: Units,
+    asked: Exact,
+    blocks: Blocks | None,
+) -> None:
+    """OverBudgetError if a cost does not fit: which block is full, what is left there, and
+    elsewhere. What was asked for is added up only where units do not fit."""
     left = left_in(now, segments, blocks)
+    if cost[0] <= left[0] and cost[1] <= left[1]:
+        return
+    room = room_in(db, now, segments, blocks)
     lines = []
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
-        if cost[which] > left[which]:
+        if not room.fits(cost, asked)[which]:
+            there = room.left(which)
+            over = _written(asked[which]) - _written(there)
+            if over <= 0:  # beyond the digits of both
+                over = asked[which] - there
             lines.append(
-                f"{name} requested {_plain(cost[which], unit)}, "
-                f"remaining {_plain(left[which], unit)}{_where(now, segments, blocks, which)}, "
-                f"over by {_plain(cost[which] - left[which], unit)}"
+                f"{name} requested {float(asked[which]):.6g}, "
+                f"remaining {float(there):.6g}{_where(now, segments, blocks, which)}, "
+                f"over by {float(over):.6g}"
                 f"{_elsewhere(now, segments, blocks, which, unit)}"
             )
-    return OverBudgetError(
-        f"the ledger does not hold enough budget: {'; '.join(lines)}. Nothing was drawn or "
-        "charged. Ask for less, or replay an earlier release by its name."
-    )
+    if lines:
+        raise OverBudgetError(
+            f"the ledger does not hold enough budget: {'; '.join(lines)}. Nothing was drawn or "
+            "charged. Ask for less, or replay an earlier release by its name."
+        )
+
+
+def _written(number: Fraction) -> Fraction:
+    """As people write it."""
+    return Fraction(repr(float(number)))
 
 
 def _where(now: Totals, segments: Segments, blocks: Blocks | None, which: int) -> str:
@@ -65,7 +167,7 @@ def _elsewhere(
     """What a release of a period that nothing has read would find."""
     axes = list(segments.tops) if blocks is None else [blocks.axis]
     most = max((elsewhere(now, segments, axis)[which] for axis in axes), default=0)
-    if most <= left_in(now, segments, blocks)[which]:
+    if most <= max(0, left_in(now, segments, blocks)[which]):
         return ""
     return f" (a period that nothing was charged to has {_plain(most, unit)} left)"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Protocol
 
 from dpframe._known_arguments import shown
@@ -19,7 +20,7 @@ from dpframe.accounting.normal import Told
 from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
-from dpframe.ledger.totals import Accountant, Totals, Units
+from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact, largest
 from dpframe.periods import USERS
 
 MOST = 100_000
@@ -177,9 +178,11 @@ def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
     given, delta = delta, as_float(delta)
     if delta is None:
         raise ParameterTypeError(f"delta must be a number; got {shown(given)}.")
-    one = max(1, units_up(plan.budget.delta, DELTA_UNIT))
-    plain = releases * units_up(plan.budget.epsilon, EPSILON_UNIT), releases * one
-    if not 0 < float(delta) < 1 or units_up(float(delta), DELTA_UNIT) < plain[1]:  # or NaN
+    plain = _plain(plan, releases)
+    parts = releases * Fraction(plan.budget.delta)
+    if not 0 < delta < 1 or (  # or NaN
+        units_up(delta, DELTA_UNIT) < plain[1] and (parts > largest(delta) or not parts)
+    ):
         raise BudgetError(
             f"delta ({delta!r}), for all releases together, must be below 1 and at least their "
             f"sum, {releases} x {plan.budget.delta:g}; twice that leaves room for a smaller "
@@ -190,6 +193,24 @@ def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
     if math.isinf(together) or units_up(together, EPSILON_UNIT) >= plain[0]:
         return releases, plain
     return releases, (units_up(together, EPSILON_UNIT), units_up(float(delta), DELTA_UNIT))
+
+
+def _plain(plan: Planned, releases: int) -> Units:
+    """The plain sum, in units."""
+    epsilon = units_up(plan.budget.epsilon, EPSILON_UNIT)
+    return releases * epsilon, releases * max(1, units_up(plan.budget.delta, DELTA_UNIT))
+
+
+def exact_price(plan: Planned, releases: int, delta: object, cost: Units) -> Exact:
+    """What a reservation of this price costs as it was asked for: the plain sum, or the composed
+    epsilon in units and the delta of all."""
+    if cost == _plain(plan, releases) and plan.budget.delta:
+        epsilon = releases * Fraction(plan.budget.epsilon)
+        return epsilon, releases * Fraction(plan.budget.delta)
+    together, asked = exact(cost), as_float(delta)
+    if asked is not None and units_up(asked, DELTA_UNIT) == cost[1]:
+        return together[0], Fraction(asked)
+    return together
 
 
 def restated(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]]) -> Units:

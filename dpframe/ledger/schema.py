@@ -5,12 +5,13 @@ from __future__ import annotations
 APPLICATION_ID = 0x64706C67
 """Marks the file as a ledger of dpframe ("dplg")."""
 
-FORMATS = (1, 2, 3)
-"""What can be read. The first knew no reservations, the second no blocks."""
+FORMATS = (1, 2, 3, 4)
+"""What can be read. The first knew no reservations, the second no blocks, the third only units of
+totals."""
 
 FORMAT = FORMATS[-1]
 
-RESERVATIONS, BLOCKS = 2, 3
+RESERVATIONS, BLOCKS, ASKED = 2, 3, 4
 """The first format that has them."""
 
 SEGMENTS = """
@@ -29,6 +30,12 @@ CREATE TRIGGER segments_are_kept BEFORE DELETE ON segments
 BEGIN SELECT RAISE (ABORT, 'what a ledger has spent stays spent'); END;
 """
 
+TOTALS_STAY = """
+CREATE TRIGGER totals_do_not_change
+BEFORE UPDATE OF id, ledger_id, accountant, epsilon, delta, asked ON budget
+BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
+"""
+
 SCHEMA = f"""
 CREATE TABLE budget (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -37,7 +44,8 @@ CREATE TABLE budget (
     epsilon INTEGER NOT NULL CHECK (epsilon > 0),
     delta INTEGER NOT NULL CHECK (delta > 0),
     spent_epsilon INTEGER NOT NULL DEFAULT 0 CHECK (spent_epsilon BETWEEN 0 AND epsilon),
-    spent_delta INTEGER NOT NULL DEFAULT 0 CHECK (spent_delta BETWEEN 0 AND delta)
+    spent_delta INTEGER NOT NULL DEFAULT 0 CHECK (spent_delta BETWEEN 0 AND delta),
+    asked TEXT  -- JSON: the totals as they were asked for; NULL: those in units
 ) STRICT;
 CREATE TABLE charges (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -84,10 +92,7 @@ BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
 CREATE TRIGGER results_are_not_replaced BEFORE INSERT ON results
 WHEN EXISTS (SELECT 1 FROM results WHERE name = NEW.name OR release_id = NEW.release_id)
 BEGIN SELECT RAISE (ABORT, 'what a ledger stores is append-only'); END;
-CREATE TRIGGER totals_do_not_change
-BEFORE UPDATE OF id, ledger_id, accountant, epsilon, delta ON budget
-BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
-CREATE TRIGGER spending_is_not_taken_back BEFORE UPDATE ON budget
+{TOTALS_STAY}CREATE TRIGGER spending_is_not_taken_back BEFORE UPDATE ON budget
 WHEN NEW.spent_epsilon < OLD.spent_epsilon
 BEGIN SELECT RAISE (ABORT, 'what a ledger has spent stays spent'); END;
 CREATE TRIGGER budget_is_kept BEFORE DELETE ON budget
@@ -111,6 +116,11 @@ ALTER TABLE charges ADD COLUMN last INTEGER;
 ALTER TABLE charges ADD COLUMN tops TEXT;
 ALTER TABLE charges ADD COLUMN protects TEXT;
 {SEGMENTS}
+""",
+    3: f"""
+ALTER TABLE budget ADD COLUMN asked TEXT;
+DROP TRIGGER totals_do_not_change;
+{TOTALS_STAY}
 """,
 }
 """From each format to the next; what was there keeps its seals."""

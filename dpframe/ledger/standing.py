@@ -20,13 +20,12 @@ from dpframe.ledger.entries import (
     append,
     entries,
     entry_of,
-    last_part,
     newest,
     protected,
     said_of,
 )
 from dpframe.ledger.filters import Filter, HeldFilter, held_filter, is_filter, text_of
-from dpframe.ledger.refusing import left_in, over_budget
+from dpframe.ledger.refusing import check_fits, left_in
 from dpframe.ledger.reservations import (
     Held,
     Planned,
@@ -36,7 +35,7 @@ from dpframe.ledger.reservations import (
 )
 from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged
-from dpframe.ledger.totals import Spending, Totals, Units, spending, totals
+from dpframe.ledger.totals import Exact, Spending, Totals, Units, exact, spending, totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,32 +84,34 @@ class Standing:
         if paid is not None:
             left = self._left(paid.reservation_id, paid.remaining)
             return entry._replace(under=paid.reservation_id, open=left), paid
-        if charge.blocks is None:
-            entry = last_part(entry, charge, self.now, self.last.number, self.db)
-        spent = self.plus(entry.cost, charge.blocks)
+        spent = self.plus(entry.cost, charge.asked, charge.blocks)
         return entry._replace(
             spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
         ), None
 
-    def with_reservation(self, plan: Planned, releases: int, cost: Units) -> Entry:
+    def with_reservation(
+        self, plan: Planned, releases: int, cost: Units, asked: Exact | None = None
+    ) -> Entry:
         """The entry of a reservation, which costs what is paid for all of its releases."""
         return self._paid_before(
             plan,
             cost,
+            asked or exact(cost),
             releases=releases,
             source=f"a reservation of {releases} releases",
             profile=json.dumps(reserved_law(plan.profile)),
             left=releases,
         )
 
-    def with_filter(self, plan: Planned, epsilon: float, cost: Units, amounts: Amounts) -> Entry:
+    def with_filter(self, plan: Planned, asked: Exact, cost: Units, amounts: Amounts) -> Entry:
         """The entry of a filter, which costs what all releases may that use it up."""
         return self._paid_before(
             plan,
             cost,
+            asked,
             releases=1,
             source="a filter",
-            profile=text_of(epsilon, amounts),
+            profile=text_of(float(asked[0]), amounts),
             left=amounts,
         )
 
@@ -118,13 +119,15 @@ class Standing:
         self,
         plan: Planned,
         cost: Units,
+        asked: Exact,
         *,
         releases: int,
         source: str,
         profile: str,
         left: int | Amounts,
     ) -> Entry:
-        spent, reservation_id = self.plus(cost), uuid.uuid4().hex
+        spent, reservation_id = self.plus(cost, asked), uuid.uuid4().hex
+        receipt = {"neighbours": neighbours_of(plan), "request": plan.request}
         entry = self.last._replace(
             release_id=reservation_id,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -133,7 +136,7 @@ class Standing:
             epsilon=cost[0],
             delta=cost[1],
             profile=profile,
-            receipt=json.dumps({"neighbours": neighbours_of(plan), "request": plan.request}),
+            receipt=json.dumps({**receipt, "cost": list(map(str, asked))}),
             spent_epsilon=spent[0],
             spent_delta=spent[1],
             releases=releases,
@@ -145,7 +148,7 @@ class Standing:
         )
         return self._written(entry)
 
-    def plus(self, cost: Units, blocks: Blocks | None = None) -> Units:
+    def plus(self, cost: Units, asked: Exact, blocks: Blocks | None = None) -> Units:
         """Spent with one cost more; OverBudgetError if that is too much.
 
         Without blocks the cost is added to all that is spent. With blocks it is added to what they
@@ -158,14 +161,13 @@ class Standing:
                 max(0, there[0] + cost[0] - top[0]),
                 max(0, there[1] + cost[1] - top[1]),
             )
-        after = self.now.spent_epsilon + rise[0], self.now.spent_delta + rise[1]
-        if after[0] > self.now.epsilon or after[1] > self.now.delta:
-            raise over_budget(self.now, self.segments, cost, blocks)
-        return after
+        check_fits(self.db, self.now, self.segments, cost, asked, blocks)
+        return self.now.spent_epsilon + rise[0], self.now.spent_delta + rise[1]
 
     def left_in(self, blocks: Blocks | None) -> Spending:
         """What a release that reads these blocks finds."""
-        return spending(left_in(self.now, self.segments, blocks))
+        left = left_in(self.now, self.segments, blocks)
+        return spending((max(0, left[0]), max(0, left[1])))
 
     def _written(self, entry: Entry) -> Entry:
         """An entry with what it protects, and axes as they are."""
@@ -184,7 +186,7 @@ def standing(db: sqlite3.Connection) -> Standing:
     last = newest(db, now)
     left = json.loads(last.open or "{}")
     return Standing(
-        now,
+        now.after(last.spent),  # some units above the totals at the end
         last,
         tuple(_held(db, now, *one) for one in left.items()),
         Segments(db if store.format_of(db) >= schema.BLOCKS else None, tops_of(last.tops)),
@@ -228,7 +230,7 @@ def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
     if charge.blocks is not None and held is None:
         entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))
     append(db, here.last, entry)
-    after = replace(here, now=totals(db))
+    after = replace(here, now=here.now.after(entry.spent))
     return Paid(
         left=after.now.left,
         there=after.left_in(charge.blocks),
@@ -237,20 +239,22 @@ def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
     )
 
 
-def reserved(db: sqlite3.Connection, plan: Planned, releases: int, cost: Units) -> Reservation:
+def reserved(
+    db: sqlite3.Connection, plan: Planned, releases: int, cost: Units, asked: Exact
+) -> Reservation:
     """Write a reservation, or raise OverBudgetError."""
     here = standing(db)
-    entry = here.with_reservation(plan, releases, cost)
+    entry = here.with_reservation(plan, releases, cost, asked)
     append(db, here.last, entry)
     return _reservation(entry, releases)
 
 
 def opened_filter(
-    db: sqlite3.Connection, plan: Planned, epsilon: float, cost: Units, amounts: Amounts
+    db: sqlite3.Connection, plan: Planned, asked: Exact, cost: Units, amounts: Amounts
 ) -> Filter:
     """Write a filter, or raise OverBudgetError."""
     here = standing(db)
-    entry = here.with_filter(plan, epsilon, cost, amounts)
+    entry = here.with_filter(plan, asked, cost, amounts)
     append(db, here.last, entry)
     return _filter(entry, amounts, 0)
 

@@ -64,7 +64,7 @@ def is_unmade(path: Path) -> bool:
         )
 
 
-def create(path: Path, timeout: float, budget: tuple[str, str, int, int]) -> None:
+def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
     """Make the file with its tables and totals if it is not there; losing a race is no error."""
     if sqlite3.sqlite_version_info < OLDEST:
         raise LedgerError(
@@ -84,8 +84,8 @@ def create(path: Path, timeout: float, budget: tuple[str, str, int, int]) -> Non
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {FORMAT}")
             db.execute(
-                "INSERT INTO budget (id, ledger_id, accountant, epsilon, delta) "
-                "VALUES (1, ?, ?, ?, ?)",
+                "INSERT INTO budget (id, ledger_id, accountant, epsilon, delta, asked) "
+                "VALUES (1, ?, ?, ?, ?, ?)",
                 budget,
             )
         _patiently(db, "COMMIT", timeout)

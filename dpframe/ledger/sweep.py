@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from fractions import Fraction
+from itertools import accumulate, groupby
 
 from dpframe.ledger.blocks import NULL_FIRST
 from dpframe.ledger.totals import Units
@@ -41,3 +42,11 @@ def worst(charges: Sequence[Span], seconds: int) -> Units:
     null = [span for span in charges if span[0] == NULL_FIRST]
     sums = [sums for *_, sums, _ in (*stretches(times), *stretches(null))]
     return max((e for e, _ in sums), default=0), max((d for _, d in sums), default=0)
+
+
+def fullest(charges: Iterable[tuple[int, int, Fraction]]) -> Fraction:
+    """The most that is spent at any moment."""
+    events = sorted(
+        event for first, last, cost in charges for event in ((first, cost), (last, -cost))
+    )
+    return max(accumulate(cost for _, cost in events), default=Fraction(0))

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
 from dpframe._known_arguments import shown
 from dpframe.budget import as_float
 from dpframe.errors import BudgetError, LedgerError, ParameterTypeError
-from dpframe.ledger.store import DAMAGED, DELTA_UNIT, EPSILON_UNIT, amount, units_down
+from dpframe.ledger import schema
+from dpframe.ledger.store import (
+    DAMAGED,
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    amount,
+    damaged,
+    format_of,
+    units_down,
+)
 
 Accountant = Literal["sum", "pld"]
 
 Units = tuple[int, int]
 """Epsilon and delta in units of the store."""
+
+Exact = tuple[Fraction, Fraction]
+"""Epsilon and delta as they were asked for, without what rounding up to units adds."""
+
+HALF_ULP = Fraction(1, 2**53)
+"""What rounding to a float adds to a number, relative to it, at most."""
+
+
+def largest(total: float) -> Fraction:
+    """What parts of a total may add up to: n n-th parts, each rounded to a float."""
+    return Fraction(total) * (1 + HALF_ULP)
+
+
+def exact(units: Units) -> Exact:
+    """Units of the store as fractions."""
+    return units[0] * Fraction(EPSILON_UNIT), units[1] * Fraction(DELTA_UNIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +59,8 @@ def spending(units: Units) -> Spending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The one row of a ledger's budget."""
+    """The one row of a ledger's budget. Where it is what the next charge is added to, ``spent`` are
+    sums of what was rounded up, and can be some units above the totals."""
 
     ledger_id: str
     accountant: Accountant
@@ -39,11 +68,26 @@ class Totals:
     delta: int
     spent_epsilon: int
     spent_delta: int
+    asked: tuple[float, float] | None = None
 
     @property
-    def fixed(self) -> tuple[str, Accountant, int, int]:
+    def total(self) -> tuple[float, float]:
+        """As it was asked for, which may be no multiple of a unit."""
+        return self.asked or (amount(self.epsilon, EPSILON_UNIT), amount(self.delta, DELTA_UNIT))
+
+    @staticmethod
+    def first_row(asked: tuple[float, float], accountant: Accountant) -> tuple[object, ...]:
+        """As a ledger is made."""
+        return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked)
+
+    def is_of(self, asked: tuple[float, float]) -> bool:
+        """Whether this is a total that somebody asks for."""
+        return units_of(asked) == (self.epsilon, self.delta)
+
+    @property
+    def fixed(self) -> tuple[object, ...]:
         """What never changes after a ledger is made."""
-        return self.ledger_id, self.accountant, self.epsilon, self.delta
+        return self.ledger_id, self.accountant, self.epsilon, self.delta, self.asked
 
     @property
     def spent_units(self) -> Units:
@@ -51,21 +95,32 @@ class Totals:
 
     @property
     def spent(self) -> Spending:
-        return spending(self.spent_units)
+        return spending(self.within(self.spent_units))
 
     @property
     def left(self) -> Spending:
-        return spending((self.epsilon - self.spent_epsilon, self.delta - self.spent_delta))
+        spent = self.within(self.spent_units)
+        return spending((self.epsilon - spent[0], self.delta - spent[1]))
+
+    def after(self, spent: Units) -> Totals:
+        """With so much spent."""
+        return replace(self, spent_epsilon=spent[0], spent_delta=spent[1])
+
+    def within(self, spent: Units) -> Units:
+        """What is spent, without the units that rounding up adds above the totals."""
+        return min(spent[0], self.epsilon), min(spent[1], self.delta)
 
 
 def totals(db: sqlite3.Connection) -> Totals:
     """The budget as it stands."""
+    asked = "asked" if format_of(db) >= schema.ASKED else "NULL"
     row = db.execute(
-        "SELECT ledger_id, accountant, epsilon, delta, spent_epsilon, spent_delta FROM budget"
+        f"SELECT ledger_id, accountant, epsilon, delta, spent_epsilon, spent_delta, {asked} "
+        "FROM budget"
     ).fetchone()
     if row is None:
         raise LedgerError(f"the ledger is damaged, it has no totals: {DAMAGED}")
-    if not all(isinstance(units, int) for units in row[2:]):
+    if not all(isinstance(units, int) for units in row[2:6]):
         raise LedgerError(f"the ledger is damaged, its totals are no numbers: {DAMAGED}")
     return Totals(
         ledger_id=row[0],
@@ -74,11 +129,31 @@ def totals(db: sqlite3.Connection) -> Totals:
         delta=row[3],
         spent_epsilon=row[4],
         spent_delta=row[5],
+        asked=_asked(row[6], row[2:4]),
     )
 
 
-def total_units(epsilon: object, delta: object) -> Units:
-    """Totals that somebody asks for, in units, checked."""
+def _asked(text: str | None, units: Units) -> tuple[float, float] | None:
+    """The totals that were asked for, which the units are rounded down from."""
+    if text is None:
+        return None
+    try:
+        epsilon, delta = map(float, json.loads(text))
+        same = units_of((epsilon, delta)) == units
+    except (TypeError, ValueError, ArithmeticError):
+        same = False
+    if not same:
+        raise damaged("its totals are not those that it was made with")
+    return epsilon, delta
+
+
+def units_of(total: tuple[float, float]) -> Units:
+    """A total in units, rounded down."""
+    return units_down(total[0], EPSILON_UNIT), units_down(total[1], DELTA_UNIT)
+
+
+def checked_total(epsilon: object, delta: object) -> tuple[float, float]:
+    """Totals that somebody asks for."""
     found: list[float] = []
     for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
         if value is None:
@@ -92,7 +167,6 @@ def total_units(epsilon: object, delta: object) -> Units:
                 "epsilon=3.0, delta=1e-5."
             )
         found.append(total)
-    units = units_down(found[0], EPSILON_UNIT), units_down(found[1], DELTA_UNIT)
-    if not all(units):
+    if not all(units_of((found[0], found[1]))):
         raise BudgetError(f"epsilon ({epsilon!r}) or delta ({delta!r}) is too small to be a total.")
-    return units
+    return found[0], found[1]

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpframe.ledger.entries import entries
+from dpframe.ledger.entries import asked_in, entries
 from dpframe.ledger.filters import is_filter
 from dpframe.ledger.standing import profile_of
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT
 from dpframe.ledger.totals import totals
 
 
@@ -64,11 +63,12 @@ def written(db: sqlite3.Connection) -> Written:
                 )
             )
             continue
+        epsilon, delta = asked_in(entry)
         reserved.append(
             WrittenReservation(
                 name=entry.release_id,
-                epsilon=entry.epsilon * Fraction(EPSILON_UNIT),
-                delta=entry.delta * Fraction(DELTA_UNIT),
+                epsilon=epsilon,
+                delta=delta,
                 releases=entry.releases,
                 law=() if is_filter(entry.profile) else profile_of(entry.profile),
             )

@@ -14,8 +14,9 @@ from dpframe.verifier.verdict import Step, Verdict
 
 SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"
-ROUNDED = 1 + Fraction(1, 2**51)
-"""Floats and their decimals are rounded: n times the n-th part of a total fits it."""
+ROUNDED = (1 + Fraction(1, 2**53)) ** 2
+"""Two roundings to floats, of the parts and of the total: n times the n-th part of a total fits it,
+and so do decimals that add up to it."""
 
 RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 
@@ -34,8 +35,8 @@ class Held:
 
     @property
     def cost(self) -> Cost:
-        """The epsilon that is promised, as it is written, and the delta that is proved."""
-        return written(self.receipt["epsilon"]), self.verdict.bound or Fraction(0)
+        """The epsilon that is promised, and the delta that is proved."""
+        return Fraction(float(self.receipt["epsilon"])), self.verdict.bound or Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +69,13 @@ def verify_releases(
     reserved
         Every reservation and filter.
     epsilon, delta
-        The totals. They and what is promised are taken as they are written, in decimals.
+        The totals. They and what is promised are the exact numbers that floats are.
     unless
         Why releases may be within the totals though their sum is not, if they may.
     """
     each = tuple((part.name, part.verdict) for part in parts)
     names = [one.name for one in reserved]
-    total = {"epsilon": written(epsilon), "delta": written(delta)}
+    total = {"epsilon": Fraction(float(epsilon)), "delta": Fraction(float(delta))}
     known: dict[str, Any] = {**total, "parts": each}
     for outcome in ("failed", "not verified"):
         wrong = [name for name, verdict in each if verdict.outcome == outcome]

@@ -1,4 +1,4 @@
-"""Ledgers of the second format, which knew no blocks: opened, copied, and charged by block."""
+"""Ledgers of earlier formats: opened, copied, and charged by block and to their last part."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_file_of_the_second_format_opens_with_all_it_holds(old: Path) -> None:
     assert ledger.releases()["period"].isna().tolist()[:3] == [True] * 3
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("accountant", ["sum", "pld"])
 def test_an_older_file_is_copied_before_it_is_changed(
     tmp_path: Path, version: int, accountant: str
@@ -169,3 +169,24 @@ def test_an_upgrade_that_is_interrupted_changes_nothing(
         assert format_of(old) == 2
     Ledger(old).verify()
     assert sorted(p.name for p in old.parent.iterdir()) == [old.name, f"{old.name}-format-2"]
+
+
+@pytest.mark.parametrize("accountant", ["sum", "pld"])
+def test_a_file_of_the_third_format_pays_its_last_part(tmp_path: Path, accountant: str) -> None:
+    """Law: two thirds of its totals are spent, one of them by period, and the third one fits, where
+    nothing is reserved; it keeps the totals in units that it was made with, and more is refused."""
+    path = written(tmp_path, 3, accountant)
+    ledger = Ledger(path, epsilon=1.0, delta=1e-5)
+    assert (format_of(path), ledger.epsilon, ledger.delta) == (FORMAT, 1.0, 1e-5)
+    part: dict[str, Any] = {"epsilon": 1 / 3, "delta": 1e-5 / 3, "ledger": ledger}
+    if accountant == "sum":
+        dp.hhh(FRAME, ["a"], **part)
+        assert ledger.left == dp.Spending(epsilon=0.0, delta=0.0)
+        assert ledger.spent == dp.Spending(epsilon=1.0, delta=1e-5)
+    else:
+        dp.hhh(FRAME, ["a"], epsilon=0.01, delta=1e-8, ledger=ledger)
+        assert ledger.reservations()["left"].tolist() == [1]
+    with pytest.raises(dp.OverBudgetError):
+        dp.hhh(FRAME, ["a"], **part)
+    assert ledger.names() == ["daily"]
+    Ledger(path).verify()
