@@ -96,7 +96,8 @@ def items_sql(
     ]
     return (
         f"WITH {', '.join(parts)} "
-        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) FILTER (v IS NOT NULL) AS "held", '
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", '
+        'list(v) FILTER (v IS NOT NULL) AS "held", '
         'NULL::INTEGER AS "value", NULL::VARCHAR AS "text" '
         f"FROM pairs LEFT JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} GROUP BY u "
         f"UNION ALL SELECT hash(t, {seed}::UBIGINT), NULL, v, t "

@@ -1,4 +1,4 @@
-"""A path without parts is the root's own at every door, as ``a`` is the own of a node above ``a/b``."""
+"""A path without parts is the root's own at every door, as ``/a`` is its node's above ``/a/b``."""
 
 from __future__ import annotations
 
