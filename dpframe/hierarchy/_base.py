@@ -162,7 +162,7 @@ class Hierarchy(ABC):
 
     @abstractmethod
     def depth(self, keys: tuple[str, ...]) -> str | None:
-        """SQL of the number of levels of a row, 0 if it is the root's own; None if every row has all
+        """SQL of the number of levels of a row, 0 if it ends at the root; None if every row has all
         of them."""
 
     def rests(self, level: int) -> bool:
