@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 
 import dpframe as dp
+from dpframe.nodes_unit import NodesUnit
+from dpframe.sources.node_users import node_users
+from dpframe.sources.user_items import user_items
 from tests.doors import in_this_process
+from tests.naive import leaf_paths
+from tests.strategies import examples
 
 VIEWS = pd.DataFrame(
     {
@@ -171,3 +178,32 @@ def test_a_stream_counts_it_at_no_level() -> None:
     stream.update(VIEWS)
     assert stream.top(2, level=1) == [(1, "a", 250), (1, "c", 100)]
     assert stream.total == 350
+
+
+SHORT = st.sampled_from(["/", "//", "/a", "/a/b", "a/b/", "c/d", "", None])
+ROWS = st.lists(st.tuples(SHORT, st.sampled_from("pqr")), max_size=12)
+
+
+@examples(15, 400, ROWS, st.sampled_from(["count", "drop"]), st.integers(1, 2))
+def test_users_are_those_of_every_row_by_itself(
+    rows: list[tuple[str | None, str]], invalid: Any, depth: int
+) -> None:
+    """Law: a user counts once at the root, and at each node that one of their paths has."""
+    hierarchy = dp.path("x", depth=depth, invalid=invalid)
+    frame = pd.DataFrame(rows, columns=["x", "u"], dtype=object)
+    want: dict[tuple[int, str | None], set[str]] = {(0, None): set()}
+    for path, (_, user) in zip(leaf_paths(hierarchy, rows), rows, strict=True):
+        if path is not None:
+            want.setdefault((0, None), set()).add(user)
+            for level, key in enumerate(path, 1):
+                want.setdefault((level, key), set()).add(user)
+    unit = NodesUnit(user="u", contribution="items", at_most=9)
+    tree = node_users(frame, hierarchy, unit, 1)
+    nodes = zip(tree.level.tolist(), tree.keys[0].to_pylist(), strict=True)
+    found = dict(zip(nodes, tree.count.tolist(), strict=True))
+    assert found == {node: len(users) for node, users in want.items()}
+    if depth == 1:
+        held = user_items(frame, hierarchy, unit, 9)
+        values = Counter(held.keys.take(pa.array(held.value)).to_pylist())
+        assert len(held.starts) - 1 == len(want.pop((0, None)))
+        assert values == {key: len(users) for (_, key), users in want.items()}
