@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.normal import Told
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.protection import steps_of, times_steps, unit_of
 from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import (
     DELTA_UNIT,
@@ -29,7 +30,7 @@ from dpframe.ledger.store import (
     seal,
     units_up,
 )
-from dpframe.ledger.totals import Exact, Totals, Units, exact, totals
+from dpframe.ledger.totals import Exact, Totals, Units, exact, rounded_up, totals
 
 RECENT = 1000
 """Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
@@ -53,16 +54,33 @@ class Charge:
     blocks: Blocks | None = None
     told: Callable[[], Told | None] = lambda: None
     """What Gaussian noise tells, for filters; None of other noise."""
+    steps: int = 1
+    """Between neighbours of what the ledger protects."""
+
+    def for_unit(self, unit: str | None) -> Charge:
+        """The charge to a ledger that protects ``unit``; LedgerError if it has no price for it."""
+        said = json.loads(self.receipt)
+        steps = steps_of(said, unit)
+        if steps == 1:
+            return self
+        return replace(self, steps=steps, receipt=json.dumps({**said, "steps": steps}))
+
+    @property
+    def unit(self) -> str:
+        """What the release protects."""
+        return unit_of(json.loads(self.receipt))
 
     @property
     def units(self) -> Units:
         """What it costs, rounded up."""
+        if self.steps > 1:
+            return rounded_up(self.asked)
         return units_up(self.epsilon, EPSILON_UNIT), units_up(self.delta, DELTA_UNIT)
 
     @property
     def asked(self) -> Exact:
         """What it costs."""
-        return Fraction(self.epsilon), Fraction(self.delta)
+        return times_steps((Fraction(self.epsilon), Fraction(self.delta)), self.steps)
 
     @property
     def neighbours(self) -> str | None:
@@ -266,17 +284,27 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
     )
 
 
-def asked_in(entry: Entry) -> Exact:
-    """What an entry costs as it was asked for; in units where they are not those of its receipt."""
+def asked_in(entry: Entry, steps: int | None = None) -> Exact:
+    """What an entry costs as it was asked for; in units where they are not those of its receipt.
+    With ``steps`` for so many, else for those that were charged."""
     said = json.loads(entry.receipt)
+    steps = steps or said.get("steps", 1)
     if "cost" in said:  # of a reservation or filter
-        return Fraction(said["cost"][0]), Fraction(said["cost"][1])
+        return times_steps((Fraction(said["cost"][0]), Fraction(said["cost"][1])), steps)
+    if steps > 1:
+        return times_steps((Fraction(said["epsilon"]), Fraction(said["delta"] or 0)), steps)
     amounts = list(exact((entry.epsilon, entry.delta)))
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         asked = said.get(name)
         if isinstance(asked, float) and units_up(asked, unit) == entry[5 + which]:
             amounts[which] = Fraction(asked)
     return amounts[0], amounts[1]
+
+
+def cost_of_steps(entry: Entry) -> Exact | None:
+    """What was charged, where neighbours of what the ledger protects are two steps apart."""
+    two = entry.under is None and json.loads(entry.receipt).get("steps", 1) > 1
+    return asked_in(entry) if two else None
 
 
 def said_of(entry: Entry) -> list[str]:

@@ -13,11 +13,21 @@ from dpframe.errors import BudgetError, OverBudgetError, ParameterError, Paramet
 from dpframe.ledger.entries import Charge
 from dpframe.ledger.filters import HeldFilter
 from dpframe.ledger.opened import OpenedFile
+from dpframe.ledger.protection import protection_words, steps_of, times_steps
 from dpframe.ledger.refusing import Room, left_in, room_in
-from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price, told_by
+from dpframe.ledger.reservations import (
+    MOST,
+    Held,
+    Planned,
+    facts_of,
+    neighbours_of,
+    planned,
+    price,
+    told_by,
+)
 from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Spending, Units, spending
+from dpframe.ledger.totals import Spending, Units, rounded_up, spending
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
 DAYS |= {"year": 365.25}
@@ -46,6 +56,8 @@ class Forecast:
     out: date | None = None
     out_reserving: date | None = None
     elsewhere: int | None = None
+    protects: str | None = None
+    steps: int = 1
 
     def __str__(self) -> str:
         paid = f"{self.reserved} are paid for, and " if self.reserved else ""
@@ -63,6 +75,9 @@ class Forecast:
             lines.append(
                 f"{_many(self.elsewhere)} fit in each new period, one that overlaps no other"
             )
+        if self.protects is not None:
+            told = f"the ledger protects {protection_words(self.protects)}"
+            lines.append(told + ", where each of them costs two steps" * (self.steps - 1))
         return "; ".join(lines) + "."
 
     __repr__ = __str__
@@ -89,6 +104,7 @@ class Forecasting(OpenedFile):
         profile = charge.profile() if self._made.accountant == "pld" else ()
         with self._reading() as db:
             here = standing(db)
+            charge = charge.for_unit(here.now.protects)
             return foreseen(here, charge, here.reservation_for(charge, profile))
 
     def forecast(self, plan: object, *, every: object = None) -> Forecast:
@@ -164,10 +180,14 @@ def forecast(
     """How many more of ``plan`` the totals leave room for. ``rooms`` are that of any release, and
     those of the periods of every axis that nothing has read."""
     now, told = here.now, neighbours_of(plan)
+    steps = steps_of(facts_of(plan), now.protects)
     left = left_in(now, here.segments, None)
-    reserved = sum(one.fits(profile, told_by(plan), told) for one in here.held)
-    added = _added_up(plan, rooms[0])
-    reserving = max(added, _reserving(plan, left)) if now.accountant == "pld" else None
+    paying = [one for one in here.held if steps <= one.steps]
+    reserved = sum(one.fits(profile, told_by(plan), told) for one in paying)
+    added = _added_up(plan, rooms[0], steps)
+    reserving = added if now.accountant == "pld" else None
+    if reserving is not None and steps == 1:  # two steps multiply a composed delta
+        reserving = max(added, _reserving(plan, left))
     step = _step(every)
     return Forecast(
         epsilon=plan.budget.epsilon,
@@ -177,15 +197,21 @@ def forecast(
         reserving=reserving,
         out=_day(reserved + added, step),
         out_reserving=None if reserving is None else _day(reserved + reserving, step),
-        elsewhere=min((_added_up(plan, room) for room in rooms[1:]), default=None),
+        elsewhere=min((_added_up(plan, room, steps) for room in rooms[1:]), default=None),
+        protects=now.protects,
+        steps=steps,
     )
 
 
-def _added_up(plan: Planned, room: Room) -> int:
+def _added_up(plan: Planned, room: Room, steps: int) -> int:
     """A charge costs at least one unit of each."""
     epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
     delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
     asked = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
+    if steps > 1:
+        asked = times_steps(asked, steps)
+        epsilon, delta = rounded_up(asked)
+        delta = max(1, delta)
     return min(MOST, room.how_many((epsilon, delta), asked))
 
 
