@@ -135,7 +135,7 @@ class Receipt(Mapping[str, Any]):
             text += "; charged on top of what is reserved, which is for another law"
         if paid.protects is not None:
             held["protects"] = paid.protects
-            text += f"; it protects {paid.protection}"
+            text += f"; its totals hold for {paid.protection}"
         if paid.cost is not None:
             epsilon, delta = map(float, paid.cost)
             held |= {"charged_epsilon": epsilon, "charged_delta": delta}

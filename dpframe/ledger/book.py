@@ -14,7 +14,8 @@ from dpframe._paths import local
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import by_block, opened, store
-from dpframe.ledger.entries import Charge, check_history, newest
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.entries import check_history, newest
 from dpframe.ledger.forecast import Forecasting
 from dpframe.ledger.history import releases, summary
 from dpframe.ledger.prepayments import Prepayments
@@ -117,7 +118,8 @@ class Ledger(Forecasting, Prepayments):
             )
         if unit not in (None, made.protects):
             raise LedgerError(
-                f"ledger {str(path)!r} protects {protection_words(made.protects)}, which stays. "
+                f"the totals of ledger {str(path)!r} hold for {protection_words(made.protects)}, "
+                "which stays. "
                 "Leave protects out, or make a new ledger elsewhere."
             )
         if old:

@@ -10,10 +10,10 @@ from fractions import Fraction
 from dpframe._known_arguments import known_arguments, shown
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
-from dpframe.ledger.entries import Charge
+from dpframe.ledger.charge import Charge
 from dpframe.ledger.filters import HeldFilter
 from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.protection import protection_words, steps_of, times_steps
+from dpframe.ledger.protection import in_steps, protection_words, steps_of
 from dpframe.ledger.refusing import Room, left_in, room_in
 from dpframe.ledger.reservations import (
     MOST,
@@ -27,7 +27,7 @@ from dpframe.ledger.reservations import (
 )
 from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Spending, Units, rounded_up, spending
+from dpframe.ledger.totals import Spending, Units, spending
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
 DAYS |= {"year": 365.25}
@@ -45,7 +45,8 @@ class Forecast:
     are reserved now; None where the ledger composes nothing. ``out`` and ``out_reserving`` are
     dates, None without ``every`` or beyond a thousand years. All these read any time; ``elsewhere``
     is how many fit in each period that no other one touches, None where nothing was charged by
-    period yet.
+    period yet. ``protects`` is the unit of the ledger, and ``steps`` of the release lie between
+    neighbours of that.
     """
 
     epsilon: float
@@ -75,9 +76,9 @@ class Forecast:
             lines.append(
                 f"{_many(self.elsewhere)} fit in each new period, one that overlaps no other"
             )
-        if self.protects is not None:
-            told = f"the ledger protects {protection_words(self.protects)}"
-            lines.append(told + ", where each of them costs two steps" * (self.steps - 1))
+        if self.steps > 1:
+            told = protection_words(self.protects)
+            lines.append(f"each costs two steps, as the totals hold for {told}")
         return "; ".join(lines) + "."
 
     __repr__ = __str__
@@ -208,11 +209,7 @@ def _added_up(plan: Planned, room: Room, steps: int) -> int:
     epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
     delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
     asked = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
-    if steps > 1:
-        asked = times_steps(asked, steps)
-        epsilon, delta = rounded_up(asked)
-        delta = max(1, delta)
-    return min(MOST, room.how_many((epsilon, delta), asked))
+    return min(MOST, room.how_many(*in_steps((epsilon, delta), asked, steps)))
 
 
 def _reserving(plan: Planned, left: Units) -> int:

@@ -10,7 +10,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.ledger.filters import Filter, checked, priced
 from dpframe.ledger.history import filters, reserved_frame
 from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.protection import steps_of, times_steps
+from dpframe.ledger.protection import in_steps, steps_of
 from dpframe.ledger.reservations import (
     Reservation,
     composes,
@@ -21,7 +21,7 @@ from dpframe.ledger.reservations import (
     told_by,
 )
 from dpframe.ledger.standing import opened_filter, reserved
-from dpframe.ledger.totals import Spending, rounded_up, spending, totals
+from dpframe.ledger.totals import Spending, spending, totals
 from dpframe.ledger.written import Written, written
 
 if TYPE_CHECKING:
@@ -148,9 +148,7 @@ class Prepayments(OpenedFile):
         number, cost = price(law, releases, delta)
         with self._reading() as db:
             steps = steps_of(facts_of(law), totals(db).protects)
-        if steps > 1:
-            cost = rounded_up(times_steps(exact_price(law, number, delta, cost), steps))
-        return spending(cost)
+        return spending(in_steps(cost, exact_price(law, number, delta, cost), steps)[0])
 
     def reservations(self) -> pd.DataFrame:
         """One row a reservation, oldest first: its cost and law, and how many releases are left."""

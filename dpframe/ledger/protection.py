@@ -17,13 +17,15 @@ from typing import Any
 
 from dpframe._known_arguments import shown
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
-from dpframe.ledger.totals import Exact
+from dpframe.ledger.totals import Exact, Units, rounded_up
 
 RECORDS = "records"
 """One record is added or removed."""
 
 USER, REPLACED = "user:", "replace:"
 """Before the name of a column: one of its users is added or removed, or gets other records."""
+
+ONE_RECORD = "adding or removing one record"
 
 SEVERAL = "several"
 """A file of an earlier version holds releases that protect different things."""
@@ -52,16 +54,17 @@ def checked_protection(value: object) -> str | None:
 
 
 def protection_words(unit: str | None) -> str:
-    """A stored unit as a reader sees it."""
+    """A stored unit as receipts say it: what neighbouring tables differ by."""
     if unit is None:
-        return "what its first release protects"
+        return "what the first release protects"
     if unit == SEVERAL:
-        return "nothing as a whole, its releases protect different units"
+        return "nothing, its releases protect different units"
     if unit.startswith(USER):
-        return f"users of column {unit.removeprefix(USER)!r}"
+        name = unit.removeprefix(USER)
+        return f"adding or removing one user ({name!r}) with all their records"
     if unit.startswith(REPLACED):
-        return f"users of column {unit.removeprefix(REPLACED)!r}, whose number is public"
-    return unit
+        return f"replacing all records of one user ({unit.removeprefix(REPLACED)!r}) by any others"
+    return ONE_RECORD if unit == RECORDS else unit
 
 
 def unit_of(receipt: Mapping[str, Any]) -> str:
@@ -75,7 +78,7 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
     if receipt.get("max_weight") is not None:  # a row, whatever it weighs
         return RECORDS
     promised = receipt.get("max_contributions") is not None and user is None
-    return RECORDS if promised or sentence == "adding or removing one record" else sentence
+    return RECORDS if promised or sentence == ONE_RECORD else sentence
 
 
 def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
@@ -93,16 +96,19 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
     if unit.startswith(REPLACED) and own == USER + unit.removeprefix(REPLACED):
         return 2
     raise LedgerError(
-        f"the ledger protects {protection_words(unit)}, and this release has no price for that: it "
-        f"protects {protection_words(own)}. {_remedy(unit, own)}"
+        f"the release protects {protection_words(own)}, and the ledger's totals hold for "
+        f"{protection_words(unit)}, which no number of steps bounds. {_remedy(unit, own)}"
     )
 
 
 def _remedy(unit: str, own: str) -> str:
+    """What somebody can do whose release is refused."""
+    if own.startswith(ONE_RECORD):  # of which a row stands for many
+        return "Pass max_weight=, which protects whole rows, or charge another ledger."
     if unit.startswith(USER) and own == RECORDS:
         name = unit.removeprefix(USER)
         return f"Pass user={name!r}, or charge a ledger made with protects='records'."
-    return "Charge another ledger, and add up by hand what is known of both."
+    return "Charge another ledger: no total of both holds for either."
 
 
 def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
@@ -119,16 +125,22 @@ def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
 
 def moves_once(receipt: Mapping[str, Any]) -> bool:
     """Whether one more record of a user who is there moves counts by no more than a whole user
-    does: of shares at most half of the user goes elsewhere; of a sample of two or more at most one
-    record leaves and one comes."""
+    does: of a sample of two or more at most one record leaves and one comes. Shares can all move,
+    since they are rounded to units, anew for every number of records."""
     if receipt.get("mechanism") not in COUNTED or receipt.get("measures"):
         return False
     if receipt.get("weight") is not None or receipt.get("max_weight") is not None:
         return False
-    if receipt.get("contribution") == "share":
-        return True
     most = receipt.get("max_contributions")
     return isinstance(most, int) and most >= 2
+
+
+def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
+    """A cost, rounded up and as it was asked for, between tables that are so many steps apart."""
+    if steps == 1:
+        return units, asked
+    more = times_steps(asked, steps)
+    return (steps * units[0], max(1, rounded_up(more)[1])), more
 
 
 def times_steps(asked: Exact, steps: int) -> Exact:

@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 
 from dpframe.ledger import store
 from dpframe.ledger.book import Ledger
-from dpframe.ledger.entries import Charge, Entry, cost_of_steps, entries
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.entries import Entry, cost_of_steps, entries
 from dpframe.ledger.opened import BUSY
 from dpframe.ledger.results import Stored, packed, read_result, unpacked, write_result
 from dpframe.ledger.standing import Paid, standing
@@ -117,7 +118,7 @@ class ResumingLedger(Ledger):
                     reservation=next(iter(held), None),
                     reserved=False,
                     resumed=(found.release_id, found.time),
-                    protects=here.now.protects,
+                    protects=None if here.now.protects == charge.unit else here.now.protects,
                     cost=cost_of_steps(found),
                 )
         self._here = self._file(charge.release_id)

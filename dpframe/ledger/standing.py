@@ -13,8 +13,8 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.filtering import Amounts
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.charge import Charge
 from dpframe.ledger.entries import (
-    Charge,
     Entry,
     append,
     cost_of_steps,
@@ -25,7 +25,7 @@ from dpframe.ledger.entries import (
     said_of,
 )
 from dpframe.ledger.filters import Filter, HeldFilter, filter_of, held_filter, is_filter, text_of
-from dpframe.ledger.protection import protection_words, steps_of, times_steps, unit_of
+from dpframe.ledger.protection import in_steps, protection_words, steps_of, unit_of
 from dpframe.ledger.refusing import check_fits, left_in
 from dpframe.ledger.reservations import (
     Held,
@@ -45,7 +45,6 @@ from dpframe.ledger.totals import (
     Totals,
     Units,
     exact,
-    rounded_up,
     spending,
     totals,
 )
@@ -66,6 +65,7 @@ class Paid:
     reserved: bool
     resumed: tuple[str, str] | None = None
     protects: str | None = None
+    """The unit of the ledger, where the release protects another one."""
     cost: Exact | None = None
     """What was charged, if that is more than the release's own epsilon and delta."""
 
@@ -155,8 +155,7 @@ class Standing:
         steps = steps_of(facts_of(plan), self.now.protects)
         if steps > 1:
             receipt["steps"] = steps
-            asked = times_steps(asked, steps)
-            cost = rounded_up(asked)
+        cost, asked = in_steps(cost, asked, steps)
         spent, reservation_id = self.plus(cost, asked), uuid.uuid4().hex
         entry = self.last._replace(
             release_id=reservation_id,
@@ -263,7 +262,7 @@ def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
         there=after.left_in(charge.blocks),
         reservation=held,
         reserved=bool(here.held),
-        protects=unit,
+        protects=None if unit == charge.unit else unit,
         cost=cost_of_steps(entry),
     )
 

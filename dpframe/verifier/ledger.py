@@ -185,8 +185,8 @@ MIXED = "several"
 COUNTS_MOVE = {"offline", "offline-gaussian"} | {
     f"tree-{method}" for method in ("additive", "laplace", "gaussian", "hhh")
 }
-"""Mechanisms of which one more record of a user moves no more than a user, who weighs 1 or has a
-sample of two records or more."""
+"""Mechanisms of which one more record of a user moves no more than a user, of whom two records or
+more are sampled."""
 
 
 def unit_of(receipt: Mapping[str, Any]) -> str:
@@ -233,7 +233,7 @@ def _moves_once(receipt: Mapping[str, Any]) -> bool:
     if receipt.get("mechanism") not in COUNTS_MOVE:
         return False
     most = receipt.get("max_contributions")
-    return receipt.get("contribution") == "share" or (type(most) is int and most >= 2)
+    return type(most) is int and most >= 2
 
 
 def times_steps(cost: Cost, steps: int) -> Cost:

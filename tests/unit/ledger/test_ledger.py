@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pickle
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -429,17 +430,21 @@ def test_mistakes_at_the_command_line_are_answered(
     assert not (tmp_path / "no.db").exists()
 
 
-def test_the_total_of_a_ledger_that_mixes_units_is_not_proved(tmp_path: Path) -> None:
-    """Law: one more record of a user who is there can cost a user's release twice."""
-    ledger = Ledger(tmp_path / "budget.db", epsilon=2.0, delta=1e-6)
+def test_the_total_of_a_file_that_mixed_units_is_not_proved(tmp_path: Path) -> None:
+    """Law: what an earlier version charged once stays in its ledger, which says so, goes on, and
+    proves nothing."""
+    ledger = Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-6)
+    with contextlib.closing(sqlite3.connect(ledger.path)) as db, db:
+        db.execute("UPDATE budget SET protects = 'several'")  # as upgrading does
     rows = FRAME.assign(v=1)
     rows.dp.tree_counts(["a"], keys=["x"], epsilon=1.0, ledger=ledger)
-    assert dp.verify(ledger)
     measured = dp.sum("v", lower=0, upper=20)
     rows.dp.rollup(["a"], measured, keys=["x"], user="who", epsilon=1.0, ledger=ledger)
     found = dp.verify(ledger)
     assert found.outcome == "not verified"
     assert "protect different units" in found.reason
+    assert ledger.spent.epsilon == 2.0
+    assert ledger.summary()["protects"][0].startswith("nothing, its releases protect different")
 
 
 @pytest.mark.parametrize(("total", "times"), [(1.0, 3), (3.0, 52), (1.0, 7)])
