@@ -20,6 +20,7 @@ from dpframe.ledger.segments import tops_of
 from dpframe.ledger.standing import standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import Totals, totals
+from dpframe.periods import USERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,9 @@ def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
     if now.protects is None:
         return said
     words = protection_words(now.protects)
-    return f"{words}: {said}" if now.protects == SEVERAL else words
+    if now.protects == SEVERAL:
+        return f"{words}: {said}"
+    return words + (USERS if said.endswith(USERS) else "")
 
 
 def _plain(db: sqlite3.Connection, one: Filter) -> int:

@@ -104,7 +104,7 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
 def _remedy(unit: str, own: str) -> str:
     """What somebody can do whose release is refused."""
     if own.startswith(ONE_RECORD):  # of which a row stands for many
-        return "Pass max_weight=, which protects whole rows, or charge another ledger."
+        return "Give a max_weight, which protects whole rows, or charge another ledger."
     if unit.startswith(USER) and own == RECORDS:
         name = unit.removeprefix(USER)
         return f"Pass user={name!r}, or charge a ledger made with protects='records'."

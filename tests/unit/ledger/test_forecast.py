@@ -52,7 +52,7 @@ def test_so_many_can_be_reserved_and_no_more(tmp_path: Path) -> None:
     they are told as paid for, and those of another law are not."""
     ledger = ledger_at(tmp_path, "pld", (1.0, 1e-6))
     plan = dp.explain(["a"], epsilon=0.1, delta=2e-9, user="u", mechanism="offline-gaussian")
-    ROWS.dp.hhh(["a"], epsilon=0.2, delta=1e-8, ledger=ledger)
+    ROWS.assign(u=range(len(ROWS))).dp.hhh(["a"], epsilon=0.2, delta=1e-8, user="u", ledger=ledger)
     told = ledger.forecast(plan)
     assert told.reserving is not None
     assert told.reserving > told.added_up == 8

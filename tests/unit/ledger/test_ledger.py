@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -110,9 +111,9 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     one, two = hhh(ledger), hhh(ledger, release="daily", user="who")
     summary = ledger.summary().iloc[0]
     assert summary["ledger"] == str(ledger.path)
-    assert (summary["spent_epsilon"], summary["left_epsilon"]) == (1.0, 2.0)
-    assert (summary["spent_delta"], summary["left_delta"]) == (2e-6, 8e-6)
-    assert (summary["plain_epsilon"], summary["saved_epsilon"], summary["releases"]) == (1.0, 0, 2)
+    assert (summary["spent_epsilon"], summary["left_epsilon"]) == (1.5, 1.5)  # users: two steps
+    assert summary["spent_delta"] == pytest.approx((2 + math.exp(0.5)) * 1e-6)
+    assert (summary["plain_epsilon"], summary["saved_epsilon"], summary["releases"]) == (1.5, 0, 2)
     releases = ledger.releases()
     assert list(releases["number"]) == [1, 2]
     assert list(releases["stored"]) == [False, True]
@@ -124,11 +125,12 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     for frame, row in zip((one, two), releases.to_dict("records"), strict=True):
         receipt = json.loads(row["receipt"])
         assert row["release_id"] == receipt["release_id"] == frame.dp.receipt["release_id"]
-        assert row["epsilon"] == receipt["epsilon"] == 0.5
+        assert row["epsilon"] == (0.5 if frame is one else 1.0)  # what was charged
+        assert receipt["epsilon"] == 0.5
         assert (
             receipt["ledger"] is None
         )  # written before the charge: what was left is not known yet
-    assert two.dp.receipt["ledger"]["left_epsilon"] == 2.0
+    assert two.dp.receipt["ledger"]["left_epsilon"] == 1.5
 
 
 def test_pld_shows_what_it_saves(tmp_path: Path) -> None:
