@@ -67,7 +67,7 @@ def test_a_file_of_the_second_format_opens_with_all_it_holds(old: Path) -> None:
         ledger.charge(charge(0.5, 1e-7, day))
     assert ledger.spent.epsilon == pytest.approx(spent.epsilon + 0.5)
     assert ledger.left.epsilon == pytest.approx(2.5 - spent.epsilon)
-    assert ledger.summary()["protects"][0] == f"{RECORD}; {USER}"
+    assert ledger.summary()["protects"][0] == MIXED
     assert ledger.within(days=0) == ledger.spent
     if pld:  # the reservation's last release still costs nothing
         before = ledger.spent
