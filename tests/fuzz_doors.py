@@ -104,6 +104,7 @@ TREE: dict[str, tuple[Any, ...]] = {
     "keys": (
         [],
         ["a"],
+        ["/", "a"],
         "domain",
         "a",
         [None],

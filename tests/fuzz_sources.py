@@ -82,7 +82,7 @@ def arrow_column(r: random.Random, n: int) -> pa.Array:
     unit = r.choice(UNITS)
     far = [0, 10**9, NUMBER, None, 2**62, -(2**62)]
     made: list[Callable[[], pa.Array]] = [
-        lambda: some(r, n, ("a/b", WORD, "", None, "10.0.0.1")),
+        lambda: some(r, n, ("a/b", "/a", "/", "//", WORD, "", None, "10.0.0.1")),
         lambda: _bad_text(n),
         lambda: _bad_text(n).cast(r.choice((pa.large_string(), pa.string_view()))),
         lambda: _bad_text(n).dictionary_encode(),
@@ -108,7 +108,8 @@ def arrow_column(r: random.Random, n: int) -> pa.Array:
 
 def pandas_column(r: random.Random, n: int) -> Any:
     unit = r.choice(UNITS)
-    texts = [r.choice(("a/b", WORD, "", None, "10.0.0.1", "x.org")) for _ in range(n)]
+    listed = ("a/b", "/a", "/", "//", WORD, "", None, "10.0.0.1", "x.org")
+    texts = [r.choice(listed) for _ in range(n)]
     made: list[Callable[[], Any]] = [
         lambda: pd.Series(texts, dtype="str"),
         lambda: pd.Series(pd.arrays.ArrowExtensionArray(_bad_text(n))),

@@ -73,8 +73,10 @@ def ip_path(value: Any, *, prefixes: Sequence[int], prefixes6: Sequence[int], ve
 
 
 def path_path(value: Any, *, separator: str, depth: int) -> Path:
-    parts = [part for part in (text(value) or "").split(separator) if part][:depth]
-    return tuple(separator.join(parts[:n]) for n in range(1, len(parts) + 1)) or (None,)
+    if not (written := text(value)):
+        return (None,)
+    parts = [part for part in written.split(separator) if part][:depth]
+    return tuple(separator.join(parts[:n]) for n in range(1, len(parts) + 1))
 
 
 def columns_path(values: Sequence[Any]) -> Path:

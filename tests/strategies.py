@@ -124,9 +124,10 @@ _PARTS = st.one_of(
 
 
 def paths(separator: str) -> st.SearchStrategy[Any]:
-    """Ragged paths, with empty parts, of up to 12 parts."""
+    """Ragged paths, with empty parts, of up to 12 parts, and some without any."""
     joined = st.lists(_PARTS, max_size=12).map(separator.join)
-    return mostly(joined, st.one_of(QUOTES, WORDS, MISSING, st.just(separator * 3)))
+    short = [separator, separator * 2, separator * 3, f"{separator}a"]
+    return mostly(joined, st.one_of(QUOTES, WORDS, MISSING, st.sampled_from(short)))
 
 
 CODES = mostly(

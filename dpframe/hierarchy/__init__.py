@@ -100,6 +100,9 @@ def path(
 ) -> Path:
     """Paths such as ``tools/saws/hand``: at most ``depth`` (1 to 128) parts, the rest is cut.
 
+    Empty parts do not count. A path that has no parts, such as ``/``, counts at the root only, as
+    ``tools`` counts at its own node and above.
+
     Examples
     --------
     >>> path("category", separator=" > ").height

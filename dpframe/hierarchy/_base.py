@@ -162,7 +162,8 @@ class Hierarchy(ABC):
 
     @abstractmethod
     def depth(self, keys: tuple[str, ...]) -> str | None:
-        """SQL of the number of levels of a row; None if every row has all of them."""
+        """SQL of the number of levels of a row, 0 if it ends at the root; None if every row has all
+        of them."""
 
     def rests(self, level: int) -> bool:
         """Whether rows that end at ``level`` or above it can be many, and share no node of it with

@@ -22,8 +22,9 @@ from dpframe.hierarchy._base import (
 class Path(Hierarchy):
     """Parts between separators, coarse to fine; parts below ``depth`` are cut.
 
-    Empty parts do not count: ``/a//b/`` and ``a/b`` are the same path. A path without parts is
-    invalid. A short path ends at its last part and is counted there and above.
+    Empty parts do not count: ``/a//b/`` and ``a/b`` are the same path. A short path ends at its
+    last part and is counted there and above: one without parts, as ``/``, at the root only. Its key
+    is the empty text. Empty text is no path.
     """
 
     column: str
@@ -68,16 +69,16 @@ class Path(Hierarchy):
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
-        separator = literal(self.separator)
+        separator, text = literal(self.separator), text_of(columns[0], types[0])
         parts = (
-            f"list_filter(string_split({text_of(columns[0], types[0])}, {separator}), "
+            f"list_filter(string_split(nullif({text}, ''), {separator}), "
             f"lambda part: part <> '')[1:{self.depth_limit}]"
         )
-        return ({"k1": f"nullif(array_to_string({parts}, {separator}), '')"},)
+        return ({"k1": f"array_to_string({parts}, {separator})"},)
 
     def depth(self, keys: tuple[str, ...]) -> str | None:
-        separator = literal(self.separator)
-        return f"coalesce(len(string_split({keys[0]}, {separator})), 1)"
+        parts = f"len(string_split(nullif({keys[0]}, ''), {literal(self.separator)}))"
+        return f"coalesce({parts}, CASE WHEN {keys[0]} = '' THEN 0 ELSE 1 END)"
 
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         separator = literal(self.separator)

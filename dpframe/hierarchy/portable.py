@@ -160,10 +160,11 @@ class PathKeys(OneKey):
     def steps(self) -> tuple[Step, ...]:
         h = self.hierarchy
         parts = self.dialect.parts("c0", h.separator, h.depth_limit)
-        return ({"k1": f"nullif({parts}, '')"},)
+        return ({"k1": f"CASE WHEN c0 <> '' THEN {parts} END"},)
 
     def depth(self) -> str | None:
-        return f"coalesce({self.dialect.part_count('k1', self.hierarchy.separator)}, 1)"
+        parts = self.dialect.part_count("k1", self.hierarchy.separator)
+        return f"CASE WHEN k1 = '' THEN 0 ELSE coalesce({parts}, 1) END"
 
     def coarser(self, level: int) -> str:
         return self.dialect.first_parts("k1", self.hierarchy.separator, level)

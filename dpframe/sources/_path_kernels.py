@@ -19,8 +19,8 @@ def parts(
     """Write paths without empty parts into ``normal``, one after the other.
 
     Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``. ``counts`` are how many parts each
-    has, of at most as many as ``ends`` has columns less one; ``ends[i]`` is where path i begins,
-    and then where each of its parts ends.
+    has, of at most as many as ``ends`` has columns less one, and -1 for empty text, which is no
+    path; ``ends[i]`` is where path i begins, and then where each of its parts ends.
     """
     out = 0
     for i in range(starts.shape[0] - 1):
@@ -41,7 +41,7 @@ def parts(
             normal[out] = data[j]
             out += 1
             ends[i, n] = out
-        counts[i] = n
+        counts[i] = n if starts[i] < starts[i + 1] else -1
 
 
 @compiled
@@ -55,8 +55,9 @@ def level_keys(
     data: Bytes,
     offsets: Words,
 ) -> int:
-    """The keys of a level, of the paths that have it: ``value`` and the path down to there. A path
-    without parts is the one byte ``invalid``, or nothing if that is negative. Returns how many."""
+    """The keys of a level, of the paths that have it: ``value`` and the path down to there. Where
+    there is no path it is the one byte ``invalid``, or nothing if that is negative. Returns how
+    many."""
     n, out = 0, 0
     offsets[0] = 0
     for i in range(counts.shape[0]):
@@ -66,7 +67,7 @@ def level_keys(
             for j in range(ends[i, 0], ends[i, level]):
                 data[out] = normal[j]
                 out += 1
-        elif counts[i] == 0 and invalid >= 0:
+        elif counts[i] < 0 and invalid >= 0:
             data[out] = invalid
             out += 1
         else:

@@ -21,7 +21,7 @@ from dpframe._sql import ascending, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import Hierarchy, columns
-from dpframe.hierarchy._base import has_zone
+from dpframe.hierarchy._base import ROOT, has_zone
 from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._types import REAL
 from dpframe.period_texts import is_written, one
@@ -73,7 +73,8 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
     tree, own = _rollup(table, hierarchy)
     if (own > 1).any():
         at = int(np.argmax(own > 1))
-        node = hierarchy.label(int(tree.level[at]), tuple(key[at].as_py() for key in tree.keys))
+        texts = tuple(key[at].as_py() for key in tree.keys)
+        node = hierarchy.label(int(tree.level[at]), texts) if tree.level[at] else ROOT
         raise ParameterError(
             f"keys has {int(own[at])} keys that mean {shown(node)}: list each key once. Keys that "
             "are written differently can mean the same value."

@@ -127,7 +127,7 @@ class StreamingHHH:
 
     @property
     def total(self) -> int:
-        """Records that went in, without dropped invalid ones. Raw data."""
+        """Records that went in, without dropped ones and those of the root alone. Raw data."""
         return self._levels[0].total
 
     @property

@@ -85,18 +85,21 @@ def items_sql(
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
     (key,) = finest(hierarchy)
     (text,) = hierarchy.texts(1, (key,), types)
+    depth = hierarchy.depth((key,))
+    below = f"(FROM pairs WHERE {depth} > 0)" if depth is not None else "pairs"  # not of the root
     parts = [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', 'u')})",
         f"pairs AS MATERIALIZED (SELECT DISTINCT u, {key} FROM keyed)",
         f"known AS MATERIALIZED (SELECT {key}, (row_number() OVER (ORDER BY {ascending(key)}) - 1)"
-        f"::INTEGER AS v FROM pairs GROUP BY {key})",
+        f"::INTEGER AS v FROM {below} GROUP BY {key})",
     ]
     return (
         f"WITH {', '.join(parts)} "
-        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) AS "held", '
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", '
+        'list(v) FILTER (v IS NOT NULL) AS "held", '
         'NULL::INTEGER AS "value", NULL::VARCHAR AS "text" '
-        f"FROM pairs JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} GROUP BY u "
+        f"FROM pairs LEFT JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} GROUP BY u "
         f"UNION ALL SELECT hash(t, {seed}::UBIGINT), NULL, v, t "
         f"FROM (SELECT v, CAST({text} AS VARCHAR) AS t FROM known)"
     )

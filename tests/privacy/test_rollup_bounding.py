@@ -113,7 +113,8 @@ def expected(
     rows: Sequence[Row], hierarchy: Hierarchy, unit: PrivacyUnit, shown: list[Path], vector: Vector
 ) -> list[int]:
     """The slow twin: one row, or one user, after the other."""
-    kept = [row for row in rows if hierarchy.on_invalid == "count" or path_of(row, hierarchy)[0]]
+    drop = hierarchy.on_invalid == "drop"
+    kept = [row for row in rows if not (drop and None in path_of(row, hierarchy)[:1])]
     users: dict[object, list[tuple[Path, float | None]]] = defaultdict(list)
     for i, row in enumerate(kept):
         part = naive.part_of(path_of(row, hierarchy), shown)

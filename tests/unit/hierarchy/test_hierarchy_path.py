@@ -34,11 +34,12 @@ def test_parts_below_the_depth_are_cut() -> None:
     assert found(["a/b/c/d", "a/b/x"], depth=2) == {(): 2, ("a",): 2, ("a", "a/b"): 2}
 
 
-def test_a_path_without_parts_is_invalid() -> None:
-    """NULL, empty text and bare separators; a part that reads <invalid> is an ordinary part."""
+def test_a_path_without_parts_is_the_roots_own() -> None:
+    """NULL and empty text are invalid; a part that reads <invalid> is an ordinary part."""
     values = [None, "", "/", "///", "<invalid>"]
-    assert found(values) == {(): 5, (None,): 4, ("<invalid>",): 1}
-    assert found(values, invalid="drop") == {(): 1, ("<invalid>",): 1}
+    assert found(values) == {(): 5, (None,): 2, ("<invalid>",): 1}
+    assert found(values, invalid="drop") == {(): 3, ("<invalid>",): 1}
+    assert found([">>", ">>>>", ">"], separator=">>") == {(): 3, (">",): 1}
 
 
 def test_separators_are_text_and_no_patterns() -> None:

@@ -20,7 +20,9 @@ from tests.unit.sources.test_packed_keys import facts
 
 PATHS = st.lists(
     st.one_of(
-        st.none(), st.text("ab/.é!=", max_size=9), st.sampled_from(["a/b/c", "/a//b/", "a", "///"])
+        st.none(),
+        st.text("ab/.é!=", max_size=9),
+        st.sampled_from(["a/b/c", "/a//b/", "/a", "/", "//", "///", ""]),
     ),
     max_size=60,
 )

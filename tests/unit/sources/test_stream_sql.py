@@ -16,7 +16,7 @@ from tests.rollups import exact_tree
 ROWS = pd.DataFrame(
     {
         "ip": ["10.0.0.1", "10.0.0.1", "10.2.0.9", "2001:db8::1", "no", None, ""],
-        "path": ["a/b/c", "a/b", "a", "a//c", "", None, "x/" * 12],
+        "path": ["a/b/c", "/a", "a//c", "//", "", None, "x/" * 12],
         "host": ["www.a.org", "a.org", "org", "b.a.org", "", None, "a..org"],
         "when": ["2020-01-02 03:04:05", "2020-01-02", "2020", "no", "", None, "2021-05-01"],
         "code": ["12345", "12", "1", "99999", "", None, "abc"],

@@ -1,0 +1,173 @@
+"""A path without parts is the root's own at every door, as ``/a`` is its node's above ``/a/b``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpframe as dp
+from tests.doors import in_this_process
+
+VIEWS = pd.DataFrame(
+    {
+        "page": ["/"] * 500 + ["//", "///"] * 100 + ["/a"] * 100 + ["/a/b"] * 150 + ["/c/d"] * 100,
+        "visitor": range(1050),
+        "spent": 1.0,
+        "plan": "free",
+    }
+)
+"""1050 page views, 700 of which are of the first page."""
+
+BUDGET: dict[str, Any] = {"epsilon": 10.0, "delta": 1e-5}
+TREE = {"*": 1050, "a": 250, "a/b": 150, "c/d": 100}
+SEVERAL = {"*": 700, "a": 100, "a/b": 150, "c/d": 100}
+LISTED = {"*": 1050, "a": 250, "a/b": 150, "a/<other>": 100, "<other>": 800}
+FOUND = LISTED | {"<other>": 700, "c": 100, "c/d": 100, "c/<other>": 0}
+
+
+def sql(text: str, **settings: Any) -> pd.DataFrame:
+    with duckdb.connect() as con:
+        con.register("views", VIEWS)
+        dp.register(con)
+        return con.sql(text).df()
+
+
+def arguments(**given: Any) -> str:
+    return ", ".join(f"{name} := {value!r}" for name, value in (BUDGET | given).items())
+
+
+def command(folder: Path, verb: str, *more: str) -> pd.DataFrame:
+    VIEWS.to_parquet(folder / "views.parquet")
+    out = folder / "out.json"
+    budget = ["--epsilon", "10", "--delta", "1e-5"]
+    done = in_this_process(
+        verb, "views.parquet", "path:page", *more, *budget, "-o", str(out), cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return pd.DataFrame(json.loads(out.read_text("utf-8"))["rows"])
+
+
+def near(found: pd.DataFrame, wanted: dict[str, int], column: str = "count") -> None:
+    """The same rows, each within what noise at this epsilon does."""
+    rows = dict(zip(found["prefix"], found[column], strict=True))
+    assert set(rows) == set(wanted)
+    assert all(abs(rows[name] - wanted[name]) < 25 for name in wanted), rows
+
+
+DOORS: dict[str, tuple[Callable[[Path], pd.DataFrame], dict[str, int]]] = {
+    "accessor": (lambda _: VIEWS.dp.hhh("path:page", **BUDGET), TREE),
+    "polars": (lambda _: dp.hhh(pl.from_pandas(VIEWS), "path:page", **BUDGET), TREE),
+    "arrow": (lambda _: dp.hhh(pa.Table.from_pandas(VIEWS), "path:page", **BUDGET), TREE),
+    "sql": (lambda _: sql(f"FROM dp_hhh('views', 'path:page', {arguments()})"), TREE),
+    "command": (lambda folder: command(folder, "hhh"), TREE),
+    "dropped": (lambda _: VIEWS.dp.hhh("path:page?invalid=drop", **BUDGET), TREE),
+    "gaussian": (
+        lambda _: VIEWS.dp.hhh("path:page", mechanism="offline-gaussian", **BUDGET),
+        TREE,
+    ),
+    "shares": (lambda _: VIEWS.dp.hhh("path:page", user="visitor", **BUDGET), TREE),
+    "rows of users": (
+        lambda _: VIEWS.dp.hhh(
+            "path:page", user="visitor", contribution="records", max_contributions=2, **BUDGET
+        ),
+        TREE,
+    ),
+    "stream": (
+        lambda _: VIEWS.dp.hhh("path:page", mechanism="streaming", **BUDGET),
+        {name: n for name, n in TREE.items() if name != "*"},
+    ),
+    "users": (
+        lambda _: VIEWS.dp.hhh(
+            "path:page", user="visitor", contribution="items", at_most=1, **BUDGET
+        ),
+        TREE | {"c": 100},
+    ),
+    "users of one level": (
+        lambda _: VIEWS.dp.hhh(
+            "path:page?depth=1", user="visitor", contribution="items", at_most=1, **BUDGET
+        ),
+        {"*": 1050, "a": 250, "c": 100},
+    ),
+    "users at keys": (
+        lambda _: VIEWS.dp.tree_counts(
+            "path:page", keys=["/", "/a/b"], user="visitor", contribution="items", epsilon=10.0
+        ),
+        {"*": 1050, "a": 250, "a/b": 150},
+    ),
+    "tree counts": (lambda _: VIEWS.dp.tree_counts("path:page", **BUDGET), FOUND),
+    "keys": (
+        lambda _: VIEWS.dp.tree_counts("path:page", keys=["/", "/a", "/a/b"], epsilon=10.0),
+        LISTED,
+    ),
+    "weights": (
+        lambda _: VIEWS.assign(n=1).dp.tree_counts("path:page", weight="n", max_weight=1, **BUDGET),
+        FOUND,
+    ),
+    "tree counts in SQL": (
+        lambda _: sql(f"FROM dp_tree_counts('views', 'path:page', {arguments()})"),
+        FOUND,
+    ),
+    "rollup": (lambda _: VIEWS.dp.rollup("path:page", "count", **BUDGET), TREE | {"c": 100}),
+    "rollup in SQL": (
+        lambda _: sql(f"FROM dp_rollup('views', 'path:page', 'count', {arguments()})"),
+        TREE | {"c": 100},
+    ),
+    "rollup, command": (
+        lambda folder: command(folder, "rollup", "--measure", "count"),
+        TREE | {"c": 100},
+    ),
+    "cube": (lambda _: VIEWS.dp.rollup(["path:page", "columns:plan"], "count", **BUDGET), SEVERAL),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_it_is_counted_at_the_root_only(tmp_path: Path, door: str) -> None:
+    """No row ``<invalid>``, and what is left of the root are its own page views."""
+    asked, wanted = DOORS[door]
+    near(asked(tmp_path), wanted)
+
+
+def test_the_residual_of_the_root_is_its_own() -> None:
+    """As that of ``a``, which is a page and has one below it."""
+    near(VIEWS.dp.hhh("path:page", **BUDGET), SEVERAL, "residual")
+    cells = VIEWS.dp.hhh(["path:page", "columns:plan"], **BUDGET)
+    near(cells, SEVERAL, "residual")
+
+
+@pytest.mark.parametrize("by", ["path:page", ["path:page", "columns:plan"]], ids=["one", "cube"])
+def test_sums_and_different_values_of_it_are_of_the_root(by: Any) -> None:
+    measures = ["sum(spent, 0, 1) AS s", "mean(spent, 0, 2) AS m", "distinct(visitor) AS d"]
+    frame = VIEWS.dp.rollup(by, measures, epsilon=30.0, delta=1e-5)
+    whole, root = 1050 if by == "path:page" else 700, frame.iloc[0]
+    assert root["prefix"] == "*"
+    assert "<invalid>" not in set(frame["prefix"])
+    assert abs(root["s"] - whole) < 25
+    assert abs(root["m"] - 1) < 0.1
+    assert abs(root["d"] - whole) < 60
+
+
+def test_an_empty_text_is_no_path() -> None:
+    """As NULL: an own row, or dropped."""
+    empty = VIEWS.assign(page=VIEWS["page"].replace({"///": "", "//": None}))
+    near(empty.dp.hhh("path:page", **BUDGET), TREE | {"<invalid>": 200})
+    near(empty.dp.hhh("path:page?invalid=drop", **BUDGET), TREE | {"*": 850})
+
+
+def test_keys_of_the_root_mean_one_key() -> None:
+    with pytest.raises(dp.ParameterError, match=r"keys has 2 keys that mean '\*'"):
+        VIEWS.dp.tree_counts("path:page", keys=["/", "//"], epsilon=1.0)
+
+
+def test_a_stream_counts_it_at_no_level() -> None:
+    stream = dp.StreamingHHH("path:page")
+    stream.update(VIEWS)
+    assert stream.top(2, level=1) == [(1, "a", 250), (1, "c", 100)]
+    assert stream.total == 350
