@@ -151,12 +151,15 @@ def _answers() -> Mapping[str, tuple[Any, bool]]:
     """Of every question a result with a name, and whether it is published."""
     frame, out = rows(), {}
     with tempfile.TemporaryDirectory() as folder:
-        ledger = dp.Ledger(Path(folder) / "ledger.db", epsilon=1000.0, delta=0.1)
+        published = set[str]()
         for question in QUESTIONS:
             about, arguments = _call(question) or pytest.fail(f"no call of {question.name}")
+            path = Path(folder) / f"{question.name}.db"  # they protect different units
+            ledger = dp.Ledger(path, epsilon=1000.0, delta=0.1)
             named = {"ledger": ledger, "release": question.name}
             out[question.name] = question.ask(frame, about, **arguments, **named)
-        published = set(dp.publish(ledger, Path(folder) / "results.duckdb")["release"])
+            there = dp.publish(ledger, Path(folder) / f"{question.name}.duckdb")
+            published |= set(there["release"])
     return {name: (answer, name in published) for name, answer in out.items()}
 
 

@@ -133,6 +133,13 @@ class Receipt(Mapping[str, Any]):
             held["reservation"] = used.facts
         elif paid.reserved:
             text += "; charged on top of what is reserved, which is for another law"
+        if paid.protects is not None:
+            held["protects"] = paid.protects
+            text += f"; its totals hold for {paid.protection}"
+        if paid.cost is not None:
+            epsilon, delta = map(float, paid.cost)
+            held |= {"charged_epsilon": epsilon, "charged_delta": delta}
+            text += f", for which this release costs two steps, ({epsilon:.6g}, {delta:.6g})"
         known = {**self._facts, "budget": text, "ledger": held}
         if paid.resumed is not None:
             known["release_id"], known["time"] = paid.resumed

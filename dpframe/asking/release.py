@@ -176,7 +176,7 @@ def charged(
     if ledger is None:
         return counted(), facts
     with no_fork():
-        from dpframe.ledger.entries import Charge
+        from dpframe.ledger.charge import Charge
         from dpframe.ledger.reservations import told_by
 
     cost = Charge(

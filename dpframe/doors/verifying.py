@@ -195,7 +195,14 @@ def _of_ledger(book: Ledger) -> Verdict:
         for one in history.reservations
     ]
     why = "an older version composed its releases" if history.restated else None
-    return verify_releases(parts, reserved, epsilon=book.epsilon, delta=book.delta, unless=why)
+    return verify_releases(
+        parts,
+        reserved,
+        epsilon=book.epsilon,
+        delta=book.delta,
+        unless=why,
+        protects=history.protects,
+    )
 
 
 def _held(one: WrittenRelease) -> Held:

@@ -10,7 +10,7 @@ from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use
 
 _HOMES = {
     "Blocks": "dpframe.ledger.blocks",
-    "Charge": "dpframe.ledger.entries",
+    "Charge": "dpframe.ledger.charge",
     "Ledger": "dpframe.ledger.book",
     "Paid": "dpframe.ledger.standing",
     "Reservation": "dpframe.ledger.reservations",
@@ -44,7 +44,7 @@ if not TYPE_CHECKING:  # who reads types would take any name for one that is the
 else:
     from dpframe.ledger.blocks import Blocks
     from dpframe.ledger.book import Ledger
-    from dpframe.ledger.entries import Charge
+    from dpframe.ledger.charge import Charge
     from dpframe.ledger.reservations import Reservation
     from dpframe.ledger.results import Stored
     from dpframe.ledger.standing import Paid

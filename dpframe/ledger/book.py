@@ -14,15 +14,16 @@ from dpframe._paths import local
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import by_block, opened, store
-from dpframe.ledger.entries import Charge, check_history, newest
-from dpframe.ledger.filtering import Filtering
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.entries import check_history, newest
 from dpframe.ledger.forecast import Forecasting
-from dpframe.ledger.history import releases, reserved_frame, summary
-from dpframe.ledger.reservations import Reservation, composes, exact_price, planned, price
+from dpframe.ledger.history import releases, summary
+from dpframe.ledger.prepayments import Prepayments
+from dpframe.ledger.protection import checked_protection, protection_words
 from dpframe.ledger.results import Stored, differs, read_result, write_result
 from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.shown import NEWEST, ledger_html
-from dpframe.ledger.standing import Paid, charged, reserved, standing
+from dpframe.ledger.standing import Paid, charged, standing
 from dpframe.ledger.totals import Accountant, Spending, Totals, checked_total, spending, totals
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ DRAWING = 24 * 3600.0
 
 
 @known_arguments
-class Ledger(Forecasting, Filtering):
+class Ledger(Forecasting, Prepayments):
     """A privacy budget in a file, shared by every process that opens it.
 
     Parameters
@@ -47,6 +48,11 @@ class Ledger(Forecasting, Filtering):
         "sum" (default): epsilons and deltas of releases add up. "pld": so they do, but releases
         can be reserved beforehand (:meth:`reserve`), and those of one reservation compose by
         privacy loss distributions made from their exact curves. Fixed when the ledger is made.
+    protects
+        What the totals hold for: "records", or the name of the column of users. A release that
+        protects something else is charged what it costs between neighbours of that, up to two
+        steps, or is refused if nothing bounds it. Fixed when the ledger is made; by default it is
+        what the first release protects.
 
     Raises
     ------
@@ -56,11 +62,10 @@ class Ledger(Forecasting, Filtering):
     Privacy
     -------
     All releases charged to one ledger together are (epsilon, delta)-differentially private for
-    what every one of them protects: records, or users where all name the same user column. A total
-    of several units holds for none of them, and ``dp.verify`` does not prove it. Every
-    question, budget and reservation may be chosen after looking at earlier results. A charge is on
-    disk before noise is drawn, and is never given back. Charges made without the ledger are not
-    known to it. What the file holds is public: parameters and released numbers.
+    what the ledger protects (:attr:`protects`). Every question, budget and reservation may be
+    chosen after looking at earlier results. A charge is on disk before noise is drawn, and is never
+    given back. Charges made without the ledger are not known to it. What the file holds is public:
+    parameters and released numbers.
 
     Examples
     --------
@@ -80,6 +85,7 @@ class Ledger(Forecasting, Filtering):
         epsilon: float | None = None,
         delta: float | None = None,
         accountant: Accountant | None = None,
+        protects: str | None = None,
     ) -> None:
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
@@ -90,9 +96,12 @@ class Ledger(Forecasting, Filtering):
         self._path = Path(file)
         if accountant not in (None, "sum", "pld"):
             raise ParameterError(f"accountant ({accountant!r}) must be 'sum' or 'pld'.")
+        unit = checked_protection(protects)
         asked = None if epsilon is None and delta is None else checked_total(epsilon, delta)
         if asked is not None and store.is_unmade(self._path):
-            store.create(self._path, opened.BUSY, Totals.first_row(asked, accountant or "sum"))
+            store.create(
+                self._path, opened.BUSY, Totals.first_row(asked, accountant or "sum", unit)
+            )
         with store.reading(self._path, opened.BUSY) as db:
             check_history(db)
             self._made: Totals = totals(db)
@@ -106,6 +115,12 @@ class Ledger(Forecasting, Filtering):
                 f"ledger {str(path)!r} was made with epsilon={self.epsilon:g}, "
                 f"delta={self.delta:g}, accountant={self.accountant!r}: leave the totals out, or "
                 "make a new ledger elsewhere."
+            )
+        if unit not in (None, made.protects):
+            raise LedgerError(
+                f"the totals of ledger {str(path)!r} hold for {protection_words(made.protects)}, "
+                "which stays. "
+                "Leave protects out, or make a new ledger elsewhere."
             )
         if old:
             with suppress(LedgerError), self._writing():
@@ -129,6 +144,14 @@ class Ledger(Forecasting, Filtering):
             return ledger_html(self.summary(), self.releases(NEWEST))
         except LedgerError:
             return folded(repr(self)[1:-1], (), "", ())
+
+    @property
+    def protects(self) -> str | None:
+        """What the totals hold for: "records", "user:" and a column, or "replace:" and one. None
+        before the first release; "several" of a file of an earlier version that mixes them, whose
+        totals hold for nothing as a whole."""
+        with self._reading() as db:
+            return totals(db).protects
 
     @property
     def spent(self) -> Spending:
@@ -159,59 +182,6 @@ class Ledger(Forecasting, Filtering):
 
     def _law(self, charge: Charge) -> Profile:
         return charge.profile() if self.accountant == "pld" else ()
-
-    # -- releases that are paid for beforehand -------------------------------------------------
-
-    def reserve(self, plan: object, *, releases: int, delta: float) -> Reservation:
-        """Pay now for several later releases of one law; together they cost less than their sum.
-
-        Every later release with the law of ``plan`` uses one of them, whatever it asks and
-        wherever it is called, and costs nothing more. One with another law, and one after the last,
-        is charged on top. What is not used is not given back.
-
-        Parameters
-        ----------
-        plan
-            What ``dp.explain``, ``explain_tree_counts``, ``explain_prefix_tree`` or
-            ``explain_synthesize`` returns for one of the releases. Everything that shapes noise or
-            cost belongs to its law: budget, mechanism, unit, height, threshold, ``release_share``,
-            ``remainder``, ``keys``, ``level_weights``, ``counters`` and their like.
-        releases
-            How many, at most 100,000.
-        delta
-            Delta of all of them together, at least the sum. Epsilon is what holds at that delta by
-            privacy loss distributions, or the plain sum where that is no more.
-
-        Raises
-        ------
-        OverBudgetError
-            The totals do not hold that much; nothing is charged. ``cost_of`` asks beforehand.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib, dpframe as dp
-        >>> file = pathlib.Path(tempfile.mkdtemp(), "budget.db")
-        >>> ledger = dp.Ledger(file, epsilon=3.0, delta=1e-5, accountant="pld")
-        >>> weekly = dp.explain(["origin"], epsilon=0.1, delta=1e-8)
-        >>> year = ledger.reserve(weekly, releases=52, delta=5e-6)
-        >>> year.left, round(year.epsilon, 1)  # the plain sum is 5.2
-        (52, 2.1)
-        """
-        composes(self.accountant)
-        law = planned(plan)
-        number, cost = price(law, releases, delta)
-        with self._writing() as db:
-            return reserved(db, law, number, cost, exact_price(law, number, delta, cost))
-
-    def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:
-        """What :meth:`reserve` would charge for the same arguments; spends nothing."""
-        composes(self.accountant)
-        return spending(price(planned(plan), releases, delta)[1])
-
-    def reservations(self) -> pd.DataFrame:
-        """One row a reservation, oldest first: its cost and law, and how many releases are left."""
-        with self._reading() as db:
-            return reserved_frame(db)
 
     # -- results under a name ------------------------------------------------------------------
 

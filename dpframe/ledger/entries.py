@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.normal import Told
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.protection import times_steps
 from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import (
     DELTA_UNIT,
@@ -33,42 +33,6 @@ from dpframe.ledger.totals import Exact, Totals, Units, exact, totals
 
 RECENT = 1000
 """Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
-    """What a release will cost, and what it is; public, written into the history.
-
-    ``blocks`` is the time that it reads, where its source is restricted to that; None touches all.
-    """
-
-    release_id: str
-    time: str
-    epsilon: float
-    delta: float
-    profile: Callable[[], Profile]
-    source: str
-    receipt: str
-    name: str | None = None
-    blocks: Blocks | None = None
-    told: Callable[[], Told | None] = lambda: None
-    """What Gaussian noise tells, for filters; None of other noise."""
-
-    @property
-    def units(self) -> Units:
-        """What it costs, rounded up."""
-        return units_up(self.epsilon, EPSILON_UNIT), units_up(self.delta, DELTA_UNIT)
-
-    @property
-    def asked(self) -> Exact:
-        """What it costs."""
-        return Fraction(self.epsilon), Fraction(self.delta)
-
-    @property
-    def neighbours(self) -> str | None:
-        """What the release protects, in the words of its receipt."""
-        said: str | None = json.loads(self.receipt).get("neighbours")
-        return said
 
 
 CHARGE = (
@@ -266,17 +230,27 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
     )
 
 
-def asked_in(entry: Entry) -> Exact:
-    """What an entry costs as it was asked for; in units where they are not those of its receipt."""
+def asked_in(entry: Entry, steps: int | None = None) -> Exact:
+    """What an entry costs as it was asked for; in units where they are not those of its receipt.
+    With ``steps`` for so many, else for those that were charged."""
     said = json.loads(entry.receipt)
+    steps = steps or said.get("steps", 1)
     if "cost" in said:  # of a reservation or filter
-        return Fraction(said["cost"][0]), Fraction(said["cost"][1])
+        return times_steps((Fraction(said["cost"][0]), Fraction(said["cost"][1])), steps)
+    if steps > 1:
+        return times_steps((Fraction(said["epsilon"]), Fraction(said["delta"] or 0)), steps)
     amounts = list(exact((entry.epsilon, entry.delta)))
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         asked = said.get(name)
         if isinstance(asked, float) and units_up(asked, unit) == entry[5 + which]:
             amounts[which] = Fraction(asked)
     return amounts[0], amounts[1]
+
+
+def cost_of_steps(entry: Entry) -> Exact | None:
+    """What was charged, where neighbours of what the ledger protects are two steps apart."""
+    two = entry.under is None and json.loads(entry.receipt).get("steps", 1) > 1
+    return asked_in(entry) if two else None
 
 
 def said_of(entry: Entry) -> list[str]:

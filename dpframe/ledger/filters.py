@@ -17,8 +17,9 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.filtering import Amounts
 from dpframe.accounting.normal import Told
 from dpframe.errors import BudgetError, ParameterError
+from dpframe.ledger.entries import Entry
 from dpframe.ledger.reservations import Planned, bare
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damaged, units_up
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged, units_up
 from dpframe.ledger.totals import Units, checked_total
 
 
@@ -51,6 +52,7 @@ class HeldFilter:
     whole: Amounts
     left: Amounts
     neighbours: str
+    steps: int = 1
 
     def after(
         self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
@@ -145,7 +147,9 @@ def is_filter(profile: str) -> bool:
     return profile.startswith("{")
 
 
-def held_filter(reservation_id: str, profile: str, left: object, neighbours: str) -> HeldFilter:
+def held_filter(
+    reservation_id: str, profile: str, left: object, neighbours: str, steps: int = 1
+) -> HeldFilter:
     """A filter as an entry has it."""
     said = json.loads(profile)
     whole = _amounts(said["filter"])
@@ -158,6 +162,7 @@ def held_filter(reservation_id: str, profile: str, left: object, neighbours: str
         whole=whole,
         left=there,
         neighbours=neighbours,
+        steps=steps,
     )
 
 
@@ -165,3 +170,19 @@ def _amounts(value: object) -> Amounts:
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(n, int) for n in value):
         raise damaged("the amounts of a filter are no numbers")
     return value[0], value[1], value[2]
+
+
+def filter_of(entry: Entry, left: Amounts, drawn: int) -> Filter:
+    """A filter as its entry has it."""
+    neighbours = json.loads(entry.receipt)["neighbours"]
+    held = held_filter(entry.release_id, entry.profile, list(left), neighbours)
+    return Filter(
+        filter_id=entry.release_id,
+        time=entry.time,
+        releases=drawn,
+        left=held.part,
+        ends_left=held.ends,
+        epsilon=amount(entry.epsilon, EPSILON_UNIT),
+        delta=amount(entry.delta, DELTA_UNIT),
+        neighbours=neighbours,
+    )

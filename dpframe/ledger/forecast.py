@@ -10,11 +10,21 @@ from fractions import Fraction
 from dpframe._known_arguments import known_arguments, shown
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
-from dpframe.ledger.entries import Charge
+from dpframe.ledger.charge import Charge
 from dpframe.ledger.filters import HeldFilter
 from dpframe.ledger.opened import OpenedFile
+from dpframe.ledger.protection import in_steps, protection_words, steps_of
 from dpframe.ledger.refusing import Room, left_in, room_in
-from dpframe.ledger.reservations import MOST, Held, Planned, neighbours_of, planned, price, told_by
+from dpframe.ledger.reservations import (
+    MOST,
+    Held,
+    Planned,
+    facts_of,
+    neighbours_of,
+    planned,
+    price,
+    told_by,
+)
 from dpframe.ledger.standing import Standing, standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import Spending, Units, spending
@@ -35,7 +45,8 @@ class Forecast:
     are reserved now; None where the ledger composes nothing. ``out`` and ``out_reserving`` are
     dates, None without ``every`` or beyond a thousand years. All these read any time; ``elsewhere``
     is how many fit in each period that no other one touches, None where nothing was charged by
-    period yet.
+    period yet. ``protects`` is the unit of the ledger, and ``steps`` of the release lie between
+    neighbours of that.
     """
 
     epsilon: float
@@ -46,6 +57,8 @@ class Forecast:
     out: date | None = None
     out_reserving: date | None = None
     elsewhere: int | None = None
+    protects: str | None = None
+    steps: int = 1
 
     def __str__(self) -> str:
         paid = f"{self.reserved} are paid for, and " if self.reserved else ""
@@ -63,6 +76,9 @@ class Forecast:
             lines.append(
                 f"{_many(self.elsewhere)} fit in each new period, one that overlaps no other"
             )
+        if self.steps > 1:
+            told = protection_words(self.protects)
+            lines.append(f"each costs two steps, as the totals hold for {told}")
         return "; ".join(lines) + "."
 
     __repr__ = __str__
@@ -89,6 +105,7 @@ class Forecasting(OpenedFile):
         profile = charge.profile() if self._made.accountant == "pld" else ()
         with self._reading() as db:
             here = standing(db)
+            charge = charge.for_unit(here.now.protects)
             return foreseen(here, charge, here.reservation_for(charge, profile))
 
     def forecast(self, plan: object, *, every: object = None) -> Forecast:
@@ -164,10 +181,14 @@ def forecast(
     """How many more of ``plan`` the totals leave room for. ``rooms`` are that of any release, and
     those of the periods of every axis that nothing has read."""
     now, told = here.now, neighbours_of(plan)
+    steps = steps_of(facts_of(plan), now.protects)
     left = left_in(now, here.segments, None)
-    reserved = sum(one.fits(profile, told_by(plan), told) for one in here.held)
-    added = _added_up(plan, rooms[0])
-    reserving = max(added, _reserving(plan, left)) if now.accountant == "pld" else None
+    paying = [one for one in here.held if steps <= one.steps]
+    reserved = sum(one.fits(profile, told_by(plan), told) for one in paying)
+    added = _added_up(plan, rooms[0], steps)
+    reserving = added if now.accountant == "pld" else None
+    if reserving is not None and steps == 1:  # two steps multiply a composed delta
+        reserving = max(added, _reserving(plan, left))
     step = _step(every)
     return Forecast(
         epsilon=plan.budget.epsilon,
@@ -177,16 +198,18 @@ def forecast(
         reserving=reserving,
         out=_day(reserved + added, step),
         out_reserving=None if reserving is None else _day(reserved + reserving, step),
-        elsewhere=min((_added_up(plan, room) for room in rooms[1:]), default=None),
+        elsewhere=min((_added_up(plan, room, steps) for room in rooms[1:]), default=None),
+        protects=now.protects,
+        steps=steps,
     )
 
 
-def _added_up(plan: Planned, room: Room) -> int:
+def _added_up(plan: Planned, room: Room, steps: int) -> int:
     """A charge costs at least one unit of each."""
     epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
     delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
     asked = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
-    return min(MOST, room.how_many((epsilon, delta), asked))
+    return min(MOST, room.how_many(*in_steps((epsilon, delta), asked, steps)))
 
 
 def _reserving(plan: Planned, left: Units) -> int:

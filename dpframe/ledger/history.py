@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,14 @@ from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import text_of
 from dpframe.ledger.entries import Entry, entries, newest, protected
-from dpframe.ledger.filters import Filter
-from dpframe.ledger.reservations import Reservation
+from dpframe.ledger.filters import Filter, filter_of, is_filter
+from dpframe.ledger.protection import SEVERAL, protection_words
+from dpframe.ledger.reservations import Reservation, reservation_of
 from dpframe.ledger.segments import tops_of
-from dpframe.ledger.standing import filters, reservations
+from dpframe.ledger.standing import standing
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import totals
+from dpframe.ledger.totals import Totals, totals
+from dpframe.periods import USERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +67,20 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "unread_delta": [
                 amount(max(0, free[1] + min((t.delta for t in tops), default=0)), DELTA_UNIT)
             ],
-            "protects": pd.Series(["; ".join(protected(db, now, last))], dtype=text_dtype()),
+            "protects": pd.Series([_protects(db, now, last)], dtype=text_dtype()),
         }
     )
+
+
+def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
+    """What the totals hold for; of a ledger that mixes units what each release is for."""
+    said = "; ".join(protected(db, now, last))
+    if now.protects is None:
+        return said
+    words = protection_words(now.protects)
+    if now.protects == SEVERAL:
+        return f"{words}: {said}"
+    return words + (USERS if said.endswith(USERS) else "")
 
 
 def _plain(db: sqlite3.Connection, one: Filter) -> int:
@@ -164,3 +177,43 @@ def _whole(name: str, value: object) -> int | None:
     if not 0 <= value < 2**63:
         raise ParameterError(f"{name} ({value!r}) must be 0 or more.")
     return value
+
+
+def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
+    """All that was reserved, oldest first, but for filters."""
+    left = _remaining(db)
+    for entry in _paid_before(db):
+        if not is_filter(entry.profile):
+            there = left.get(entry.release_id, 0)
+            yield reservation_of(entry, there if isinstance(there, int) else 0)
+
+
+def filters(db: sqlite3.Connection) -> Iterator[Filter]:
+    """All filters, oldest first."""
+    left = _remaining(db)
+    for entry in _paid_before(db):
+        if is_filter(entry.profile):
+            (drawn,) = db.execute(
+                "SELECT count(*) FROM charges WHERE releases IS NULL AND under = ?",
+                (entry.release_id,),
+            ).fetchone()
+            yield filter_of(entry, left[entry.release_id], drawn)
+
+
+def _remaining(db: sqlite3.Connection) -> dict[str, Any]:
+    return {held.reservation_id: held.remaining for held in standing(db).held}
+
+
+def _paid_before(db: sqlite3.Connection) -> Iterator[Entry]:
+    """Entries of reservations and filters."""
+    if store.format_of(db) < schema.RESERVATIONS:
+        return
+    now = totals(db)
+    numbers = db.execute(
+        "SELECT number FROM charges WHERE releases > 0 "  # by their index:
+        "ORDER BY +number ASC NULLS FIRST"
+    ).fetchall()
+    for (number,) in numbers:
+        for entry in entries(db, now, number, number):
+            if entry.profile != "[]":  # not the releases of the first format
+                yield entry

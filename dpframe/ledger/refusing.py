@@ -118,11 +118,16 @@ def check_fits(
     blocks: Blocks | None,
 ) -> None:
     """OverBudgetError if a cost does not fit: which block is full, what is left there, and
-    elsewhere. What was asked for is added up only where units do not fit."""
+    elsewhere. What was asked for is added up only where units do not fit and rounding could be
+    why."""
     left = left_in(now, segments, blocks)
-    if cost[0] <= left[0] and cost[1] <= left[1]:
+    above = max(cost[0] - left[0], cost[1] - left[1])
+    if above <= 0:
         return
-    room = room_in(db, now, segments, blocks)
+    spent = now.epsilon - left[0], now.delta - left[1]
+    room = Room(left, exact(spent), now.total)
+    if above <= _rounded(db):
+        room = room_in(db, now, segments, blocks)
     lines = []
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         if not room.fits(cost, asked)[which]:
@@ -141,6 +146,14 @@ def check_fits(
             f"the ledger does not hold enough budget: {'; '.join(lines)}. Nothing was drawn or "
             "charged. Ask for less, or replay an earlier release by its name."
         )
+
+
+def _rounded(db: sqlite3.Connection | None) -> int:
+    """Units that rounding can have added at most: one an entry, of the cost, and of the total."""
+    if db is None:
+        return 2
+    (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
+    return int(last or 0) + 2
 
 
 def _written(number: Fraction) -> Fraction:

@@ -8,6 +8,7 @@ once, as one release of that (epsilon, delta) would be; so the totals of a ledge
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -19,7 +20,8 @@ from dpframe.accounting.compose import Profile, composed_epsilon
 from dpframe.accounting.normal import Told
 from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
+from dpframe.ledger.entries import Entry
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact, largest
 from dpframe.periods import USERS
 
@@ -75,6 +77,7 @@ class Held:
     left: int
     profile: Profile
     neighbours: str | None
+    steps: int = 1
 
     def after(
         self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
@@ -137,6 +140,15 @@ def reserved_law(profile: Profile) -> Profile:
 def neighbours_of(plan: Any) -> str:
     """What a release of a plan protects, as its receipt will say."""
     return str(getattr(plan, "neighbours", None) or plan.unit.sentence)
+
+
+def facts_of(plan: Any) -> dict[str, Any]:
+    """What the receipt of a release of a plan will say of what it protects."""
+    return (
+        dict(plan.receipt(None))
+        if hasattr(plan, "receipt")
+        else {"neighbours": neighbours_of(plan)}
+    )
 
 
 def told_by(plan: object) -> Told | None:
@@ -227,3 +239,24 @@ def restated(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]])
     if math.isinf(together) or units_up(together, EPSILON_UNIT) > now.epsilon:
         return now.spent_units
     return max(units_up(together, EPSILON_UNIT), now.spent_epsilon), middle
+
+
+def profile_of(text: str) -> Profile:
+    """A law as an entry has it."""
+    return tuple((e, d) for e, d in json.loads(text))
+
+
+def reservation_of(entry: Entry, left: int) -> Reservation:
+    """A reservation as its entry has it."""
+    e, d = profile_of(entry.profile)[-1]
+    return Reservation(
+        reservation_id=entry.release_id,
+        time=entry.time,
+        releases=entry.releases or 0,
+        left=left,
+        epsilon=amount(entry.epsilon, EPSILON_UNIT),
+        delta=amount(entry.delta, DELTA_UNIT),
+        release_epsilon=e,
+        release_delta=d,
+        neighbours=json.loads(entry.receipt)["neighbours"],
+    )

@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 
 from dpframe.ledger import store
 from dpframe.ledger.book import Ledger
-from dpframe.ledger.entries import Charge, Entry, entries
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.entries import Entry, cost_of_steps, entries
 from dpframe.ledger.opened import BUSY
 from dpframe.ledger.results import Stored, packed, read_result, unpacked, write_result
 from dpframe.ledger.standing import Paid, standing
@@ -22,8 +23,8 @@ from dpframe.ledger.totals import totals
 UNFINISHED = "-unfinished-"
 """In the name of the file of a draw, between those of the ledger and of the release."""
 
-OF_A_DRAW = ("release_id", "time")
-"""What two receipts of one plan differ in."""
+OF_A_DRAW = ("release_id", "time", "steps")
+"""What two receipts of one plan differ in; the steps are those of the ledger."""
 
 
 class ResumingLedger(Ledger):
@@ -117,6 +118,8 @@ class ResumingLedger(Ledger):
                     reservation=next(iter(held), None),
                     reserved=False,
                     resumed=(found.release_id, found.time),
+                    protects=None if here.now.protects == charge.unit else here.now.protects,
+                    cost=cost_of_steps(found),
                 )
         self._here = self._file(charge.release_id)
         with suppress(OSError):  # then it is not resumed

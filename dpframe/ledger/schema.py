@@ -34,6 +34,9 @@ TOTALS_STAY = """
 CREATE TRIGGER totals_do_not_change
 BEFORE UPDATE OF id, ledger_id, accountant, epsilon, delta, asked ON budget
 BEGIN SELECT RAISE (ABORT, 'the totals of a ledger are fixed'); END;
+CREATE TRIGGER protection_does_not_change
+BEFORE UPDATE OF protects ON budget WHEN OLD.protects IS NOT NULL
+BEGIN SELECT RAISE (ABORT, 'what a ledger protects is fixed'); END;
 """
 
 SCHEMA = f"""
@@ -45,7 +48,8 @@ CREATE TABLE budget (
     delta INTEGER NOT NULL CHECK (delta > 0),
     spent_epsilon INTEGER NOT NULL DEFAULT 0 CHECK (spent_epsilon BETWEEN 0 AND epsilon),
     spent_delta INTEGER NOT NULL DEFAULT 0 CHECK (spent_delta BETWEEN 0 AND delta),
-    asked TEXT  -- JSON: the totals as they were asked for; NULL: those in units
+    asked TEXT,  -- JSON: the totals as they were asked for; NULL: those in units
+    protects TEXT  -- the unit; NULL until the first charge says it, where nobody chose
 ) STRICT;
 CREATE TABLE charges (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -119,6 +123,7 @@ ALTER TABLE charges ADD COLUMN protects TEXT;
 """,
     3: f"""
 ALTER TABLE budget ADD COLUMN asked TEXT;
+ALTER TABLE budget ADD COLUMN protects TEXT;
 DROP TRIGGER totals_do_not_change;
 {TOTALS_STAY}
 """,

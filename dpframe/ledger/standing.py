@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,28 +13,41 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.filtering import Amounts
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.charge import Charge
 from dpframe.ledger.entries import (
-    Charge,
     Entry,
     append,
+    cost_of_steps,
     entries,
     entry_of,
     newest,
     protected,
     said_of,
 )
-from dpframe.ledger.filters import Filter, HeldFilter, held_filter, is_filter, text_of
+from dpframe.ledger.filters import Filter, HeldFilter, filter_of, held_filter, is_filter, text_of
+from dpframe.ledger.protection import in_steps, protection_words, steps_of, unit_of
 from dpframe.ledger.refusing import check_fits, left_in
 from dpframe.ledger.reservations import (
     Held,
     Planned,
     Reservation,
+    facts_of,
     neighbours_of,
+    profile_of,
+    reservation_of,
     reserved_law,
 )
 from dpframe.ledger.segments import Segments, tops_of
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged
-from dpframe.ledger.totals import Exact, Spending, Totals, Units, exact, spending, totals
+from dpframe.ledger.store import damaged
+from dpframe.ledger.totals import (
+    Exact,
+    Spending,
+    Totals,
+    Units,
+    exact,
+    spending,
+    totals,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,15 @@ class Paid:
     reservation: Held | HeldFilter | None
     reserved: bool
     resumed: tuple[str, str] | None = None
+    protects: str | None = None
+    """The unit of the ledger, where the release protects another one."""
+    cost: Exact | None = None
+    """What was charged, if that is more than the release's own epsilon and delta."""
+
+    @property
+    def protection(self) -> str:
+        """What the ledger protects, in words."""
+        return protection_words(self.protects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +90,8 @@ class Standing:
     def reservation_for(self, charge: Charge, profile: Profile) -> Held | HeldFilter | None:
         """The oldest reservation that pays for a release, else the oldest filter, after it."""
         for held in sorted(self.held, key=lambda one: isinstance(one, HeldFilter)):
+            if charge.steps > held.steps:
+                continue
             after = held.after(profile, charge.told, charge.neighbours)
             if after is not None:
                 return after
@@ -79,6 +102,7 @@ class Standing:
     ) -> tuple[Entry, Held | HeldFilter | None]:
         """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
         the totals."""
+        charge = charge.for_unit(self.now.protects)
         entry = self._written(entry_of(charge, profile, self.now.spent_units))
         paid = self.reservation_for(charge, profile)
         if paid is not None:
@@ -126,8 +150,13 @@ class Standing:
         profile: str,
         left: int | Amounts,
     ) -> Entry:
+        receipt: dict[str, Any] = {"neighbours": neighbours_of(plan), "request": plan.request}
+        receipt["cost"] = list(map(str, asked))
+        steps = steps_of(facts_of(plan), self.now.protects)
+        if steps > 1:
+            receipt["steps"] = steps
+        cost, asked = in_steps(cost, asked, steps)
         spent, reservation_id = self.plus(cost, asked), uuid.uuid4().hex
-        receipt = {"neighbours": neighbours_of(plan), "request": plan.request}
         entry = self.last._replace(
             release_id=reservation_id,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -136,7 +165,7 @@ class Standing:
             epsilon=cost[0],
             delta=cost[1],
             profile=profile,
-            receipt=json.dumps({**receipt, "cost": list(map(str, asked))}),
+            receipt=json.dumps(receipt),
             spent_epsilon=spent[0],
             spent_delta=spent[1],
             releases=releases,
@@ -204,9 +233,10 @@ def _held(
     entry = next(entries(db, now, *row, *row)) if row else None
     if entry is None or entry.release_id != reservation_id:
         raise damaged("a reservation is not what was reserved")
-    neighbours = json.loads(entry.receipt)["neighbours"]
+    said = json.loads(entry.receipt)
+    neighbours, steps = said["neighbours"], said.get("steps", 1)
     if is_filter(entry.profile):
-        return held_filter(reservation_id, entry.profile, left, neighbours)
+        return held_filter(reservation_id, entry.profile, left, neighbours, steps)
     if not isinstance(left, int) or not 0 < left <= (entry.releases or 0):
         raise damaged("a reservation is not what was reserved")
     return Held(
@@ -215,12 +245,8 @@ def _held(
         left=left,
         profile=profile_of(entry.profile),
         neighbours=neighbours,
+        steps=steps,
     )
-
-
-def profile_of(text: str) -> Profile:
-    """A law as an entry has it."""
-    return tuple((e, d) for e, d in json.loads(text))
 
 
 def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
@@ -229,14 +255,24 @@ def charged(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Paid:
     entry, held = here.with_charge(charge, profile)
     if charge.blocks is not None and held is None:
         entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))
-    append(db, here.last, entry)
+    unit = _append(db, here, entry, charge.unit)
     after = replace(here, now=here.now.after(entry.spent))
     return Paid(
         left=after.now.left,
         there=after.left_in(charge.blocks),
         reservation=held,
         reserved=bool(here.held),
+        protects=None if unit == charge.unit else unit,
+        cost=cost_of_steps(entry),
     )
+
+
+def _append(db: sqlite3.Connection, here: Standing, entry: Entry, own: str) -> str:
+    """Write an entry. The first one says what the ledger protects, where nobody did before."""
+    append(db, here.last, entry)
+    if here.now.protects is None:
+        db.execute("UPDATE budget SET protects = ?", (own,))
+    return here.now.protects or own
 
 
 def reserved(
@@ -245,8 +281,8 @@ def reserved(
     """Write a reservation, or raise OverBudgetError."""
     here = standing(db)
     entry = here.with_reservation(plan, releases, cost, asked)
-    append(db, here.last, entry)
-    return _reservation(entry, releases)
+    _append(db, here, entry, unit_of(facts_of(plan)))
+    return reservation_of(entry, releases)
 
 
 def opened_filter(
@@ -255,75 +291,5 @@ def opened_filter(
     """Write a filter, or raise OverBudgetError."""
     here = standing(db)
     entry = here.with_filter(plan, asked, cost, amounts)
-    append(db, here.last, entry)
-    return _filter(entry, amounts, 0)
-
-
-def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
-    """All that was reserved, oldest first, but for filters."""
-    left = _remaining(db)
-    for entry in _paid_before(db):
-        if not is_filter(entry.profile):
-            there = left.get(entry.release_id, 0)
-            yield _reservation(entry, there if isinstance(there, int) else 0)
-
-
-def filters(db: sqlite3.Connection) -> Iterator[Filter]:
-    """All filters, oldest first."""
-    left = _remaining(db)
-    for entry in _paid_before(db):
-        if is_filter(entry.profile):
-            (drawn,) = db.execute(
-                "SELECT count(*) FROM charges WHERE releases IS NULL AND under = ?",
-                (entry.release_id,),
-            ).fetchone()
-            yield _filter(entry, left[entry.release_id], drawn)
-
-
-def _remaining(db: sqlite3.Connection) -> dict[str, Any]:
-    return {held.reservation_id: held.remaining for held in standing(db).held}
-
-
-def _paid_before(db: sqlite3.Connection) -> Iterator[Entry]:
-    """Entries of reservations and filters."""
-    if store.format_of(db) < schema.RESERVATIONS:
-        return
-    now = totals(db)
-    numbers = db.execute(
-        "SELECT number FROM charges WHERE releases > 0 "  # by their index:
-        "ORDER BY +number ASC NULLS FIRST"
-    ).fetchall()
-    for (number,) in numbers:
-        for entry in entries(db, now, number, number):
-            if entry.profile != "[]":  # not the releases of the first format
-                yield entry
-
-
-def _filter(entry: Entry, left: Amounts, drawn: int) -> Filter:
-    neighbours = json.loads(entry.receipt)["neighbours"]
-    held = held_filter(entry.release_id, entry.profile, list(left), neighbours)
-    return Filter(
-        filter_id=entry.release_id,
-        time=entry.time,
-        releases=drawn,
-        left=held.part,
-        ends_left=held.ends,
-        epsilon=amount(entry.epsilon, EPSILON_UNIT),
-        delta=amount(entry.delta, DELTA_UNIT),
-        neighbours=neighbours,
-    )
-
-
-def _reservation(entry: Entry, left: int) -> Reservation:
-    e, d = profile_of(entry.profile)[-1]
-    return Reservation(
-        reservation_id=entry.release_id,
-        time=entry.time,
-        releases=entry.releases or 0,
-        left=left,
-        epsilon=amount(entry.epsilon, EPSILON_UNIT),
-        delta=amount(entry.delta, DELTA_UNIT),
-        release_epsilon=e,
-        release_delta=d,
-        neighbours=json.loads(entry.receipt)["neighbours"],
-    )
+    _append(db, here, entry, unit_of(facts_of(plan)))
+    return filter_of(entry, amounts, 0)

@@ -84,8 +84,8 @@ def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {FORMAT}")
             db.execute(
-                "INSERT INTO budget (id, ledger_id, accountant, epsilon, delta, asked) "
-                "VALUES (1, ?, ?, ?, ?, ?)",
+                "INSERT INTO budget (id, ledger_id, accountant, epsilon, delta, asked, protects) "
+                "VALUES (1, ?, ?, ?, ?, ?, ?)",
                 budget,
             )
         _patiently(db, "COMMIT", timeout)

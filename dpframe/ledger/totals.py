@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import uuid
 from dataclasses import dataclass, replace
@@ -45,6 +46,14 @@ def exact(units: Units) -> Exact:
     return units[0] * Fraction(EPSILON_UNIT), units[1] * Fraction(DELTA_UNIT)
 
 
+def rounded_up(amounts: Exact) -> Units:
+    """Fractions in units of the store."""
+    return (
+        math.ceil(amounts[0] / Fraction(EPSILON_UNIT)),
+        math.ceil(amounts[1] / Fraction(DELTA_UNIT)),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """An (epsilon, delta), spent or left."""
@@ -69,6 +78,8 @@ class Totals:
     spent_epsilon: int
     spent_delta: int
     asked: tuple[float, float] | None = None
+    protects: str | None = None
+    """The unit; None before the first release where none was chosen."""
 
     @property
     def total(self) -> tuple[float, float]:
@@ -76,9 +87,11 @@ class Totals:
         return self.asked or (amount(self.epsilon, EPSILON_UNIT), amount(self.delta, DELTA_UNIT))
 
     @staticmethod
-    def first_row(asked: tuple[float, float], accountant: Accountant) -> tuple[object, ...]:
+    def first_row(
+        asked: tuple[float, float], accountant: Accountant, protects: str | None
+    ) -> tuple[object, ...]:
         """As a ledger is made."""
-        return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked)
+        return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked), protects
 
     def is_of(self, asked: tuple[float, float]) -> bool:
         """Whether this is a total that somebody asks for."""
@@ -113,7 +126,7 @@ class Totals:
 
 def totals(db: sqlite3.Connection) -> Totals:
     """The budget as it stands."""
-    asked = "asked" if format_of(db) >= schema.ASKED else "NULL"
+    asked = "asked, protects" if format_of(db) >= schema.ASKED else "NULL, NULL"
     row = db.execute(
         f"SELECT ledger_id, accountant, epsilon, delta, spent_epsilon, spent_delta, {asked} "
         "FROM budget"
@@ -130,6 +143,7 @@ def totals(db: sqlite3.Connection) -> Totals:
         spent_epsilon=row[4],
         spent_delta=row[5],
         asked=_asked(row[6], row[2:4]),
+        protects=row[7],
     )
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from dpframe.errors import LedgerError
 from dpframe.ledger import store
 from dpframe.ledger.entries import append, check_history, entries, newest, protected
-from dpframe.ledger.reservations import restated
+from dpframe.ledger.protection import unit_of_history
+from dpframe.ledger.reservations import profile_of, restated
 from dpframe.ledger.schema import FORMAT, RESERVATIONS
-from dpframe.ledger.standing import profile_of
 from dpframe.ledger.totals import totals
 
 
@@ -41,10 +41,12 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _brought(db: sqlite3.Connection, known: int) -> None:
+    unit = unit_of_history(json.loads(entry.receipt) for entry in entries(db, totals(db)))
     if known < RESERVATIONS:
         _from_first(db)
     else:
         store.upgrade(db)
+    db.execute("UPDATE budget SET protects = ?", (unit,))
 
 
 def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpframe.ledger.entries import asked_in, entries
 from dpframe.ledger.filters import is_filter
-from dpframe.ledger.standing import profile_of
+from dpframe.ledger.reservations import profile_of
 from dpframe.ledger.totals import totals
 
 
@@ -38,11 +38,13 @@ class WrittenReservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """All of a history. ``restated`` says that an older version composed releases of it."""
+    """All of a history. ``restated`` says that an older version composed releases of it. What is
+    paid for several releases is that of one step."""
 
     releases: tuple[WrittenRelease, ...]
     reservations: tuple[WrittenReservation, ...]
     restated: bool
+    protects: str | None
 
 
 def written(db: sqlite3.Connection) -> Written:
@@ -63,7 +65,7 @@ def written(db: sqlite3.Connection) -> Written:
                 )
             )
             continue
-        epsilon, delta = asked_in(entry)
+        epsilon, delta = asked_in(entry, steps=1)
         reserved.append(
             WrittenReservation(
                 name=entry.release_id,
@@ -73,4 +75,9 @@ def written(db: sqlite3.Connection) -> Written:
                 law=() if is_filter(entry.profile) else profile_of(entry.profile),
             )
         )
-    return Written(releases=tuple(drawn), reservations=tuple(reserved), restated=restated)
+    return Written(
+        releases=tuple(drawn),
+        reservations=tuple(reserved),
+        restated=restated,
+        protects=now.protects,
+    )

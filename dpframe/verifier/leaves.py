@@ -16,7 +16,8 @@ FREE: Mapping[str, str] = {
     "intervals released_confidence budget notices card frame frame_changed noise_source "
     "proof proof.version proof.sha256 proof.text proof.why proof.question proof.arguments "
     "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
-    "ledger.left_delta ledger.reservation period period.column period.text period.zone "
+    "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "
+    "ledger.reservation period period.column period.text period.zone "
     "period.start period.end period.read order dimensions",
     "tree-": "level_weights consistent keys",
     "rollup": "keys",

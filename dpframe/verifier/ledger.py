@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import MAX_EMAX, ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +14,7 @@ from dpframe.verifier.verdict import Step, Verdict
 
 SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"
+UNITS = "docs/guarantees.md, Several releases; decision 0036"
 ROUNDED = (1 + Fraction(1, 2**53)) ** 2
 """Two roundings to floats, of the parts and of the total: n times the n-th part of a total fits it,
 and so do decimals that add up to it."""
@@ -57,6 +58,7 @@ def verify_releases(
     epsilon: float,
     delta: float,
     unless: str | None = None,
+    protects: str | None = None,
 ) -> Verdict:
     """The verdict on all of a ledger's releases within its totals: each is proved, and promised
     epsilons and proved deltas add up (basic composition), those of a reservation to what its law
@@ -72,6 +74,9 @@ def verify_releases(
         The totals. They and what is promised are the exact numbers that floats are.
     unless
         Why releases may be within the totals though their sum is not, if they may.
+    protects
+        The unit of the ledger: "records", "user:" or "replace:" and a column, or a sentence of
+        neighbours. None: that of all releases.
     """
     each = tuple((part.name, part.verdict) for part in parts)
     names = [one.name for one in reserved]
@@ -84,9 +89,18 @@ def verify_releases(
             reason = f"{len(wrong)} of {len(each)} releases: {which}"
             return Verdict(outcome=outcome, reason=reason, **known)
     units = list(dict.fromkeys(unit_of(part.receipt) for part in parts))
-    if len(units) > 1:
-        reason = f"the releases protect different units: {'; '.join(units)}"
+    unit = units[0] if protects is None and len(units) == 1 else protects
+    steps_each = {id(part): steps_of(part.receipt, unit) for part in parts}
+    unpriced = [part for part in parts if steps_each[id(part)] is None]
+    if unpriced:
+        reason = f"the releases protect different units: {'; '.join(map(words, units))}"
+        if unit not in (None, MIXED):
+            reason += f"; the ledger protects {words(unit)}"
         return Verdict(outcome="not verified", reason=reason, **known)
+
+    def cost(part: Held) -> Cost:
+        return times_steps(part.cost, steps_each[id(part)] or 1)
+
     if len(set(names)) < len(names):
         return Verdict(outcome="failed", reason="two reservations have one name", **known)
     for part in parts:
@@ -97,19 +111,23 @@ def verify_releases(
     charges: list[tuple[Block | None, Cost]] = []
     for one, drawn in _groups(parts, reserved):
         if one is None:
-            charges += [(part.block, part.cost) for part in drawn]
+            charges += [(part.block, cost(part)) for part in drawn]
             continue
         found = _composed(one, drawn)
         if isinstance(found, Fraction):
-            charges.append((None, (one.epsilon, found)))
+            most = max(steps_each[id(part)] or 1 for part in drawn)
+            charges.append((None, times_steps((one.epsilon, found), most)))
             told = f"{one.times} releases of one law, of which {len(drawn)} were made, lose "
             steps.append(Step(f"{told}{float(one.epsilon):.12g} together", RESERVED))
             continue
-        charges += [(part.block, part.cost) for part in drawn]
+        charges += [(part.block, cost(part)) for part in drawn]
         unless = unless or f"{one.name}: {found}"
     spent, bound = fullest(charges)
     if any(block is not None for block, _ in charges):
         steps.append(Step("of periods of a column, the most at any moment", PERIODS))
+    twice = sum(steps == 2 for steps in steps_each.values())
+    if twice:
+        steps.append(Step(f"{twice} of them count for two steps of {words(unit or '')}", UNITS))
     rounded = ", above the total by the rounding of floats" * (spent > total["epsilon"])
     steps.append(Step(f"epsilons add up to {float(spent):.12g}{rounded}", SEVERAL))
     if spent > total["epsilon"] * ROUNDED or bound > total["delta"] * ROUNDED:
@@ -118,7 +136,7 @@ def verify_releases(
             return Verdict(outcome="not verified", reason=f"{reason}; {unless}", **known)
         return Verdict(outcome="failed", reason=reason, steps=tuple(steps), **known)
     reason = f"{len(each)} releases, promised: delta <= {delta:g}"
-    reason += "".join(f" for {unit}" for unit in units)
+    reason += f" for {words(unit)}" if unit is not None else ""
     if any(block is not None for block, _ in charges):
         reason += ", of a user within one block"
     return Verdict(outcome="proved", reason=reason, bound=bound, steps=tuple(steps), **known)
@@ -160,15 +178,74 @@ def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
     return found
 
 
+RECORD = "adding or removing one record"
+ITEMS = "adding or removing one user with all their items"
+MIXED = "several"
+
+COUNTS_MOVE = {"offline", "offline-gaussian"} | {
+    f"tree-{method}" for method in ("additive", "laplace", "gaussian", "hhh")
+}
+"""Mechanisms of which one more record of a user moves no more than a user, of whom two records or
+more are sampled."""
+
+
 def unit_of(receipt: Mapping[str, Any]) -> str:
     """The unit of privacy of a release, from the arguments in its receipt, which its verdict has
     compared with its guarantee. How many records of a user count is no part of the unit."""
-    user = receipt.get("user")
-    if user is not None and not str(receipt.get("mechanism")).startswith("prefix-"):
-        return f"adding or removing one user ({user!r}) with all their records"
-    if receipt.get("max_weight") is not None:  # a row, whatever it weighs
-        return "adding or removing one record"
-    return str(receipt.get("neighbours"))
+    user, sentence = receipt.get("user"), str(receipt.get("neighbours"))
+    if user is None:
+        is_row = receipt.get("max_weight") is not None  # whatever it weighs
+        is_row |= receipt.get("max_contributions") is not None  # the caller promised how many
+        return "records" if is_row or sentence == RECORD else sentence
+    if not str(receipt.get("mechanism")).startswith("prefix-"):
+        return f"user:{user}"
+    return f"replace:{user}" if sentence.startswith("replacing") else sentence
+
+
+def words(unit: str) -> str:
+    """A unit, as neighbours differ by it."""
+    kind, _, user = unit.partition(":")
+    everything = {
+        "records": RECORD,
+        "user": f"adding or removing one user ({user!r}) with all their records",
+        "replace": f"replacing all records of one user ({user!r}) by any others",
+    }
+    return everything.get(kind, unit)
+
+
+def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int | None:
+    """Steps of a release between tables that differ by one ``unit``: docs/decisions/0036. None
+    where no number bounds them."""
+    own = unit_of(receipt)
+    if own == unit:
+        return 1
+    if unit == "records" and own.startswith("user:"):
+        return 1 if _moves_once(receipt) else 2
+    if (unit, own) == ("records", ITEMS):
+        return 2
+    replaced = unit is not None and unit.startswith("replace:")
+    return 2 if replaced and own == f"user:{str(unit).partition(':')[2]}" else None
+
+
+def _moves_once(receipt: Mapping[str, Any]) -> bool:
+    if receipt.get("weight") is not None or receipt.get("max_weight") is not None:
+        return False
+    if receipt.get("mechanism") not in COUNTS_MOVE:
+        return False
+    most = receipt.get("max_contributions")
+    return type(most) is int and most >= 2
+
+
+def times_steps(cost: Cost, steps: int) -> Cost:
+    """Group privacy: two steps of (epsilon, delta) are 2 epsilon and delta (1 + e^epsilon)."""
+    if steps == 1:
+        return cost
+    if cost[0] > 700:  # no delta is above 1
+        return 2 * cost[0], Fraction(cost[1] > 0)
+    with localcontext(prec=60, Emax=MAX_EMAX, rounding=ROUND_CEILING):
+        power = Decimal(cost[0].numerator) / Decimal(cost[0].denominator)
+        growth = Fraction(power.exp().next_plus())
+    return 2 * cost[0], (1 + growth) * cost[1]
 
 
 def written(number: float) -> Fraction:

@@ -21,6 +21,7 @@ FRAME = pd.DataFrame({"a": ["x"] * 900, "who": range(900)})
 BUDGET: dict[str, Any] = {"epsilon": 0.4, "delta": 1e-7, "mechanism": "gaussian"}
 RECORD = "adding or removing one record"
 USER = "adding or removing one user ('who') with all their records"
+MIXED = f"nothing, its releases protect different units: {RECORD}; {USER}"
 
 
 def written(folder: Path, version: int, accountant: str) -> Path:
@@ -60,13 +61,13 @@ def test_a_file_of_the_second_format_opens_with_all_it_holds(old: Path) -> None:
     assert len(dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger, release="daily")) > 0
     assert ledger.spent == spent
     summary = ledger.summary().iloc[0]
-    assert summary["protects"] == f"{RECORD}; {USER}"
+    assert summary["protects"] == MIXED
     assert (summary["unread_epsilon"], summary["reserved"]) == (summary["left_epsilon"], int(pld))
     for day in range(0, 20, 2):
         ledger.charge(charge(0.5, 1e-7, day))
     assert ledger.spent.epsilon == pytest.approx(spent.epsilon + 0.5)
     assert ledger.left.epsilon == pytest.approx(2.5 - spent.epsilon)
-    assert ledger.summary()["protects"][0] == f"{RECORD}; {USER}"
+    assert ledger.summary()["protects"][0] == MIXED
     assert ledger.within(days=0) == ledger.spent
     if pld:  # the reservation's last release still costs nothing
         before = ledger.spent

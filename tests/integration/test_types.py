@@ -320,6 +320,6 @@ def test_what_looks_at_types_draws_nothing(world: World) -> None:
     inner = f"SELECT prefix, count FROM {first}"
     world.con.sql(
         f"FROM dp_tree_counts(query := '{inner}', hierarchy := 'columns:prefix', "
-        "weight := 'count', epsilon := 1.0, delta := 1e-6)"
+        "weight := 'count', max_weight := 9000, epsilon := 1.0, delta := 1e-6)"
     ).fetchall()
     assert world.charges == 2

@@ -401,9 +401,11 @@ TAMPERING = {
     "a larger delta": "UPDATE budget SET delta = delta * 2",
     "another accountant": "UPDATE budget SET accountant = 'pld'",
     "no budget": "DELETE FROM budget",
-    "a second budget": f"INSERT INTO budget VALUES (2, 'x', 'sum', {90 * EPS}, 1000, 0, 0, NULL)",
+    "a second budget": "INSERT INTO budget "
+    f"VALUES (2, 'x', 'sum', {90 * EPS}, 1000, 0, 0, NULL, NULL)",
     "replacing the budget": "REPLACE INTO budget "
-    f"VALUES (1, 'x', 'sum', {90 * EPS}, 1000, 0, 0, NULL)",
+    f"VALUES (1, 'x', 'sum', {90 * EPS}, 1000, 0, 0, NULL, NULL)",
+    "another protection": "UPDATE budget SET protects = 'user:u'",
     "moving the budget": "UPDATE budget SET id = 2",
     "spending too much": "UPDATE budget SET spent_epsilon = epsilon + 1",
     "too much delta": "UPDATE budget SET spent_delta = delta + 1",

@@ -225,7 +225,8 @@ def test_names_of_keys_and_weights_are_names(
             f"SELECT k AS {quoted(name)}, 2 AS {quoted(name + '_')} FROM visits"
         )
         given = {"h": [name], "keys": quoted(name), "w": f"{name}_"}
-        call = "dp_tree_counts('rows_here', $h, epsilon := 2.0, keys := $keys, weight := $w)"
+        call = "dp_tree_counts('rows_here', $h, epsilon := 2.0, keys := $keys, weight := $w, "
+        call += "max_weight := 2)"
         rows = con.execute(f'SELECT prefix, "count" FROM {call}', given).fetchall()
         assert [row[0] for row in rows] == ["*", "v0", "<other>"], name
         assert abs(rows[1][1] - 600) < 60, name

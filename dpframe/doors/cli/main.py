@@ -113,6 +113,9 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     ledger.add_argument("--delta", type=float, help="total, to make a new one")
     ledger.add_argument("--accountant", choices=("sum", "pld"), help="how releases compose")
     ledger.add_argument(
+        "--protects", metavar="UNIT", help="what totals hold for: records, or a column of users"
+    )
+    ledger.add_argument(
         "--limit", type=int, default=100, help="show the newest releases only; default: %(default)s"
     )
     ledger.add_argument("--verify", action="store_true", help="read and check the whole file")
@@ -165,6 +168,7 @@ def _ledger(options: argparse.Namespace) -> int:
         epsilon=options.epsilon,
         delta=options.delta,
         accountant=options.accountant,
+        protects=options.protects,
     )
     if options.verify:
         book.verify()

@@ -27,7 +27,7 @@ from dpframe.publishing.publish import publish
 KEYS = ("report", "source", "period", "ledger", "publish", "pages")
 """Of a file."""
 
-OF_LEDGER = ("path", "epsilon", "delta", "accountant")
+OF_LEDGER = ("path", "epsilon", "delta", "accountant", "protects")
 
 
 @known_arguments
@@ -48,7 +48,8 @@ class Series:
         ``first`` period; ``zone``, an IANA name; and ``grace``, such as "2 days", for which a
         period that is over still waits for late records.
     ledger
-        A :class:`Ledger`, its path, or a mapping with ``path`` and the totals to make it with.
+        A :class:`Ledger`, its path, or a mapping with ``path`` and what to make it with: totals,
+        ``accountant``, ``protects``.
     publish
         The results file, as :func:`publish` takes it.
     pages

@@ -81,8 +81,8 @@ def test_other_noise_and_other_units_are_charged_on_top(ledger: Ledger) -> None:
     ledger.open_filter(PLAN, epsilon=1.0, delta=1e-6)
     hhh(ledger, mechanism="offline")
     assert ledger.spent.epsilon == 1.2
-    hhh(ledger, user="who")
-    assert ledger.spent.epsilon == 1.4
+    hhh(ledger, user="who")  # two steps of one record
+    assert ledger.spent.epsilon == 1.6
     assert ledger.filters()["left"].tolist() == [1.0]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import math
 import multiprocessing
 import os
 import pickle
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,9 +111,9 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     one, two = hhh(ledger), hhh(ledger, release="daily", user="who")
     summary = ledger.summary().iloc[0]
     assert summary["ledger"] == str(ledger.path)
-    assert (summary["spent_epsilon"], summary["left_epsilon"]) == (1.0, 2.0)
-    assert (summary["spent_delta"], summary["left_delta"]) == (2e-6, 8e-6)
-    assert (summary["plain_epsilon"], summary["saved_epsilon"], summary["releases"]) == (1.0, 0, 2)
+    assert (summary["spent_epsilon"], summary["left_epsilon"]) == (1.5, 1.5)  # users: two steps
+    assert summary["spent_delta"] == pytest.approx((2 + math.exp(0.5)) * 1e-6)
+    assert (summary["plain_epsilon"], summary["saved_epsilon"], summary["releases"]) == (1.5, 0, 2)
     releases = ledger.releases()
     assert list(releases["number"]) == [1, 2]
     assert list(releases["stored"]) == [False, True]
@@ -123,11 +125,12 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     for frame, row in zip((one, two), releases.to_dict("records"), strict=True):
         receipt = json.loads(row["receipt"])
         assert row["release_id"] == receipt["release_id"] == frame.dp.receipt["release_id"]
-        assert row["epsilon"] == receipt["epsilon"] == 0.5
+        assert row["epsilon"] == (0.5 if frame is one else 1.0)  # what was charged
+        assert receipt["epsilon"] == 0.5
         assert (
             receipt["ledger"] is None
         )  # written before the charge: what was left is not known yet
-    assert two.dp.receipt["ledger"]["left_epsilon"] == 2.0
+    assert two.dp.receipt["ledger"]["left_epsilon"] == 1.5
 
 
 def test_pld_shows_what_it_saves(tmp_path: Path) -> None:
@@ -429,17 +432,21 @@ def test_mistakes_at_the_command_line_are_answered(
     assert not (tmp_path / "no.db").exists()
 
 
-def test_the_total_of_a_ledger_that_mixes_units_is_not_proved(tmp_path: Path) -> None:
-    """Law: one more record of a user who is there can cost a user's release twice."""
-    ledger = Ledger(tmp_path / "budget.db", epsilon=2.0, delta=1e-6)
+def test_the_total_of_a_file_that_mixed_units_is_not_proved(tmp_path: Path) -> None:
+    """Law: what an earlier version charged once stays in its ledger, which says so, goes on, and
+    proves nothing."""
+    ledger = Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-6)
+    with contextlib.closing(sqlite3.connect(ledger.path)) as db, db:
+        db.execute("UPDATE budget SET protects = 'several'")  # as upgrading does
     rows = FRAME.assign(v=1)
     rows.dp.tree_counts(["a"], keys=["x"], epsilon=1.0, ledger=ledger)
-    assert dp.verify(ledger)
     measured = dp.sum("v", lower=0, upper=20)
     rows.dp.rollup(["a"], measured, keys=["x"], user="who", epsilon=1.0, ledger=ledger)
     found = dp.verify(ledger)
     assert found.outcome == "not verified"
     assert "protect different units" in found.reason
+    assert ledger.spent.epsilon == 2.0
+    assert ledger.summary()["protects"][0].startswith("nothing, its releases protect different")
 
 
 @pytest.mark.parametrize(("total", "times"), [(1.0, 3), (3.0, 52), (1.0, 7)])

@@ -1,4 +1,4 @@
-"""What a ledger says of privacy filters: opening them, and listing what is left."""
+"""Reservations and filters of a ledger: releases that are paid for beforehand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
 from dpframe.ledger.filters import Filter, checked, priced
+from dpframe.ledger.history import filters, reserved_frame
 from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.reservations import composes, planned, told_by
-from dpframe.ledger.standing import filters, opened_filter
+from dpframe.ledger.protection import in_steps, steps_of
+from dpframe.ledger.reservations import (
+    Reservation,
+    composes,
+    exact_price,
+    facts_of,
+    planned,
+    price,
+    told_by,
+)
+from dpframe.ledger.standing import opened_filter, reserved
+from dpframe.ledger.totals import Spending, spending, totals
 from dpframe.ledger.written import Written, written
 
 if TYPE_CHECKING:
@@ -18,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @known_arguments
-class Filtering(OpenedFile):
-    """Filters of a ledger."""
+class Prepayments(OpenedFile):
+    """Reservations and filters of a ledger."""
 
     def written(self) -> Written:
         """Releases, their periods and what paid for them, for :func:`dpframe.verify`."""
@@ -88,3 +99,58 @@ class Filtering(OpenedFile):
             for field in fields(Filter)
         }
         return pd.DataFrame(columns)
+
+    def reserve(self, plan: object, *, releases: int, delta: float) -> Reservation:
+        """Pay now for several later releases of one law; together they cost less than their sum.
+
+        Every later release with the law of ``plan`` uses one of them, whatever it asks and
+        wherever it is called, and costs nothing more. One with another law, and one after the last,
+        is charged on top. What is not used is not given back.
+
+        Parameters
+        ----------
+        plan
+            What ``dp.explain``, ``explain_tree_counts``, ``explain_prefix_tree`` or
+            ``explain_synthesize`` returns for one of the releases. Everything that shapes noise or
+            cost belongs to its law: budget, mechanism, unit, height, threshold, ``release_share``,
+            ``remainder``, ``keys``, ``level_weights``, ``counters`` and their like.
+        releases
+            How many, at most 100,000.
+        delta
+            Delta of all of them together, at least the sum. Epsilon is what holds at that delta by
+            privacy loss distributions, or the plain sum where that is no more.
+
+        Raises
+        ------
+        OverBudgetError
+            The totals do not hold that much; nothing is charged. ``cost_of`` asks beforehand.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, dpframe as dp
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "budget.db")
+        >>> ledger = dp.Ledger(file, epsilon=3.0, delta=1e-5, accountant="pld")
+        >>> weekly = dp.explain(["origin"], epsilon=0.1, delta=1e-8)
+        >>> year = ledger.reserve(weekly, releases=52, delta=5e-6)
+        >>> year.left, round(year.epsilon, 1)  # the plain sum is 5.2
+        (52, 2.1)
+        """
+        composes(self.accountant)
+        law = planned(plan)
+        number, cost = price(law, releases, delta)
+        with self._writing() as db:
+            return reserved(db, law, number, cost, exact_price(law, number, delta, cost))
+
+    def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:
+        """What :meth:`reserve` would charge for the same arguments; spends nothing."""
+        composes(self.accountant)
+        law = planned(plan)
+        number, cost = price(law, releases, delta)
+        with self._reading() as db:
+            steps = steps_of(facts_of(law), totals(db).protects)
+        return spending(in_steps(cost, exact_price(law, number, delta, cost), steps)[0])
+
+    def reservations(self) -> pd.DataFrame:
+        """One row a reservation, oldest first: its cost and law, and how many releases are left."""
+        with self._reading() as db:
+            return reserved_frame(db)

@@ -1,0 +1,67 @@
+"""What a release will cost a ledger, and what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.normal import Told
+from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.protection import in_steps, steps_of, times_steps, unit_of
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
+from dpframe.ledger.totals import Exact, Units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """What a release will cost, and what it is; public, written into the history.
+
+    ``blocks`` is the time that it reads, where its source is restricted to that; None touches all.
+    """
+
+    release_id: str
+    time: str
+    epsilon: float
+    delta: float
+    profile: Callable[[], Profile]
+    source: str
+    receipt: str
+    name: str | None = None
+    blocks: Blocks | None = None
+    told: Callable[[], Told | None] = lambda: None
+    """What Gaussian noise tells, for filters; None of other noise."""
+    steps: int = 1
+    """Between neighbours of what the ledger protects."""
+
+    def for_unit(self, unit: str | None) -> Charge:
+        """The charge to a ledger that protects ``unit``; LedgerError if it has no price for it."""
+        said = json.loads(self.receipt)
+        steps = steps_of(said, unit)
+        if steps == 1:
+            return self
+        return replace(self, steps=steps, receipt=json.dumps({**said, "steps": steps}))
+
+    @property
+    def unit(self) -> str:
+        """What the release protects."""
+        return unit_of(json.loads(self.receipt))
+
+    @property
+    def units(self) -> Units:
+        """What it costs, rounded up."""
+        units = units_up(self.epsilon, EPSILON_UNIT), units_up(self.delta, DELTA_UNIT)
+        return in_steps(units, (Fraction(self.epsilon), Fraction(self.delta)), self.steps)[0]
+
+    @property
+    def asked(self) -> Exact:
+        """What it costs."""
+        return times_steps((Fraction(self.epsilon), Fraction(self.delta)), self.steps)
+
+    @property
+    def neighbours(self) -> str | None:
+        """What the release protects, in the words of its receipt."""
+        said: str | None = json.loads(self.receipt).get("neighbours")
+        return said

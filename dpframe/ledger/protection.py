@@ -1,0 +1,154 @@
+"""What a ledger protects, and how many steps of a release lie between its neighbours.
+
+A guarantee holds for one step between neighbouring tables. Where a ledger protects something else,
+its neighbours can be two steps apart, and the release costs what group privacy says: 2 epsilon, and
+(1 + e^epsilon) delta (Vadhan, "The Complexity of Differential Privacy", 2017, Lemma 2.2).
+docs/decisions/0036-units-in-one-ledger.md has the proofs; tests/privacy/test_units_in_one_ledger.py
+enumerates them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+from dpframe._known_arguments import shown
+from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
+from dpframe.ledger.totals import Exact, Units, rounded_up
+
+RECORDS = "records"
+"""One record is added or removed."""
+
+USER, REPLACED = "user:", "replace:"
+"""Before the name of a column: one of its users is added or removed, or gets other records."""
+
+ONE_RECORD = "adding or removing one record"
+
+SEVERAL = "several"
+"""A file of an earlier version holds releases that protect different things."""
+
+COUNTED = (
+    *("offline", "offline-gaussian"),
+    *("tree-additive", "tree-laplace", "tree-gaussian", "tree-hhh"),
+)
+"""Mechanisms whose price for one more record is known exactly."""
+
+
+def checked_protection(value: object) -> str | None:
+    """What a caller wants a ledger to protect, as it is stored."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"protects must be 'records' or the name of a column of users; got {shown(value)}."
+        )
+    if value in ("", USER, REPLACED, SEVERAL):
+        raise ParameterError(
+            f"protects ({value!r}) must be 'records' or the name of a column of users. Write "
+            "'user:NAME' where a column has such a name."
+        )
+    return value if value == RECORDS or value.startswith((USER, REPLACED)) else USER + value
+
+
+def protection_words(unit: str | None) -> str:
+    """A stored unit as receipts say it: what neighbouring tables differ by."""
+    if unit is None:
+        return "what the first release protects"
+    if unit == SEVERAL:
+        return "nothing, its releases protect different units"
+    if unit.startswith(USER):
+        name = unit.removeprefix(USER)
+        return f"adding or removing one user ({name!r}) with all their records"
+    if unit.startswith(REPLACED):
+        return f"replacing all records of one user ({unit.removeprefix(REPLACED)!r}) by any others"
+    return ONE_RECORD if unit == RECORDS else unit
+
+
+def unit_of(receipt: Mapping[str, Any]) -> str:
+    """What a release protects, from its receipt. How many records of a user count is no part of
+    it. A unit that only this kind of release has is its sentence."""
+    sentence, user = str(receipt.get("neighbours")), receipt.get("user")
+    if user is not None and sentence.startswith("adding or removing one user"):
+        return f"{USER}{user}"
+    if user is not None and sentence.startswith("replacing"):
+        return f"{REPLACED}{user}"
+    if receipt.get("max_weight") is not None:  # a row, whatever it weighs
+        return RECORDS
+    promised = receipt.get("max_contributions") is not None and user is None
+    return RECORDS if promised or sentence == ONE_RECORD else sentence
+
+
+def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
+    """Steps of a release between neighbours of a ledger that protects ``unit``: 1 or 2.
+
+    Raises LedgerError if there is no such number.
+    """
+    own = unit_of(receipt)
+    if unit in (None, SEVERAL, own):
+        return 1
+    if unit == RECORDS and own.startswith(USER):
+        return 1 if moves_once(receipt) else 2
+    if unit == RECORDS and own == "adding or removing one user with all their items":
+        return 2
+    if unit.startswith(REPLACED) and own == USER + unit.removeprefix(REPLACED):
+        return 2
+    raise LedgerError(
+        f"the release protects {protection_words(own)}, and the ledger's totals hold for "
+        f"{protection_words(unit)}, which no number of steps bounds. {_remedy(unit, own)}"
+    )
+
+
+def _remedy(unit: str, own: str) -> str:
+    """What somebody can do whose release is refused."""
+    if own.startswith(ONE_RECORD):  # of which a row stands for many
+        return "Give a max_weight, which protects whole rows, or charge another ledger."
+    if unit.startswith(USER) and own == RECORDS:
+        name = unit.removeprefix(USER)
+        return f"Pass user={name!r}, or charge a ledger made with protects='records'."
+    return "Charge another ledger: no total of both holds for either."
+
+
+def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
+    """What all releases of a file of an earlier version protect at the price of one step each."""
+    known = [{**receipt.get("request", {}), **receipt} for receipt in receipts]
+    known = [receipt for receipt in known if receipt.get("neighbours")]
+    units = dict.fromkeys(map(unit_of, known))
+    for unit in sorted(units, key=RECORDS.__ne__):
+        with suppress(LedgerError):
+            if all(steps_of(receipt, unit) == 1 for receipt in known):
+                return unit
+    return SEVERAL if units else None
+
+
+def moves_once(receipt: Mapping[str, Any]) -> bool:
+    """Whether one more record of a user who is there moves counts by no more than a whole user
+    does: of a sample of two or more at most one record leaves and one comes. Shares can all move,
+    since they are rounded to units, anew for every number of records."""
+    if receipt.get("mechanism") not in COUNTED or receipt.get("measures"):
+        return False
+    if receipt.get("weight") is not None or receipt.get("max_weight") is not None:
+        return False
+    most = receipt.get("max_contributions")
+    return isinstance(most, int) and most >= 2
+
+
+def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
+    """A cost, rounded up and as it was asked for, between tables that are so many steps apart."""
+    if steps == 1:
+        return units, asked
+    more = times_steps(asked, steps)
+    return (steps * units[0], max(1, rounded_up(more)[1])), more
+
+
+def times_steps(asked: Exact, steps: int) -> Exact:
+    """What a release of (epsilon, delta) costs between tables that are so many steps apart."""
+    if steps == 1:
+        return asked
+    epsilon, delta = asked
+    if epsilon > 700:  # no delta is above 1
+        return 2 * epsilon, Fraction(delta > 0)
+    growth = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 2**50))
+    return 2 * epsilon, (1 + growth) * delta
