@@ -40,6 +40,8 @@ def affordable(
         where += f"{_pair(seen.spent)}"
     elif about.period is not None:
         where = "for any release; a period has that or more, which its source tells"
+    if seen.steps > 1:
+        where += f"; it costs two steps, as the totals hold for {seen.protects}"
     if seen.paid_by is not None:
         return [Quantity("in the ledger", "paid for already", f"by {seen.paid_by}")]
     if not seen.fits:

@@ -87,13 +87,16 @@ class Forecast:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
     """What a charge finds in the blocks that it reads: spent, left, and left ``after`` it, if it
-    ``fits``; ``paid_by`` says what has paid for it already."""
+    ``fits``; ``paid_by`` says what has paid for it already, ``steps`` of the release lie between
+    neighbours of what the ledger ``protects``."""
 
     spent: Spending
     left: Spending
     after: Spending
     fits: bool
     paid_by: str | None
+    steps: int
+    protects: str
 
 
 @known_arguments
@@ -156,6 +159,8 @@ def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> 
         after=spending((max(0, after[0]), max(0, after[1]))),
         fits=_fits(here, charge),
         paid_by=None if paid is None else paid.words,
+        steps=charge.steps,
+        protects=protection_words(here.now.protects),
     )
 
 

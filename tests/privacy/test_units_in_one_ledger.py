@@ -169,6 +169,7 @@ def test_a_ledger_of_records_charges_what_a_release_of_users_costs(
     assert ledger.spent.epsilon == pytest.approx(steps)
     assert ledger.spent.delta == pytest.approx(1e-6 if steps == 1 else (1 + math.e) * 1e-6)
     assert f"({5 - steps}, " in card
+    assert ("it costs two steps" in card) == (steps == 2)
     said = frame.attrs["dp"]
     assert said["ledger"]["protects"] == RECORDS
     assert ("two steps" in said["budget"]) == (steps == 2)
