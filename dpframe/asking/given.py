@@ -232,7 +232,10 @@ def number(name: str, value: object, low: float, high: float) -> float:
             f"{name} must be a number from {low:g} to {high:g}; got {shown(value)}."
         )
     if not low <= real <= high:  # also refuses NaN
-        raise ParameterError(f"{name} ({value!r}) must be a number from {low:g} to {high:g}.")
+        parts = f" Write {real / 100:g}." if high < 1 and low <= real / 100 <= high else ""
+        raise ParameterError(
+            f"{name} ({value!r}) must be a number from {low:g} to {high:g}.{parts}"
+        )
     return real
 
 

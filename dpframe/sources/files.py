@@ -203,8 +203,9 @@ def _not_read(path: str) -> str:
         )
     return (
         f"{shown(path)} has no known ending: dpframe reads "
-        f"{', '.join((*PARQUET, *SEPARATORS))}. Write another format as Parquet, or pass a frame, "
-        "an Arrow table or a DuckDB relation."
+        f"{', '.join((*PARQUET, *SEPARATORS))}. Pass dp.csv_file(path) for a "
+        "text file of another name. Write another format as Parquet, or pass a frame, an Arrow "
+        "table or a DuckDB relation."
     )
 
 
@@ -302,6 +303,7 @@ def _header(path: Path, separator: str, encoding: str) -> list[str]:
     known = "utf-8-sig" if encoding == UTF_8 else encoding
     with opened(path, "rt", encoding=known, errors=ESCAPES, newline="") as lines:
         names = next(csv.reader(lines, delimiter=separator), [])
+    names[:1] = [name.removeprefix("\ufeff") for name in names[:1]]  # of utf-16-le and utf-16-be
     if any("\0" in name for name in names) or (names and names[0].startswith((r"\xFF", r"\xFE"))):
         raise SourceError(
             f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), on "

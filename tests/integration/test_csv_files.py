@@ -92,6 +92,9 @@ def test_utf_16_and_the_first_line_of_excel_are_told(folder: Path) -> None:
     near(counts(dp.csv_file("rows.csv", encoding="utf-16")), EXACT)
     asked = ["hhh", "rows.csv", "city", "--epsilon", "50", "--delta", "1e-3", "--quiet"]
     assert main([*asked, "--encoding", "utf-16", "-o", "out.json"]) == 0
+    for encoding in ("utf-16-le", "utf-16-be"):  # with the mark that these leave in the text
+        (folder / "rows.csv").write_bytes(("\ufeff" + TEXT).encode(encoding))
+        near(counts(dp.csv_file("rows.csv", encoding=encoding)), EXACT)
     (folder / "rows.csv").write_text("sep=;\n" + TEXT.replace(",", ";"))
     for source in ("rows.csv", dp.csv_file("rows.csv", delimiter=";")):
         with pytest.raises(dp.SourceError, match="Remove that line, and pass delimiter"):

@@ -755,3 +755,15 @@ def test_arguments_are_named_as_sql_takes_them(flights: pd.DataFrame) -> None:
                 con.execute(f"FROM {call})")
             assert said in str(raised.value)
             assert len(con.execute(f"FROM {call}, {remedy})").fetchall()) > 2
+
+
+def test_a_confidence_in_percent_and_a_text_file_of_another_name(
+    folder: Path, flights: pd.DataFrame
+) -> None:
+    """Law: 95 is told as 0.95; a file that ends in .txt is read as what it is said to be."""
+    said = answer(lambda: flights.dp.hhh(["carrier"], **B, confidence=95))
+    assert said.endswith("Write 0.95.")
+    assert not answer(lambda: flights.dp.hhh(["carrier"], **B, confidence=2)).endswith("0.02.")
+    flights.head(2000).to_csv("rows.txt", index=False)
+    assert "dp.csv_file(path)" in answer(lambda: dp.hhh("rows.txt", ["carrier"], **B))
+    assert len(dp.hhh(dp.csv_file("rows.txt"), ["carrier"], **B)) > 1
