@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from duckdb import list_type
+from duckdb.sqltypes import DuckDBPyType
+
 
 def identifier(name: str) -> str:
     """A quoted identifier."""
@@ -24,12 +27,67 @@ def is_nan(number: str) -> str:
     return f"NOT (isfinite({number}) OR isinf({number}))"
 
 
-def json_as_text(columns: Sequence[str], types: Sequence[str]) -> str:
-    """All columns in a SELECT, those of type JSON as texts: ``TRY_CAST`` of JSON to a number raises
-    for a text that is no JSON, and nobody checked that there is none."""
-    names = [identifier(c) for c, kind in zip(columns, types, strict=True) if kind == "JSON"]
-    texts = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in names)
-    return f"* REPLACE ({texts})" if texts else "*"
+def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
+    """All columns in a SELECT, with values that DuckDB can compute with, by their types alone."""
+    given = zip(map(identifier, columns), kinds, strict=True)
+    guarded = [(name, _guarded(name, kind)) for name, kind in given]
+    changed = ", ".join(f"{value} AS {name}" for name, value in guarded if value != name)
+    return f"* REPLACE ({changed})" if changed else "*"
+
+
+def _guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
+    """SQL of a value that no cast fails on: DuckDB looks at none that it is given by Arrow.
+
+    JSON is text, because ``TRY_CAST`` of it to a number raises for a text that is no JSON. Times
+    are the nearest within the day, and other values that are malformed are missing.
+    """
+    if kind == "JSON":
+        return f"CAST({value} AS VARCHAR)"
+    if kind.id in ("time", "time_ns"):
+        first, last = (f"{kind} '{time}'" for time in ("00:00:00", "24:00:00"))
+        near = f"WHEN {value} > {last} THEN {last} WHEN {value} < {first} THEN {first}"
+        return f"CASE {near} ELSE {value} END"
+    if kind.id in VALID:
+        return f"CASE WHEN {VALID[kind.id].format(value)} THEN {value} END"
+    if kind.id == "decimal":
+        (_, precision), (_, scale) = kind.children
+        digits = f"{'9' * (precision - scale)}.{'9' * scale}"
+        most = f"CAST('0{digits}' AS {kind})"
+        return f"CASE WHEN {value} BETWEEN -{most} AND {most} THEN {value} END"
+    if kind.id in ("list", "array"):
+        item = f"x{depth}"
+        inside = _guarded(item, kind.children[0][1], depth + 1)
+        changed = f"list_transform({value}, lambda {item}: {inside})"
+        return value if inside == item else f"CAST({changed} AS {kind})"
+    if kind.id == "map":  # a key that has to change could be there twice then: no map has one
+        keys, values = (
+            _guarded(f"map_{part}({value})", list_type(inner), depth)
+            for part, (_, inner) in zip(("keys", "values"), kind.children, strict=True)
+        )
+        own = f"map_keys({value})"
+        guard = f"CASE WHEN {keys} IS NOT DISTINCT FROM {own} THEN map({own}, {values}) END"
+        return value if (keys, values) == (own, f"map_values({value})") else guard
+    if kind.id == "struct":
+        fields = [f"struct_extract({value}, {literal(name)})" for name, _ in kind.children]
+        inside = [
+            _guarded(field, inner, depth)
+            for field, (_, inner) in zip(fields, kind.children, strict=True)
+        ]
+        names = [identifier(name) for name, _ in kind.children]
+        changed = ", ".join(f"{name} := {one}" for name, one in zip(names, inside, strict=True))
+        guard = f"CASE WHEN {value} IS NOT NULL THEN struct_pack({changed}) END"
+        return value if inside == fields else guard
+    return value
+
+
+VALID = {
+    "bit": "octet_length({0}) > 0 AND 8 * octet_length({0}) - bit_length({0}) BETWEEN 0 AND 7",
+    "time with time zone": (
+        "CAST({0} AS TIME) BETWEEN TIME '00:00:00' AND TIME '24:00:00' "
+        "AND date_part('timezone', {0}) BETWEEN -57599 AND 57599"
+    ),
+}
+"""Whether a value of a type can be written as text, which is no error for any of them."""
 
 
 def ascending(*columns: str, nulls: str = "LAST") -> str:

@@ -17,7 +17,7 @@ from dpframe._duck.done import percent, share_of_reading
 from dpframe._duck.own import Own, own
 from dpframe._duck.withheld import withheld
 from dpframe._progress import goes_on, part
-from dpframe._sql import json_as_text, literal
+from dpframe._sql import literal, readable
 from dpframe.errors import SourceError
 
 VIEW = "dpframe_source"
@@ -87,15 +87,16 @@ class OwnRelation:
     def _viewed(self, where: str) -> None:
         """Make the view, anew if there is one."""
 
-        def view(columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        def view(columns: str) -> DuckDBPyRelation:
             self._ready()
             chosen = f"SELECT {columns} FROM {self._from}{where}"
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {chosen}")
-            return _described(self._cursor.view(VIEW))  # DESCRIBE would plan and run a statement
+            return self._cursor.view(VIEW)  # DESCRIBE would plan and run a statement
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            described = view("*")
-            if (columns := json_as_text(*described)) != "*":
+            stored = view("*")
+            described = _described(stored)
+            if (columns := readable(stored.columns, stored.types)) != "*":
                 view(columns)
             return described
 
@@ -154,7 +155,7 @@ class GivenRelation:
         # DuckDB 2 keeps it there, without a name that is public; other versions end later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
         self.columns, self.types = withheld(RELATION, lambda: _described(relation))
-        columns = json_as_text(self.columns, self.types)
+        columns = withheld(RELATION, lambda: readable(relation.columns, relation.types))
         self._relation = relation
         if columns != "*":
             self._relation = withheld(RELATION, lambda: relation.project(columns))
