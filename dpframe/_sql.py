@@ -30,12 +30,12 @@ def is_nan(number: str) -> str:
 def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
     """All columns in a SELECT, with values that DuckDB can compute with, by their types alone."""
     given = zip(map(identifier, columns), kinds, strict=True)
-    guarded = [(name, _guarded(name, kind)) for name, kind in given]
-    changed = ", ".join(f"{value} AS {name}" for name, value in guarded if value != name)
+    values = [(name, guarded(name, kind)) for name, kind in given]
+    changed = ", ".join(f"{value} AS {name}" for name, value in values if value != name)
     return f"* REPLACE ({changed})" if changed else "*"
 
 
-def _guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
+def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     """SQL of a value that no cast fails on: DuckDB looks at none that it is given by Arrow.
 
     JSON is text, because ``TRY_CAST`` of it to a number raises for a text that is no JSON. Times
@@ -56,12 +56,12 @@ def _guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
         return f"CASE WHEN {value} BETWEEN -{most} AND {most} THEN {value} END"
     if kind.id in ("list", "array"):
         item = f"x{depth}"
-        inside = _guarded(item, kind.children[0][1], depth + 1)
+        inside = guarded(item, kind.children[0][1], depth + 1)
         changed = f"list_transform({value}, lambda {item}: {inside})"
         return value if inside == item else f"CAST({changed} AS {kind})"
     if kind.id == "map":  # a key that has to change could be there twice then: no map has one
         keys, values = (
-            _guarded(f"map_{part}({value})", list_type(inner), depth)
+            guarded(f"map_{part}({value})", list_type(inner), depth)
             for part, (_, inner) in zip(("keys", "values"), kind.children, strict=True)
         )
         own = f"map_keys({value})"
@@ -70,7 +70,7 @@ def _guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     if kind.id == "struct":
         fields = [f"struct_extract({value}, {literal(name)})" for name, _ in kind.children]
         inside = [
-            _guarded(field, inner, depth)
+            guarded(field, inner, depth)
             for field, (_, inner) in zip(fields, kind.children, strict=True)
         ]
         names = [identifier(name) for name, _ in kind.children]

@@ -538,7 +538,8 @@ def outcome(question: Asks, source: Any, book: dp.Ledger) -> tuple[str, str]:
             answer = question(source, book)
         except dp.DpframeError as error:
             charged = "" if book.spent == before else "charged and refused, "
-            return f"{charged}{type(error).__name__}: {error}", ""
+            words = str(error).replace(source, "") if isinstance(source, str) else str(error)
+            return f"{charged}{type(error).__name__}: {words}", ""
     return "answers", answer.to_csv() if isinstance(answer, pd.DataFrame) else ""
 
 

@@ -239,9 +239,7 @@ COARSE_TIMES = ("TIMESTAMP_S", "TIMESTAMP_MS")
 """Types of times that reach beyond microseconds: DuckDB cannot write those, and closes the whole
 database when it is asked to."""
 
-UNWRITABLE = (
-    r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
-)
+UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
 """In the names of types that hold such times inside, or can hold them, and of those whose malformed
 values no SQL tells from others (``_sql.readable``)."""
 
