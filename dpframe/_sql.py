@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from duckdb import list_type
 from duckdb.sqltypes import DuckDBPyType
@@ -50,34 +51,38 @@ def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     if kind.id in VALID:
         return f"CASE WHEN {VALID[kind.id].format(value)} THEN {value} END"
     if kind.id == "decimal":
-        (_, precision), (_, scale) = kind.children
+        (_, precision), (_, scale) = _parts(kind)
         digits = f"{'9' * (precision - scale)}.{'9' * scale}"
         most = f"CAST('0{digits}' AS {kind})"
         return f"CASE WHEN {value} BETWEEN -{most} AND {most} THEN {value} END"
     if kind.id in ("list", "array"):
         item = f"x{depth}"
-        inside = guarded(item, kind.children[0][1], depth + 1)
+        inside = guarded(item, _parts(kind)[0][1], depth + 1)
         changed = f"list_transform({value}, lambda {item}: {inside})"
         return value if inside == item else f"CAST({changed} AS {kind})"
     if kind.id == "map":  # a key that has to change could be there twice then: no map has one
         keys, values = (
             guarded(f"map_{part}({value})", list_type(inner), depth)
-            for part, (_, inner) in zip(("keys", "values"), kind.children, strict=True)
+            for part, (_, inner) in zip(("keys", "values"), _parts(kind), strict=True)
         )
         own = f"map_keys({value})"
         guard = f"CASE WHEN {keys} IS NOT DISTINCT FROM {own} THEN map({own}, {values}) END"
         return value if (keys, values) == (own, f"map_values({value})") else guard
     if kind.id == "struct":
-        fields = [f"struct_extract({value}, {literal(name)})" for name, _ in kind.children]
-        inside = [
-            guarded(field, inner, depth)
-            for field, (_, inner) in zip(fields, kind.children, strict=True)
+        fields = [(name, f"struct_extract({value}, {literal(name)})") for name, _ in _parts(kind)]
+        inner = [
+            (name, field, guarded(field, inside, depth))
+            for (name, field), (_, inside) in zip(fields, _parts(kind), strict=True)
         ]
-        names = [identifier(name) for name, _ in kind.children]
-        changed = ", ".join(f"{name} := {one}" for name, one in zip(names, inside, strict=True))
-        guard = f"CASE WHEN {value} IS NOT NULL THEN struct_pack({changed}) END"
-        return value if inside == fields else guard
+        packed = ", ".join(f"{identifier(name)} := {one}" for name, _, one in inner)
+        guard = f"CASE WHEN {value} IS NOT NULL THEN struct_pack({packed}) END"
+        return value if all(field == one for _, field, one in inner) else guard
     return value
+
+
+def _parts(kind: DuckDBPyType) -> list[tuple[str, Any]]:
+    """What a type is made of, by name: types, and the numbers of a decimal."""
+    return kind.children
 
 
 VALID = {

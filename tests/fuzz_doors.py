@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import random
 import subprocess
@@ -570,7 +571,7 @@ def run_values(seed: int, book: dp.Ledger, by_duckdb: bool = False) -> tuple[str
                 found.append(outcome(questions[place], source, book))
     finally:
         small_frames.MOST = small
-    for first, second in zip(found, found[1:], strict=False):
+    for first, second in itertools.pairwise(found):
         if first[0] != second[0]:
             return what, first[0], second[0]
     for first, second in zip(found[::2], found[1::2], strict=True) if not by_duckdb else ():

@@ -173,7 +173,7 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
 
 
 def _refuse_checked(relation: _duck.OwnRelation, wanted: Sequence[str], path: str) -> None:
-    """Raise ColumnError for columns of which DuckDB's reader checks each value, and fails at one."""
+    """Raise ColumnError for columns of which one bad value makes DuckDB's reader fail."""
     for name, kind in zip(relation.columns, relation.types, strict=True):
         if name in wanted and re.search(CHECKED, kind):
             relation.__exit__(None, None, None)
@@ -183,7 +183,7 @@ def _refuse_checked(relation: _duck.OwnRelation, wanted: Sequence[str], path: st
             )
 
 
-CHECKED = r"\b(JSON|TIME)\b(?! ZONE)"
+CHECKED = r"\b(JSON|TIME|TIME_NS)\b(?! ZONE)"
 """In names of types; one bad time of the day makes DuckDB's reader fail, as one bad JSON does."""
 
 
