@@ -14,10 +14,11 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from dpframe._duck.checks import ORDERED, check_collation, check_order, operators, planned
 from dpframe._duck.done import percent, share_of_reading
+from dpframe._duck.guards import readable
 from dpframe._duck.own import Own, own
 from dpframe._duck.withheld import withheld
 from dpframe._progress import goes_on, part
-from dpframe._sql import literal, readable
+from dpframe._sql import literal
 from dpframe.errors import SourceError
 
 VIEW = "dpframe_source"
@@ -95,10 +96,9 @@ class OwnRelation:
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
             stored = view("*")
-            described = _described(stored)
             if (columns := readable(stored.columns, stored.types)) != "*":
                 view(columns)
-            return described
+            return _described(stored)
 
         self.columns, self.types = withheld(self._what, seen, stop=self._cursor.interrupt)
 
@@ -155,8 +155,7 @@ class GivenRelation:
         # DuckDB 2 keeps it there, without a name that is public; other versions end later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
         self.columns, self.types = withheld(RELATION, lambda: _described(relation))
-        columns = withheld(RELATION, lambda: readable(relation.columns, relation.types))
-        self._relation = relation
+        columns, self._relation = readable(self.columns, relation.types), relation
         if columns != "*":
             self._relation = withheld(RELATION, lambda: relation.project(columns))
 

@@ -241,7 +241,7 @@ database when it is asked to."""
 
 UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
 """In the names of types that hold such times inside, or can hold them, and of those whose malformed
-values no SQL tells from others (``_sql.readable``)."""
+values no SQL tells from others (``_duck.guards``)."""
 
 NO_TEXT = (
     "; VARIANT, BIGNUM, unions of times, decimals or BIT, and TIMESTAMP_S and TIMESTAMP_MS inside "

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from duckdb import sqltype
-
-from dpframe._sql import guarded, identifier, literal
+from dpframe._duck import guarded_as
+from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Cells, Hierarchy
@@ -180,7 +179,7 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
 
 def _readable(value: str, seen: str | None) -> str:
     """A value that no cast fails on, of a type that is known."""
-    return value if seen is None else guarded(value, sqltype(seen))
+    return value if seen is None else guarded_as(value, seen)
 
 
 def _is_typed(kind: str) -> bool:
