@@ -95,10 +95,10 @@ class OwnRelation:
             return self._cursor.view(VIEW)  # DESCRIBE would plan and run a statement
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            stored = view("*")
-            if (columns := readable(stored.columns, stored.types)) != "*":
+            described = _described(stored := view("*"))  # which follows the view
+            if (columns := readable(described[0], stored.types)) != "*":
                 view(columns)
-            return _described(stored)
+            return described
 
         self.columns, self.types = withheld(self._what, seen, stop=self._cursor.interrupt)
 
