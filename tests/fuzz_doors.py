@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
+import json
 import random
+import subprocess
+import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +28,7 @@ import pyarrow as pa
 import dpframe as dp
 from dpframe.doors.cli import main as cli
 from dpframe.sources import small_frames
+from dpframe.testing import seeded_noise
 from tests.fuzz_sources import (
     NO_SOURCE,
     OBJECTS,
@@ -379,7 +385,8 @@ def run(seed: int, cases: int, folder: Path) -> int:
 
 # -- values ----------------------------------------------------------------------------------------
 
-ONE = {"epsilon": 1.0, "delta": 1e-6}
+ONE = {"epsilon": 8.0, "delta": 1e-6}
+"""So much that most keys are released, and differences between two ways of counting show."""
 QUESTIONS: tuple[Callable[[Any], Any], ...] = (
     lambda t: dp.hhh(t, ["c"], **ONE),
     lambda t: dp.hhh(t, ["c", "u", "n"], **ONE),
@@ -424,32 +431,180 @@ READ_AS: tuple[Callable[[pa.Table], Any], ...] = (
 )
 
 
-def outcome(question: Callable[[Any], Any], source: Any) -> str:
-    """Whether a call answers, or the words in which it is refused."""
-    with warnings.catch_warnings():
+SQL_QUESTIONS = tuple(
+    f"SELECT * FROM dp_{verb}('t', {rest}, epsilon := 8, delta := 1e-6)"
+    for verb, rest in (
+        ("hhh", "'columns:c'"),
+        ("hhh", "'columns:c,u,n'"),
+        ("hhh", "'columns:c', user := 'u'"),
+        ("hhh", "'columns:c', weight := 'n', max_weight := 5"),
+        ("hhh", "'columns:c', mechanism := 'streaming'"),
+        ("hhh", "'date:c'"),
+        ("heavy_hitters", "'c', user := 'u'"),
+        ("rollup", "'columns:c', ['sum(n, 0, 9)', 'distinct(u)']"),
+    )
+)
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("hhh", "columns:c"),
+    ("hhh", "columns:c,u,n"),
+    ("hhh", "columns:c", "--user=u"),
+    ("hhh", "date:c"),
+    ("heavy-hitters", "c", "--user=u"),
+    ("rollup", "columns:c", "--measure=sum(n, 0, 9)"),
+)
+
+
+def _table_of(table: pa.Table) -> duckdb.DuckDBPyConnection:
+    """A connection with the table as ``t``. Raises where DuckDB does not store it."""
+    con = duckdb.connect()
+    con.register("given", table)
+    con.execute("CREATE TABLE t AS SELECT * FROM given")
+    con.unregister("given")
+    return con
+
+
+def _parquet_of(table: pa.Table) -> str:
+    path = Path(tempfile.mkdtemp()) / "t.parquet"
+    _table_of(table).execute(f"COPY t TO '{path}'")
+    return str(path)
+
+
+def _lost(con: duckdb.DuckDBPyConnection) -> str:
+    """What to add to an error where the caller's database is closed after it."""
+    try:
+        con.execute("SELECT 1")
+    except duckdb.Error:
+        return " The database is closed."
+    return ""
+
+
+Asks = Callable[[Any, dp.Ledger], Any]
+
+
+def _asks(question: Callable[[Any], Any]) -> Asks:
+    return lambda source, book: question(source)  # charges the ledger of the block
+
+
+def _asks_sql(statement: str) -> Asks:
+    def asks(con: duckdb.DuckDBPyConnection, book: dp.Ledger) -> None:
+        dp.register(con, ledger=book)
+        try:
+            con.execute(statement).fetchall()
+        except duckdb.Error as error:
+            raise dp.DpframeError(f"{error}{_lost(con)}") from error
+
+    return asks
+
+
+def _asks_command(words: tuple[str, ...]) -> Asks:
+    def asks(path: str, book: dp.Ledger) -> None:
+        said, (verb, *rest) = io.StringIO(), words
+        ledger = f"--ledger={book.path}"
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            code = cli.main([verb, path, *rest, "--epsilon=8", "--delta=1e-6", ledger])
+        assert "Traceback" not in said.getvalue()
+        if code:
+            raise dp.DpframeError(said.getvalue().replace(path, ""))
+
+    return asks
+
+
+def _asks_relation(question: Callable[[Any], Any]) -> Asks:
+    def asks(con: duckdb.DuckDBPyConnection, book: dp.Ledger) -> Any:
+        try:
+            return question(con.table("t"))
+        except dp.DpframeError as error:
+            raise dp.DpframeError(f"{error}{_lost(con)}") from error
+
+    return asks
+
+
+DUCKDB_READS: tuple[tuple[Callable[[pa.Table], Any], tuple[Asks, ...]], ...] = (
+    (_table_of, tuple(map(_asks_relation, QUESTIONS))),
+    (_table_of, tuple(map(_asks_sql, SQL_QUESTIONS))),
+    (_parquet_of, tuple(map(_asks, QUESTIONS))),
+    (_parquet_of, tuple(map(_asks_command, COMMANDS))),
+)
+"""Doors at which DuckDB reads values by itself, and what is asked there: relations, tables named in
+SQL, Parquet files and commands."""
+
+
+def outcome(question: Asks, source: Any, book: dp.Ledger) -> tuple[str, str]:
+    """Whether a call answers, or the words in which it is refused; and the rows that it releases,
+    with noise that is the same each time."""
+    before = book.spent
+    with warnings.catch_warnings(), seeded_noise(1), dp.use_ledger(book):
         warnings.simplefilter("ignore")
         try:
-            question(source)
+            answer = question(source, book)
         except dp.DpframeError as error:
-            return f"{type(error).__name__}: {error}"
-    return "answers"
+            charged = "" if book.spent == before else "charged and refused, "
+            words = str(error).replace(source, "") if isinstance(source, str) else str(error)
+            return f"{charged}{type(error).__name__}: {words}", ""
+    return "answers", answer.to_csv() if isinstance(answer, pd.DataFrame) else ""
 
 
-def run_values(seed: int) -> tuple[str, str, str] | None:
-    """One case: a question of two tables of one schema. None where a library of another hand does
-    not take the table, else what was asked and both outcomes."""
+def run_values(seed: int, book: dp.Ledger, by_duckdb: bool = False) -> tuple[str, str, str] | None:
+    """One case: a question of two tables of one schema, and of one in both ways of counting. None
+    where a library of another hand does not take the table, else what was asked and two outcomes.
+
+    With ``by_duckdb`` at a door of DuckDB's own, where it can end the process (``run_children``).
+    """
     r = random.Random(f"values {seed}")
     tables = pair_of_tables(r, r.choice((1, 7, 60)))
-    read_as, question = r.choice(READ_AS), r.choice(QUESTIONS)
+    here = (r.choice(READ_AS), tuple(map(_asks, QUESTIONS)))
+    read_as, questions = r.choice(DUCKDB_READS) if by_duckdb else here
+    place = r.randrange(len(questions))
+    what = f"{tables[0].schema.to_string()}, question {place} of {len(questions)}"
+    ways = (0, 0) if by_duckdb else (0, small_frames.MOST)
     try:
-        sources = [read_as(table) for table in tables]
+        sources = [[read_as(table) for _ in {*ways}] for table in tables]
     except (Exception, pl.exceptions.PanicException):
         return None
-    most = small_frames.MOST
-    small_frames.MOST = r.choice((0, most))
+    if by_duckdb:
+        print(f"asks {seed}", flush=True)
+    small, found = small_frames.MOST, []
     try:
-        hostile, harmless = (outcome(question, source) for source in sources)
+        for given in sources:
+            for way, source in zip(ways, given, strict=False):
+                small_frames.MOST = way
+                found.append(outcome(questions[place], source, book))
     finally:
-        small_frames.MOST = most
-    what = f"{tables[0].schema.to_string()}, question {QUESTIONS.index(question)}"
-    return what, hostile, harmless
+        small_frames.MOST = small
+    for first, second in itertools.pairwise(found):
+        if first[0] != second[0]:
+            return what, first[0], second[0]
+    for first, second in zip(found[::2], found[1::2], strict=True) if not by_duckdb else ():
+        if first != second:
+            return what, first[1], second[1]
+    return what, found[0][0], found[0][0]
+
+
+def run_child(first: int, cases: int, folder: Path) -> None:
+    """Cases at DuckDB's own doors; says what it asks and what came of it."""
+    book = dp.Ledger(folder / "child.db", epsilon=TOTAL, delta=0.09)
+    for seed in range(first, first + cases):
+        print(f"begins {seed}", flush=True)
+        if (case := run_values(seed, book, by_duckdb=True)) is not None:
+            print("came " + json.dumps([seed, case]), flush=True)
+
+
+def run_children(seeds: range, folder: Path) -> list[tuple[int, tuple[str, str, str]]]:
+    """The cases of ``seeds`` at DuckDB's own doors, in processes that it may end: no case where it
+    ends one while it stores the table, and a difference where a call of ours lets it."""
+    cases, here = [], seeds.start
+    while here < seeds.stop:
+        code = "import pathlib, sys; from tests.fuzz_doors import run_child\n"
+        code += f"run_child({here}, {seeds.stop - here}, pathlib.Path(sys.argv[1]))"
+        call = [sys.executable, "-c", code, str(folder)]
+        done = subprocess.run(call, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+        said = [line.split(" ", 1) for line in done.stdout.splitlines()]
+        came = [json.loads(rest) for word, rest in said if word == "came"]
+        cases += [(seed, (*case,)) for seed, case in came]
+        if done.returncode == 0:
+            return cases
+        assert done.returncode < 0, done.stderr  # an error of Python
+        here = 1 + max(int(rest) for word, rest in said if word == "begins")
+        if said[-1][0] == "asks":
+            cases.append((here - 1, ("a call", "the process ends", "")))
+    return cases

@@ -15,6 +15,7 @@ from dpframe._duck.connections import (
     type_name,
 )
 from dpframe._duck.databases import create_database, opened, selected
+from dpframe._duck.guards import guarded_as
 from dpframe._duck.own import one_task
 from dpframe._duck.relations import (
     VIEW,
@@ -41,6 +42,7 @@ __all__ = [
     "connection_in",
     "create_database",
     "describe",
+    "guarded_as",
     "is_default",
     "is_one_select",
     "is_open",

@@ -14,10 +14,11 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 from dpframe._duck.checks import ORDERED, check_collation, check_order, operators, planned
 from dpframe._duck.done import percent, share_of_reading
+from dpframe._duck.guards import readable
 from dpframe._duck.own import Own, own
 from dpframe._duck.withheld import withheld
 from dpframe._progress import goes_on, part
-from dpframe._sql import json_as_text, literal
+from dpframe._sql import literal
 from dpframe.errors import SourceError
 
 VIEW = "dpframe_source"
@@ -87,15 +88,15 @@ class OwnRelation:
     def _viewed(self, where: str) -> None:
         """Make the view, anew if there is one."""
 
-        def view(columns: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        def view(columns: str) -> DuckDBPyRelation:
             self._ready()
             chosen = f"SELECT {columns} FROM {self._from}{where}"
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {chosen}")
-            return _described(self._cursor.view(VIEW))  # DESCRIBE would plan and run a statement
+            return self._cursor.view(VIEW)  # DESCRIBE would plan and run a statement
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            described = view("*")
-            if (columns := json_as_text(*described)) != "*":
+            described = _described(stored := view("*"))  # which follows the view
+            if (columns := readable(described[0], stored.types)) != "*":
                 view(columns)
             return described
 
@@ -154,8 +155,7 @@ class GivenRelation:
         # DuckDB 2 keeps it there, without a name that is public; other versions end later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
         self.columns, self.types = withheld(RELATION, lambda: _described(relation))
-        columns = json_as_text(self.columns, self.types)
-        self._relation = relation
+        columns, self._relation = readable(self.columns, relation.types), relation
         if columns != "*":
             self._relation = withheld(RELATION, lambda: relation.project(columns))
 

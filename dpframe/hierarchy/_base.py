@@ -239,12 +239,13 @@ COARSE_TIMES = ("TIMESTAMP_S", "TIMESTAMP_MS")
 """Types of times that reach beyond microseconds: DuckDB cannot write those, and closes the whole
 database when it is asked to."""
 
-UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT)\b"
-"""In the names of types that hold such times inside, or can hold them."""
+UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
+"""In the names of types that hold such times inside, or can hold them, and of those whose malformed
+values no SQL tells from others (``_duck.guards``)."""
 
 NO_TEXT = (
-    "; VARIANT, and TIMESTAMP_S and TIMESTAMP_MS inside of another type, can hold what cannot be "
-    "written as text. Cast the column."
+    "; VARIANT, BIGNUM, unions of times, decimals or BIT, and TIMESTAMP_S and TIMESTAMP_MS inside "
+    "of another type, can hold what cannot be written as text. Cast the column."
 )
 
 

@@ -16,7 +16,7 @@ from dpframe.errors import ColumnError
 
 WHOLE = (
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER"),
-    *("UBIGINT", "UHUGEINT", "BIGNUM"),
+    *("UBIGINT", "UHUGEINT"),
 )
 REAL = ("FLOAT", "DOUBLE")
 TIMES = (
@@ -27,7 +27,7 @@ TEXTS = ("VARCHAR", "ENUM", '"NULL"')
 NESTED = ("LIST", "STRUCT", "MAP", "UNION")
 OTHERS = (
     *("BOOLEAN", "DECIMAL", "UUID", "BLOB", "BIT", "JSON", "VARIANT", "INTERVAL", "TIME"),
-    *("TIME_NS", "TIME WITH TIME ZONE", "INET", "PANDAS"),
+    *("TIME_NS", "TIME WITH TIME ZONE", "BIGNUM", "INET", "PANDAS"),
 )
 
 KNOWN = (*WHOLE, *REAL, *TIMES, *TEXTS, *NESTED, *OTHERS)

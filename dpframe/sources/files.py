@@ -153,7 +153,7 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
     if ending in PARQUET:
         relation = _parquet(f"read_parquet({listed})", path, files)
         require(wanted, relation.columns)
-        _refuse_json(relation, wanted, path)
+        _refuse_checked(relation, wanted, path)
         return relation
     delimiter = file.delimiter or SEPARATORS[ending]
     names = _header(files[0], delimiter, file.encoding)
@@ -172,15 +172,19 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
     return _duck.scan(f"read_csv({listed}, {options})", repr(path))
 
 
-def _refuse_json(relation: _duck.OwnRelation, wanted: Sequence[str], path: str) -> None:
-    """Raise ColumnError for columns of JSON: DuckDB's reader fails at one text that is none."""
+def _refuse_checked(relation: _duck.OwnRelation, wanted: Sequence[str], path: str) -> None:
+    """Raise ColumnError for columns of which one bad value makes DuckDB's reader fail."""
     for name, kind in zip(relation.columns, relation.types, strict=True):
-        if name in wanted and "JSON" in kind:
+        if name in wanted and re.search(CHECKED, kind):
             relation.__exit__(None, None, None)
             raise ColumnError(
                 f"column {name!r} of {shown(path)} has type {kind}, whose reader fails at one bad "
-                "text. Pass pyarrow.parquet.read_table(path), which dpframe reads as text."
+                "value. Pass pyarrow.parquet.read_table(path), which fails at none."
             )
+
+
+CHECKED = r"\b(JSON|TIME|TIME_NS)\b(?! ZONE)"
+"""In names of types; one bad time of the day makes DuckDB's reader fail, as one bad JSON does."""
 
 
 def _not_read(path: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from dpframe._duck import guarded_as
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError
@@ -86,7 +87,7 @@ def statement(
         typed[reading.period.column] = dict(columns or ())[reading.period.column]
     if unit.weight is not None:  # under a name of its own: it can be a level, too
         value = f"{SOURCE}.{identifier(unit.weight)}"
-        value = value if seen else _castable(value)
+        value = _readable(value, seen[unit.weight]) if seen else _castable(value)
         weight = f"TRY_CAST({value} AS DOUBLE)" if unit.measured else weight_sql(value, unit.most)
         unit = replace(unit, weight=_free("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
@@ -160,7 +161,7 @@ def _seen(
 
 def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:
     """SQL of a column's values, and its type; ``seen`` is the type that the table seems to have."""
-    name = f"{SOURCE}.{identifier(column)}"
+    name = _readable(f"{SOURCE}.{identifier(column)}", seen)
     held = [one for one in hierarchy.dimensions if column in one.source_columns]
     in_hierarchy, hierarchy = bool(held), held[0] if held else hierarchy
     if in_hierarchy and hierarchy.kind == "number":
@@ -174,6 +175,11 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
         utc = f"{utc} || '+00'"  # which a text has to say, if the hierarchy names a zone
     text = f"CASE WHEN {_is_zoned(name)} THEN {utc} ELSE {_as_text(name)} END"
     return text, "VARCHAR"
+
+
+def _readable(value: str, seen: str | None) -> str:
+    """A value that no cast fails on, of a type that is known."""
+    return value if seen is None else guarded_as(value, seen)
 
 
 def _is_typed(kind: str) -> bool:

@@ -470,9 +470,7 @@ def test_a_text_that_is_no_json_fails_no_call(tmp_path: Path) -> None:
     for texts in (["{x"], ["1"]):
         con.register("one", with_metadata(pa.array(texts), "arrow.json"))
         con.execute(f"COPY (FROM one) TO '{tmp_path}/t.parquet'")
-        with pytest.raises(
-            dp.ColumnError, match=r"read_table\(path\), which dpframe reads as text"
-        ):
+        with pytest.raises(dp.ColumnError, match=r"read_table\(path\), which fails at none"):
             dp.hhh(tmp_path / "t.parquet", ["x"], **BUDGET)
         read = pq.read_table(tmp_path / "t.parquet")
         assert exact_counts(read, as_hierarchy(["x"]))[()] == 1
@@ -483,3 +481,68 @@ def test_nul_in_the_name_of_a_column_is_refused(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(small_frames, "MOST", most)
         with pytest.raises(dp.ColumnError, match=r"has a NUL in its name\. Rename"):
             dp.hhh(pd.DataFrame({"a\0b": ["x"]}), ["a\0b"], **BUDGET)
+
+
+def _raw(kind: pa.DataType, value: int) -> pa.Array:
+    width = kind.bit_width // 8
+    bytes_of = value.to_bytes(width, "little", signed=True)
+    return pa.Array.from_buffers(kind, 60, [None, pa.py_buffer(bytes_of * 60)])
+
+
+def _opaque(kind: str, storage: pa.DataType, value: object) -> pa.Array:
+    own = pa.opaque(storage, kind, "DuckDB")
+    return pa.ExtensionArray.from_storage(own, pa.array([value] * 60, storage))
+
+
+STORED_BY_DUCKDB: dict[str, pa.Array] = {
+    "TIME": _raw(pa.time64("us"), 2**62),
+    "TIME_NS": _raw(pa.time64("ns"), -(2**62)),
+    "DECIMAL(38,0)": _raw(pa.decimal128(38, 0), -(2**127)),
+    "BIT": _opaque("bit", pa.binary(), b""),
+    "TIME WITH TIME ZONE": _opaque("time_tz", pa.int64(), -1),
+}
+
+
+@pytest.mark.parametrize("registered", [False, True], ids=["stored", "registered"])
+@pytest.mark.parametrize("inside", [False, True], ids=["itself", "inside"])
+@pytest.mark.parametrize("kind", STORED_BY_DUCKDB)
+def test_malformed_values_that_duckdb_holds_fail_nowhere(
+    kind: str, inside: bool, registered: bool
+) -> None:
+    """Law: of a relation and a table named in SQL, as key and as user, in lists in structs too;
+    the caller's database stays open."""
+    con, column = duckdb.connect(), STORED_BY_DUCKDB[kind]
+    if inside:
+        lists = pa.ListArray.from_arrays(pa.array(range(61), pa.int32()), column)
+        column = pa.StructArray.from_arrays([lists], ["a"])
+    con.register("given", pa.table({"c": column, "u": range(60)}))
+    con.execute(f"CREATE {'VIEW' if registered else 'TABLE'} t AS SELECT * FROM given")
+    for arguments in ({}, {"user": "u"}, {"mechanism": "streaming"}):
+        dp.hhh(con.table("t"), ["c"], epsilon=1.0, delta=1e-6, **arguments)
+    dp.hhh(con.table("t"), ["u"], user="c", epsilon=1.0, delta=1e-6)
+    if not registered:
+        dp.register(con)
+        for rest in ("'columns:c'", "'columns:c', user := 'u'", "'columns:u', user := 'c'"):
+            con.execute(f"SELECT * FROM dp_hhh('t', {rest}, epsilon := 1, delta := 1e-6)")
+    assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("question", ["columns:c", "number:c?lower=0&upper=9&depth=3"])
+def test_bignum_is_refused_by_its_type(question: str) -> None:
+    """Law: no SQL tells a malformed one from others, so that each is refused, before it is read."""
+    con = duckdb.connect()
+    con.register("given", pa.table({"c": _opaque("bignum", pa.binary(), b"")}))
+    con.execute("CREATE TABLE t AS SELECT * FROM given")
+    with pytest.raises(dp.ColumnError, match="has type BIGNUM"):
+        dp.hhh(con.table("t"), question, epsilon=1.0, delta=1e-6)
+    assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("kind", ["TIME", "TIME_NS", "TIME[]"])
+def test_times_of_the_day_in_parquet_are_refused_by_their_type(kind: str, tmp_path: Path) -> None:
+    """Law: DuckDB's reader fails at one beyond the day. Other columns of the file are read."""
+    path = tmp_path / "t.parquet"
+    duckdb.sql(f"SELECT NULL::{kind} AS c, now() AS u FROM range(9)").write_parquet(str(path))
+    with pytest.raises(dp.ColumnError, match=r"read_table"):
+        dp.hhh(path, ["c"], epsilon=1.0, delta=1e-6)
+    dp.hhh(path, ["u"], epsilon=1.0, delta=1e-6)

@@ -103,7 +103,7 @@ def loaded(spellings: list[str]) -> tuple[duckdb.DuckDBPyConnection, dict[str, i
     return con, dict(con.sql("SELECT a, count(*) FROM visits GROUP BY a").fetchall())
 
 
-REFUSED = ("VARIANT", "STRUCT of VARIANT")
+REFUSED = ("VARIANT", "STRUCT of VARIANT", "BIGNUM")
 """Types of which not every value has a text; those that nest TIMESTAMP_S and _MS are others."""
 
 
