@@ -35,7 +35,8 @@ with dp.use_ledger(ledger):
     dpframe.user_items.LONG = 1  # of so many pairs on loops are compiled where numba is
     assert len(visits.dp.heavy_hitters("country", user="id", **spend)) == 2
     paid = visits.dp.rollup(["country"], {{"paid": dp.sum("paid", lower=0, upper=9)}}, **spend)
-    assert len(visits.dp.prefix_tree("country", user="id", **spend))
+people = dp.Ledger("people.db", epsilon=9.0, delta=1e-4)  # of users who are replaced
+assert len(visits.dp.prefix_tree("country", user="id", ledger=people, **spend))
 paid.dp.report("paid.html")
 dp.publish(ledger, "results.duckdb")
 visits.to_parquet("visits.parquet")
