@@ -41,7 +41,7 @@ def differences(cases: list[Case]) -> tuple[int, list[Case]]:
 
 
 def of_values(seeds: range, folder: Path) -> list[Case]:
-    book = dp.Ledger(folder / "values.db", epsilon=fuzz_doors.TOTAL, delta=0.5)
+    book = fuzz_doors.mixed_ledger(folder / "values.db")
     found = ((seed, fuzz_doors.run_values(seed, book)) for seed in seeds)
     return [(seed, case) for seed, case in found if case is not None]
 
