@@ -22,8 +22,9 @@ from dpframe.ledger.totals import Exact, Units, rounded_up
 RECORDS = "records"
 """One record is added or removed."""
 
-USER, REPLACED = "user:", "replace:"
-"""Before the name of a column: one of its users is added or removed, or gets other records."""
+USER, REPLACED, EMPTIED = "user:", "replace:", "remove:"
+"""Before the name of a column: one of its users is added or removed, gets other records, or has
+none, and is counted all the same. The last two are what prefix trees protect."""
 
 ONE_RECORD = "adding or removing one record"
 
@@ -45,12 +46,14 @@ def checked_protection(value: object) -> str | None:
         raise ParameterTypeError(
             f"protects must be 'records' or the name of a column of users; got {shown(value)}."
         )
-    if value in ("", USER, REPLACED, SEVERAL):
+    if value in ("", USER, REPLACED, EMPTIED, SEVERAL):
         raise ParameterError(
             f"protects ({value!r}) must be 'records' or the name of a column of users. Write "
             "'user:NAME' where a column has such a name."
         )
-    return value if value == RECORDS or value.startswith((USER, REPLACED)) else USER + value
+    return (
+        value if value == RECORDS or value.startswith((USER, REPLACED, EMPTIED)) else USER + value
+    )
 
 
 def protection_words(unit: str | None) -> str:
@@ -64,6 +67,9 @@ def protection_words(unit: str | None) -> str:
         return f"adding or removing one user ({name!r}) with all their records"
     if unit.startswith(REPLACED):
         return f"replacing all records of one user ({unit.removeprefix(REPLACED)!r}) by any others"
+    if unit.startswith(EMPTIED):
+        name = unit.removeprefix(EMPTIED)
+        return f"adding or removing all items of one user ({name!r}), who still reports"
     return ONE_RECORD if unit == RECORDS else unit
 
 
@@ -75,6 +81,8 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
         return f"{USER}{user}"
     if user is not None and sentence.startswith("replacing"):
         return f"{REPLACED}{user}"
+    if user is not None and sentence.startswith("adding or removing all items"):
+        return f"{EMPTIED}{user}"
     if receipt.get("max_weight") is not None:  # a row, whatever it weighs
         return RECORDS
     promised = receipt.get("max_contributions") is not None and user is None
@@ -93,7 +101,10 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
         return 1 if moves_once(receipt) else 2
     if unit == RECORDS and own == "adding or removing one user with all their items":
         return 2
-    if unit.startswith(REPLACED) and own == USER + unit.removeprefix(REPLACED):
+    user = unit.partition(":")[2]
+    if unit.startswith(EMPTIED) and own == REPLACED + user:
+        return 1
+    if unit.startswith((REPLACED, EMPTIED)) and own in (USER + user, EMPTIED + user):
         return 2
     raise LedgerError(
         f"the release protects {protection_words(own)}, and the ledger's totals hold for "

@@ -199,7 +199,7 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
         return "records" if is_row or sentence == RECORD else sentence
     if not str(receipt.get("mechanism")).startswith("prefix-"):
         return f"user:{user}"
-    return f"replace:{user}" if sentence.startswith("replacing") else sentence
+    return f"{'replace' if sentence.startswith('replacing') else 'remove'}:{user}"
 
 
 def words(unit: str) -> str:
@@ -209,6 +209,7 @@ def words(unit: str) -> str:
         "records": RECORD,
         "user": f"adding or removing one user ({user!r}) with all their records",
         "replace": f"replacing all records of one user ({user!r}) by any others",
+        "remove": f"adding or removing all items of one user ({user!r}), who still reports",
     }
     return everything.get(kind, unit)
 
@@ -223,8 +224,11 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int | None:
         return 1 if _moves_once(receipt) else 2
     if (unit, own) == ("records", ITEMS):
         return 2
-    replaced = unit is not None and unit.startswith("replace:")
-    return 2 if replaced and own == f"user:{str(unit).partition(':')[2]}" else None
+    kind, _, user = (unit or "").partition(":")
+    if kind == "remove" and own == f"replace:{user}":
+        return 1
+    twice = (f"user:{user}", f"remove:{user}")
+    return 2 if kind in ("replace", "remove") and own in twice else None
 
 
 def _moves_once(receipt: Mapping[str, Any]) -> bool:

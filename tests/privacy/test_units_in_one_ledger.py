@@ -221,6 +221,22 @@ def test_users_who_are_replaced_cost_what_adds_and_removes_them_two_steps(tmp_pa
         ROWS.dp.hhh(["k"], epsilon=1.0, delta=1e-6, ledger=ledger)
 
 
+def test_the_number_of_users_is_no_part_of_a_unit(tmp_path: Path) -> None:
+    """Law: prefix trees of tables with other numbers of users go into one ledger, whichever of
+    their neighbours is asked for; who is emptied is replaced by nothing, and who is replaced is
+    emptied and filled."""
+    for near, others in (("replace", 2), ("remove", 1)):
+        ledger = Ledger(tmp_path / f"{near}.db", epsilon=9.0, delta=1e-3)
+        asked = {"epsilon": 1.0, "delta": 1e-6, "user": "u", "ledger": ledger}
+        for rows in (ROWS, ROWS.head(30)):
+            rows.dp.prefix_tree("k", mechanism="gaussian", neighbours=near, **asked)
+        assert (ledger.protects, ledger.spent.epsilon) == (f"{near}:u", 2)
+        other = "remove" if near == "replace" else "replace"
+        ROWS.dp.prefix_tree("k", mechanism="gaussian", neighbours=other, **asked)
+        assert ledger.spent.epsilon == 2 + others
+        assert dp.verify(ledger).outcome == "proved"
+
+
 # -- where a ledger says it ------------------------------------------------------------------------
 
 
