@@ -116,15 +116,24 @@ class Ledger(Forecasting, Prepayments):
                 f"delta={self.delta:g}, accountant={self.accountant!r}: leave the totals out, or "
                 "make a new ledger elsewhere."
             )
-        if unit not in (None, made.protects):
-            raise LedgerError(
-                f"the totals of ledger {str(path)!r} hold for {protection_words(made.protects)}, "
-                "which stays. "
-                "Leave protects out, or make a new ledger elsewhere."
-            )
         if old:
             with suppress(LedgerError), self._writing():
                 pass  # writing upgrades; what may only be read is read as it is
+        if unit is not None:
+            self._protect(unit)
+
+    def _protect(self, unit: str) -> None:
+        """Say what the totals hold for, where nobody did; LedgerError if it is something else."""
+        known = self.protects
+        if known is None:
+            with self._writing() as db:
+                db.execute("UPDATE budget SET protects = ? WHERE protects IS NULL", (unit,))
+            known = self.protects
+        if known != unit:
+            raise LedgerError(
+                f"the totals of ledger {str(self._path)!r} hold for {protection_words(known)}, "
+                "which stays. Leave protects out, or make a new ledger elsewhere."
+            )
 
     def __repr__(self) -> str:
         named = f"Ledger {str(self._path)!r} of ({self.epsilon:g}, {self.delta:g})"

@@ -244,6 +244,8 @@ def test_the_first_release_says_what_a_ledger_protects(tmp_path: Path) -> None:
     """Law: where nobody said it; it stays, also for who opens the file anew."""
     ledger = Ledger(tmp_path / "b.db", epsilon=9.0, delta=1e-3)
     assert ledger.protects is None
+    assert Ledger(tmp_path / "c.db", epsilon=9.0, delta=1e-3).protects is None
+    assert Ledger(tmp_path / "c.db", protects="u").protects == "user:u"  # nothing is charged yet
     ROWS.dp.hhh(["k"], epsilon=1.0, delta=1e-6, ledger=ledger)
     assert (ledger.protects, Ledger(ledger.path).protects) == (RECORDS, RECORDS)
     assert ledger.summary()["protects"][0] == "adding or removing one record"
