@@ -247,8 +247,7 @@ class Ledger(Forecasting, Prepayments):
         ``saved_epsilon`` is what reservations, filters and disjoint periods save against that sum.
         ``reserved`` is the number of releases that are paid for and not drawn yet. ``left`` is what
         any release finds, ``unread`` what one finds of a period that no release with a period has
-        read. ``protects`` says what the total holds for, in the words of the receipts; where
-        several things are protected, it holds for what all of them protect.
+        read. ``protects`` says what the total holds for, in the words of the receipts.
         """
         with self._reading() as db:
             return summary(db, str(self._path))

@@ -14,7 +14,7 @@ from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import text_of
 from dpframe.ledger.entries import Entry, entries, newest, protected
 from dpframe.ledger.filters import Filter, filter_of, is_filter
-from dpframe.ledger.protection import SEVERAL, protection_words
+from dpframe.ledger.protection import RECORDS, SEVERAL, protection_words
 from dpframe.ledger.reservations import Reservation, reservation_of
 from dpframe.ledger.segments import tops_of
 from dpframe.ledger.standing import standing
@@ -45,7 +45,7 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
     plain = (high << 32) + low
     tops = tops_of(last.tops).values()
     free = now.epsilon - last.spent_epsilon, now.delta - last.spent_delta
-    plain += sum(r.releases * units_up(r.release_epsilon, EPSILON_UNIT) for r in made)
+    plain += sum(_plain_of(r) for r in made)
     plain += sum(_plain(db, one) for one in filters(db))
     return pd.DataFrame(
         {
@@ -80,7 +80,14 @@ def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
     words = protection_words(now.protects)
     if now.protects == SEVERAL:
         return f"{words}: {said}"
-    return words + (USERS if said.endswith(USERS) else "")
+    by_period = any(one.endswith(USERS) for one in protected(db, now, last))
+    return words + (USERS if by_period and now.protects != RECORDS else "")
+
+
+def _plain_of(made: Reservation) -> int:
+    """What the releases of a reservation would have added up to; what they cost, at least."""
+    alone = made.releases * units_up(made.release_epsilon, EPSILON_UNIT)
+    return max(alone, units_up(made.epsilon, EPSILON_UNIT))
 
 
 def _plain(db: sqlite3.Connection, one: Filter) -> int:

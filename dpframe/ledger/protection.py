@@ -28,14 +28,10 @@ none, and is counted all the same. The last two are what prefix trees protect.""
 
 ONE_RECORD = "adding or removing one record"
 
+ITEMS = "adding or removing one user with all their items"
+
 SEVERAL = "several"
 """A file of an earlier version holds releases that protect different things."""
-
-COUNTED = (
-    *("offline", "offline-gaussian"),
-    *("tree-additive", "tree-laplace", "tree-gaussian", "tree-hhh"),
-)
-"""Mechanisms whose price for one more record is known exactly."""
 
 
 def checked_protection(value: object) -> str | None:
@@ -83,10 +79,11 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
         return f"{REPLACED}{user}"
     if user is not None and sentence.startswith("adding or removing all items"):
         return f"{EMPTIED}{user}"
-    if receipt.get("max_weight") is not None:  # a row, whatever it weighs
-        return RECORDS
-    promised = receipt.get("max_contributions") is not None and user is None
-    return RECORDS if promised or sentence == ONE_RECORD else sentence
+    if user is not None or sentence == ITEMS:
+        return sentence
+    row = receipt.get("max_weight") is not None  # whatever it weighs
+    promised = receipt.get("max_contributions") is not None  # of so many records of a user
+    return RECORDS if row or promised or sentence == ONE_RECORD else sentence
 
 
 def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
@@ -97,9 +94,7 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
     own = unit_of(receipt)
     if unit in (None, SEVERAL, own):
         return 1
-    if unit == RECORDS and own.startswith(USER):
-        return 1 if moves_once(receipt) else 2
-    if unit == RECORDS and own == "adding or removing one user with all their items":
+    if unit == RECORDS and (own.startswith(USER) or own == ITEMS):
         return 2
     user = unit.partition(":")[2]
     if unit.startswith(EMPTIED) and own == REPLACED + user:
@@ -132,18 +127,6 @@ def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
             if all(steps_of(receipt, unit) == 1 for receipt in known):
                 return unit
     return SEVERAL if units else None
-
-
-def moves_once(receipt: Mapping[str, Any]) -> bool:
-    """Whether one more record of a user who is there moves counts by no more than a whole user
-    does: of a sample of two or more at most one record leaves and one comes. Shares can all move,
-    since they are rounded to units, anew for every number of records."""
-    if receipt.get("mechanism") not in COUNTED or receipt.get("measures"):
-        return False
-    if receipt.get("weight") is not None or receipt.get("max_weight") is not None:
-        return False
-    most = receipt.get("max_contributions")
-    return isinstance(most, int) and most >= 2
 
 
 def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:

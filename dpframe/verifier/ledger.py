@@ -182,17 +182,13 @@ RECORD = "adding or removing one record"
 ITEMS = "adding or removing one user with all their items"
 MIXED = "several"
 
-COUNTS_MOVE = {"offline", "offline-gaussian"} | {
-    f"tree-{method}" for method in ("additive", "laplace", "gaussian", "hhh")
-}
-"""Mechanisms of which one more record of a user moves no more than a user, of whom two records or
-more are sampled."""
-
 
 def unit_of(receipt: Mapping[str, Any]) -> str:
     """The unit of privacy of a release, from the arguments in its receipt, which its verdict has
     compared with its guarantee. How many records of a user count is no part of the unit."""
     user, sentence = receipt.get("user"), str(receipt.get("neighbours"))
+    if sentence == ITEMS:
+        return sentence
     if user is None:
         is_row = receipt.get("max_weight") is not None  # whatever it weighs
         is_row |= receipt.get("max_contributions") is not None  # the caller promised how many
@@ -220,24 +216,13 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int | None:
     own = unit_of(receipt)
     if own == unit:
         return 1
-    if unit == "records" and own.startswith("user:"):
-        return 1 if _moves_once(receipt) else 2
-    if (unit, own) == ("records", ITEMS):
+    if unit == "records" and (own.startswith("user:") or own == ITEMS):
         return 2
     kind, _, user = (unit or "").partition(":")
     if kind == "remove" and own == f"replace:{user}":
         return 1
     twice = (f"user:{user}", f"remove:{user}")
     return 2 if kind in ("replace", "remove") and own in twice else None
-
-
-def _moves_once(receipt: Mapping[str, Any]) -> bool:
-    if receipt.get("weight") is not None or receipt.get("max_weight") is not None:
-        return False
-    if receipt.get("mechanism") not in COUNTS_MOVE:
-        return False
-    most = receipt.get("max_contributions")
-    return type(most) is int and most >= 2
 
 
 def times_steps(cost: Cost, steps: int) -> Cost:
