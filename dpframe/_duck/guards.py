@@ -12,9 +12,16 @@ from dpframe._sql import identifier, literal
 
 
 def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
-    """All columns in a SELECT, with values that DuckDB can compute with, by their types alone."""
+    """All columns in a SELECT, with values that DuckDB can compute with, by their types alone.
+
+    Those of type JSON are texts: ``TRY_CAST`` of JSON to a number raises for a text that is no
+    JSON. Inside of other types it stays, because DuckDB would parse it when it casts back.
+    """
     given = zip(map(identifier, columns), kinds, strict=True)
-    values = [(name, guarded(name, kind)) for name, kind in given]
+    values = [
+        (name, f"CAST({name} AS VARCHAR)" if kind == "JSON" else guarded(name, kind))
+        for name, kind in given
+    ]
     changed = ", ".join(f"{value} AS {name}" for name, value in values if value != name)
     return f"* REPLACE ({changed})" if changed else "*"
 
@@ -22,11 +29,8 @@ def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
 def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     """SQL of a value that no cast fails on: DuckDB looks at none that it is given by Arrow.
 
-    JSON is text, because ``TRY_CAST`` of it to a number raises for a text that is no JSON. Times
-    are the nearest within the day, and other values that are malformed are missing.
+    Times are the nearest within the day, and other values that are malformed are missing.
     """
-    if kind == "JSON":
-        return f"CAST({value} AS VARCHAR)"
     if kind.id in ("time", "time_ns"):
         first, last = (f"{kind} '{time}'" for time in ("00:00:00", "24:00:00"))
         near = f"WHEN {value} > {last} THEN {last} WHEN {value} < {first} THEN {first}"

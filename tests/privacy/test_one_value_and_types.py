@@ -546,3 +546,22 @@ def test_times_of_the_day_in_parquet_are_refused_by_their_type(kind: str, tmp_pa
     with pytest.raises(dp.ColumnError, match=r"read_table"):
         dp.hhh(path, ["c"], epsilon=1.0, delta=1e-6)
     dp.hhh(path, ["u"], epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("nested", ["list", "array", "struct of lists"])
+def test_texts_that_are_no_json_fail_nowhere_inside_of_other_types(nested: str) -> None:
+    """Law: of a relation and a table named in SQL; no error of DuckDB's quotes one."""
+    con, texts = duckdb.connect(), pa.array(["{x", ""] * 30)
+    own = pa.ExtensionArray.from_storage(pa.json_(), texts)
+    column = pa.ListArray.from_arrays(pa.array(range(61), pa.int32()), own)
+    if nested == "array":
+        column = pa.FixedSizeListArray.from_arrays(own, 1)
+    elif nested == "struct of lists":
+        column = pa.StructArray.from_arrays([column], ["a"])
+    con.register("given", pa.table({"c": column, "u": range(60)}))
+    con.execute("CREATE TABLE t AS SELECT * FROM given")
+    dp.register(con)
+    dp.hhh(con.table("t"), ["c"], epsilon=1.0, delta=1e-6)
+    dp.hhh(con.table("t"), ["u"], user="c", epsilon=1.0, delta=1e-6)
+    for rest in ("'columns:c'", "'columns:u', user := 'c'"):
+        con.execute(f"SELECT * FROM dp_hhh('t', {rest}, epsilon := 1, delta := 1e-6)")
