@@ -49,10 +49,11 @@ class Ledger(Forecasting, Prepayments):
         can be reserved beforehand (:meth:`reserve`), and those of one reservation compose by
         privacy loss distributions made from their exact curves. Fixed when the ledger is made.
     protects
-        What the totals hold for: "records", or the name of the column of users. A release that
-        protects something else is charged what it costs between neighbours of that, up to two
-        steps, or is refused if nothing bounds it. Fixed when the ledger is made; by default it is
-        what the first release protects.
+        What the totals hold for: "records", or the name of the column of users ("user:NAME" for a
+        name such as "records"; "replace:NAME" or "remove:NAME" for what a prefix tree protects). A
+        release that protects something else is charged two steps, (2 epsilon, (1 + e^epsilon)
+        delta), or is refused if no number of steps bounds it. Fixed from the first release on,
+        whose unit is the default.
 
     Raises
     ------
@@ -156,9 +157,9 @@ class Ledger(Forecasting, Prepayments):
 
     @property
     def protects(self) -> str | None:
-        """What the totals hold for: "records", "user:" and a column, or "replace:" and one. None
-        before the first release; "several" of a file of an earlier version that mixes them, whose
-        totals hold for nothing as a whole."""
+        """What the totals hold for: "records", or "user:", "replace:" or "remove:" and a column.
+        None before the first release. "several" in a file of an earlier version that mixes units:
+        its totals hold for nothing as a whole."""
         with self._reading() as db:
             return totals(db).protects
 

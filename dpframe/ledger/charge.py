@@ -56,7 +56,7 @@ class Charge:
         return in_steps(units, (Fraction(self.epsilon), Fraction(self.delta)), self.steps)[0]
 
     @property
-    def asked(self) -> Exact:
+    def exact_cost(self) -> Exact:
         """What it costs."""
         return times_steps((Fraction(self.epsilon), Fraction(self.delta)), self.steps)
 

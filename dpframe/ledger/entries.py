@@ -184,7 +184,7 @@ def newest(db: sqlite3.Connection, now: Totals) -> Entry:
     """The last entry, after which is spent what the totals say; LedgerError if not."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
     entry = _origin(now) if last is None else next(entries(db, now, last))
-    if now.within(entry.spent) != now.spent_units:
+    if now.cap(entry.spent) != now.spent_units:
         raise damaged("what it has spent is not what its history says")
     return entry
 
@@ -230,7 +230,7 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
     )
 
 
-def asked_in(entry: Entry, steps: int | None = None) -> Exact:
+def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
     """What an entry costs as it was asked for; in units where they are not those of its receipt.
     With ``steps`` for so many, else for those that were charged."""
     said = json.loads(entry.receipt)
@@ -250,7 +250,7 @@ def asked_in(entry: Entry, steps: int | None = None) -> Exact:
 def cost_of_steps(entry: Entry) -> Exact | None:
     """What was charged, where neighbours of what the ledger protects are two steps apart."""
     two = entry.under is None and json.loads(entry.receipt).get("steps", 1) > 1
-    return asked_in(entry) if two else None
+    return exact_cost_of(entry) if two else None
 
 
 def said_of(entry: Entry) -> list[str]:

@@ -166,7 +166,7 @@ def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> 
 
 def _fits(here: Standing, charge: Charge) -> bool:
     try:
-        here.plus(charge.units, charge.asked, charge.blocks)
+        here.plus(charge.units, charge.exact_cost, charge.blocks)
     except OverBudgetError:
         return False
     return True

@@ -85,7 +85,7 @@ def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
 
 
 def _plain_of(made: Reservation) -> int:
-    """What the releases of a reservation would have added up to; what they cost, at least."""
+    """The sum of the epsilons of a reservation's releases, or what was charged if that is more."""
     alone = made.releases * units_up(made.release_epsilon, EPSILON_UNIT)
     return max(alone, units_up(made.epsilon, EPSILON_UNIT))
 

@@ -1,4 +1,4 @@
-"""What a ledger protects, and how many steps of a release lie between its neighbours.
+"""What a ledger protects, and what a release costs that protects something else.
 
 A guarantee holds for one step between neighbouring tables. Where a ledger protects something else,
 its neighbours can be two steps apart, and the release costs what group privacy says: 2 epsilon, and
@@ -35,7 +35,7 @@ SEVERAL = "several"
 
 
 def checked_protection(value: object) -> str | None:
-    """What a caller wants a ledger to protect, as it is stored."""
+    """The argument ``protects`` in the form in which it is stored."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -53,7 +53,7 @@ def checked_protection(value: object) -> str | None:
 
 
 def protection_words(unit: str | None) -> str:
-    """A stored unit as receipts say it: what neighbouring tables differ by."""
+    """What neighbouring tables of a stored unit differ by, in the words of receipts."""
     if unit is None:
         return "what the first release protects"
     if unit == SEVERAL:
@@ -108,7 +108,7 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
 
 
 def _remedy(unit: str, own: str) -> str:
-    """What somebody can do whose release is refused."""
+    """What to do about a release that is refused."""
     if own.startswith(ONE_RECORD):  # of which a row stands for many
         return "Give a max_weight, which protects whole rows, or charge another ledger."
     if unit.startswith(USER) and own == RECORDS:
@@ -118,7 +118,8 @@ def _remedy(unit: str, own: str) -> str:
 
 
 def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
-    """What all releases of a file of an earlier version protect at the price of one step each."""
+    """The unit for which every release of a file of an earlier version costs one step. ``SEVERAL``
+    if there is none, None without releases."""
     known = [{**receipt.get("request", {}), **receipt} for receipt in receipts]
     known = [receipt for receipt in known if receipt.get("neighbours")]
     units = dict.fromkeys(map(unit_of, known))
@@ -144,5 +145,6 @@ def times_steps(asked: Exact, steps: int) -> Exact:
     epsilon, delta = asked
     if epsilon > 700:  # no delta is above 1
         return 2 * epsilon, Fraction(delta > 0)
-    growth = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 2**50))
+    above = math.nextafter(float(epsilon), math.inf)  # a sum of charges can be no float
+    growth = Fraction(math.exp(above)) * (1 + Fraction(1, 2**50))
     return 2 * epsilon, (1 + growth) * delta

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpframe.errors import OverBudgetError
 from dpframe.ledger.blocks import FARTHEST, Blocks, text_of
-from dpframe.ledger.entries import asked_in, entries
+from dpframe.ledger.entries import entries, exact_cost_of
 from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
 from dpframe.ledger.sweep import fullest
@@ -44,13 +44,13 @@ def spent_exactly(
         if now.accountant == "pld" and (entry.open is None or restated):
             total = exact(entry.spent)  # of the first format, which composed all up to here
         elif entry.under is None and entry.axis is None:
-            total = _sum(total, asked_in(entry))
+            total = _sum(total, exact_cost_of(entry))
         elif entry.under is None and entry.axis != unread:
             first, last = int(entry.first or 0), int(entry.last or 0)
             if blocks is not None and blocks.axis == entry.axis:
                 first, last = max(first, blocks.first), min(last, blocks.last)
             if first < last:
-                axes.setdefault(str(entry.axis), []).append((first, last, asked_in(entry)))
+                axes.setdefault(str(entry.axis), []).append((first, last, exact_cost_of(entry)))
     for charges in axes.values():
         epsilon, delta = (
             fullest((first, last, cost[which]) for first, last, cost in charges) for which in (0, 1)
@@ -132,7 +132,7 @@ def check_fits(
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         if not room.fits(cost, asked)[which]:
             there = room.left(which)
-            over = _written(asked[which]) - _written(there)
+            over = _as_decimal(asked[which]) - _as_decimal(there)
             if over <= 0:  # beyond the digits of both
                 over = asked[which] - there
             lines.append(
@@ -149,15 +149,16 @@ def check_fits(
 
 
 def _rounded(db: sqlite3.Connection | None) -> int:
-    """Units that rounding can have added at most: one an entry, of the cost, and of the total."""
-    if db is None:
-        return 2
-    (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
-    return int(last or 0) + 2
+    """Units that rounding can have added at most: two for each entry and for the cost, which can
+    be of two steps, and one for the total."""
+    last = 0
+    if db is not None:
+        (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
+    return 2 * (last or 0) + 3
 
 
-def _written(number: Fraction) -> Fraction:
-    """As people write it."""
+def _as_decimal(number: Fraction) -> Fraction:
+    """The shortest decimal of the nearest float, which messages show."""
     return Fraction(repr(float(number)))
 
 

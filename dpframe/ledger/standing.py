@@ -108,7 +108,7 @@ class Standing:
         if paid is not None:
             left = self._left(paid.reservation_id, paid.remaining)
             return entry._replace(under=paid.reservation_id, open=left), paid
-        spent = self.plus(entry.cost, charge.asked, charge.blocks)
+        spent = self.plus(entry.cost, charge.exact_cost, charge.blocks)
         return entry._replace(
             spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
         ), None

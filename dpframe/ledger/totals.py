@@ -79,7 +79,7 @@ class Totals:
     spent_delta: int
     asked: tuple[float, float] | None = None
     protects: str | None = None
-    """The unit; None before the first release where none was chosen."""
+    """What the totals hold for. None until the first release, unless the caller said it."""
 
     @property
     def total(self) -> tuple[float, float]:
@@ -90,11 +90,11 @@ class Totals:
     def first_row(
         asked: tuple[float, float], accountant: Accountant, protects: str | None
     ) -> tuple[object, ...]:
-        """As a ledger is made."""
+        """The row of ``budget`` that a new ledger begins with."""
         return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked), protects
 
     def is_of(self, asked: tuple[float, float]) -> bool:
-        """Whether this is a total that somebody asks for."""
+        """Whether these totals are the same."""
         return units_of(asked) == (self.epsilon, self.delta)
 
     @property
@@ -108,18 +108,18 @@ class Totals:
 
     @property
     def spent(self) -> Spending:
-        return spending(self.within(self.spent_units))
+        return spending(self.cap(self.spent_units))
 
     @property
     def left(self) -> Spending:
-        spent = self.within(self.spent_units)
+        spent = self.cap(self.spent_units)
         return spending((self.epsilon - spent[0], self.delta - spent[1]))
 
     def after(self, spent: Units) -> Totals:
-        """With so much spent."""
+        """The same totals with another amount spent."""
         return replace(self, spent_epsilon=spent[0], spent_delta=spent[1])
 
-    def within(self, spent: Units) -> Units:
+    def cap(self, spent: Units) -> Units:
         """What is spent, without the units that rounding up adds above the totals."""
         return min(spent[0], self.epsilon), min(spent[1], self.delta)
 
@@ -142,12 +142,12 @@ def totals(db: sqlite3.Connection) -> Totals:
         delta=row[3],
         spent_epsilon=row[4],
         spent_delta=row[5],
-        asked=_asked(row[6], row[2:4]),
+        asked=_read_total(row[6], row[2:4]),
         protects=row[7],
     )
 
 
-def _asked(text: str | None, units: Units) -> tuple[float, float] | None:
+def _read_total(text: str | None, units: Units) -> tuple[float, float] | None:
     """The totals that were asked for, which the units are rounded down from."""
     if text is None:
         return None
@@ -167,7 +167,7 @@ def units_of(total: tuple[float, float]) -> Units:
 
 
 def checked_total(epsilon: object, delta: object) -> tuple[float, float]:
-    """Totals that somebody asks for."""
+    """The totals of a new ledger, checked."""
     found: list[float] = []
     for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
         if value is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpframe.ledger.entries import asked_in, entries
+from dpframe.ledger.entries import entries, exact_cost_of
 from dpframe.ledger.filters import is_filter
 from dpframe.ledger.reservations import profile_of
 from dpframe.ledger.totals import totals
@@ -65,7 +65,7 @@ def written(db: sqlite3.Connection) -> Written:
                 )
             )
             continue
-        epsilon, delta = asked_in(entry, steps=1)
+        epsilon, delta = exact_cost_of(entry, steps=1)
         reserved.append(
             WrittenReservation(
                 name=entry.release_id,

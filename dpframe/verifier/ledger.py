@@ -36,7 +36,7 @@ class Held:
 
     @property
     def cost(self) -> Cost:
-        """The epsilon that is promised, and the delta that is proved."""
+        """Epsilon from the receipt, and the delta that its proof gives."""
         return Fraction(float(self.receipt["epsilon"])), self.verdict.bound or Fraction(0)
 
 
@@ -75,8 +75,8 @@ def verify_releases(
     unless
         Why releases may be within the totals though their sum is not, if they may.
     protects
-        The unit of the ledger: "records", "user:" or "replace:" and a column, or a sentence of
-        neighbours. None: that of all releases.
+        The unit of the ledger: "records"; "user:", "replace:" or "remove:" and a column; or a
+        sentence of neighbours. None: the unit of all releases.
     """
     each = tuple((part.name, part.verdict) for part in parts)
     names = [one.name for one in reserved]
@@ -199,7 +199,7 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
 
 
 def words(unit: str) -> str:
-    """A unit, as neighbours differ by it."""
+    """What neighbouring tables of a unit differ by."""
     kind, _, user = unit.partition(":")
     everything = {
         "records": RECORD,

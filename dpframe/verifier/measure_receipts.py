@@ -195,7 +195,7 @@ def _same_text(facts: Mapping[str, Any]) -> None:
 
 
 def _is(told: object, text: str) -> bool:
-    """Whether a number is the one of a text."""
+    """Whether a text writes this number."""
     try:
         return is_number(told) and told == float(text)
     except ValueError:
