@@ -25,6 +25,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import dpframe as dp
 from dpframe.doors.cli import main as cli
@@ -479,6 +480,13 @@ def _parquet_of(table: pa.Table) -> str:
     return str(path)
 
 
+def _parquet_by_arrow(table: pa.Table) -> str:
+    path = Path(tempfile.mkdtemp()) / "t.parquet"
+    old = table.num_rows % 2 == 0  # as Spark wrote times for long
+    pq.write_table(table, path, use_deprecated_int96_timestamps=old)
+    return str(path)
+
+
 def _lost(con: duckdb.DuckDBPyConnection) -> str:
     """What to add to an error where the caller's database is closed after it."""
     try:
@@ -533,6 +541,7 @@ DUCKDB_READS: tuple[tuple[Callable[[pa.Table], Any], tuple[Asks, ...]], ...] = (
     (_table_of, tuple(map(_asks_relation, QUESTIONS))),
     (_table_of, tuple(map(_asks_sql, SQL_QUESTIONS))),
     (_parquet_of, tuple(map(_asks, QUESTIONS))),
+    (_parquet_by_arrow, tuple(map(_asks, QUESTIONS))),
     (_parquet_of, tuple(map(_asks_command, COMMANDS))),
 )
 """Doors at which DuckDB reads values by itself, and what is asked there: relations, tables named in

@@ -21,6 +21,7 @@ from dpframe._sql import literal
 from dpframe._unicode import ESCAPES
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
 from dpframe.sources.columns import require
+from dpframe.sources.parquet_files import open_parquet
 
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = (".parquet", ".pq")
@@ -151,10 +152,7 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
     files = matching(path)
     listed = f"[{', '.join(_exactly(file) for file in files)}]"
     if ending in PARQUET:
-        relation = _parquet(f"read_parquet({listed})", path, files)
-        require(wanted, relation.columns)
-        _refuse_checked(relation, wanted, path)
-        return relation
+        return open_parquet(files, listed, wanted, path)
     delimiter = file.delimiter or SEPARATORS[ending]
     names = _header(files[0], delimiter, file.encoding)
     for other in files[1:]:
@@ -170,21 +168,6 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     options = f"columns = {{{types}}}, delim = {literal(delimiter)}, {LENIENT}"
     return _duck.scan(f"read_csv({listed}, {options})", repr(path))
-
-
-def _refuse_checked(relation: _duck.OwnRelation, wanted: Sequence[str], path: str) -> None:
-    """Raise ColumnError for columns of which one bad value makes DuckDB's reader fail."""
-    for name, kind in zip(relation.columns, relation.types, strict=True):
-        if name in wanted and re.search(CHECKED, kind):
-            relation.__exit__(None, None, None)
-            raise ColumnError(
-                f"column {name!r} of {shown(path)} has type {kind}, whose reader fails at one bad "
-                "value. Pass pyarrow.parquet.read_table(path), which fails at none."
-            )
-
-
-CHECKED = r"\b(JSON|TIME|TIME_NS)\b(?! ZONE)"
-"""In names of types; one bad time of the day makes DuckDB's reader fail, as one bad JSON does."""
 
 
 def _not_read(path: str) -> str:
@@ -211,36 +194,6 @@ def _not_read(path: str) -> str:
         "text file of another name. Write another format as Parquet, or pass a frame, an Arrow "
         "table or a DuckDB relation."
     )
-
-
-def _parquet(listed: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
-    """The files as a relation; SourceError that names the first that is no Parquet file."""
-    try:
-        return _duck.scan(listed, repr(path))
-    except SourceError as error:
-        failed = error
-    faults = filter(None, map(_no_parquet, files))
-    raise next(map(SourceError, faults), failed)
-
-
-def _no_parquet(file: Path) -> str | None:
-    """What a file is that is no Parquet file which can be read, by its first and last bytes, which
-    hold no record."""
-    if not file.is_file():
-        return None
-    with file.open("rb") as content:
-        first = content.read(4)
-        content.seek(max(0, file.stat().st_size - 4))
-        last = content.read(4)
-    if first == last == b"PAR1":
-        return None
-    if last == b"PARE":
-        return (
-            f"{shown(file)} is encrypted Parquet, which dpframe does not decrypt. Pass a DuckDB "
-            "relation that reads it with its key, as read_parquet(..., encryption_config = ...)."
-        )
-    what = "is empty" if not first else "is no Parquet file, or only a part of one"
-    return f"{shown(file)} {what}. Write it again, or give it the ending of what it holds."
 
 
 def _exactly(file: Path) -> str:

@@ -1,0 +1,112 @@
+"""Parquet files as relations, of which no value makes a call fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from dpframe import _duck
+from dpframe._paths import shown
+from dpframe._sql import identifier
+from dpframe.errors import ColumnError, SourceError
+from dpframe.sources.columns import require
+from dpframe.sources.frames import arrow_table
+
+
+def open_parquet(
+    files: Sequence[Path], listed: str, wanted: Sequence[str], path: str
+) -> _duck.OwnRelation:
+    """The wanted columns of the files, which ``listed`` names in SQL and ``path`` in messages.
+
+    DuckDB streams them; Arrow reads them into memory where DuckDB's reader fails at one bad value.
+    """
+    scan = f"read_parquet({listed}, utf8_validation = 'replace')"
+    with _relation(scan, path, files) as opened:
+        types = dict(zip(opened.columns, opened.types, strict=True))
+    require(wanted, [*types])
+    failing = {name for each in files for name in _failing_columns(each, types)}
+    types = {name: types[name] for name in dict.fromkeys(wanted or types)}
+    if failing.isdisjoint(types):  # DuckDB reads the statistics of each column that it is given
+        chosen = ", ".join(map(identifier, types))
+        return _duck.scan(f"(SELECT {chosen} FROM {scan})", repr(path))
+    table = _read_by_arrow(files, types, path)
+    return _duck.register(arrow_table(table, [*types]), repr(path))
+
+
+def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
+    """Columns of which one bad value makes DuckDB's reader fail, by the types alone."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(file) as opened:
+        leaves = [opened.schema.column(i) for i in range(len(opened.schema))]
+    for leaf in leaves:
+        if leaf.physical_type == "INT96" or re.search(CHECKED, leaf.logical_type.to_json()):
+            yield from (n for n in types if leaf.path == n or leaf.path.startswith(f"{n}."))
+    yield from (name for name, kind in types.items() if "MAP(" in kind)
+
+
+CHECKED = r'"(JSON|Time)"|milliseconds'
+"""In logical types of Parquet: a time can be beyond the day, milliseconds beyond what SQL holds."""
+
+
+UNLIKE = r"INTERVAL|.UUID|UUID.|\["
+"""In names of types: Arrow reads the first as bytes, and fails at a NULL among DuckDB's arrays."""
+
+
+def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -> pa.Table:
+    """Columns, of which DuckDB knows the types, in memory; Arrow looks at no value."""
+    from pyarrow import dataset
+
+    for name, kind in types.items():
+        if re.search(UNLIKE, kind):
+            raise ColumnError(
+                f"column {name!r} of {shown(path)} has type {kind}, which is not read beside JSON, "
+                "times of the day, or timestamps in milliseconds or INT96. Write it as text."
+            )
+    exact = dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
+    form = dataset.ParquetFileFormat(read_options=exact)
+    try:
+        rows = dataset.dataset([*map(str, files)], format=form, partitioning="hive")
+        table = rows.to_table(columns=list(types))
+        for i, (name, kind) in enumerate(types.items()):
+            if kind == "UUID":
+                table = table.set_column(i, name, table[name].cast(pa.uuid()))
+        return table
+    except pa.ArrowException as raised:
+        error = type(raised).__name__
+    raise SourceError(
+        f"reading {path!r} failed ({error}; its text is withheld, it can quote the data)."
+    )
+
+
+def _relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
+    """The files as a relation; SourceError that names the first that is no Parquet file."""
+    try:
+        return _duck.scan(scan, repr(path))
+    except SourceError as error:
+        failed = error
+    faults = filter(None, map(_no_parquet, files))
+    raise next(map(SourceError, faults), failed)
+
+
+def _no_parquet(file: Path) -> str | None:
+    """What a file is that is no Parquet file which can be read, by its first and last bytes, which
+    hold no record."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as content:
+        first = content.read(4)
+        content.seek(max(0, file.stat().st_size - 4))
+        last = content.read(4)
+    if first == last == b"PAR1":
+        return None
+    if last == b"PARE":
+        return (
+            f"{shown(file)} is encrypted Parquet, which dpframe does not decrypt. Pass a DuckDB "
+            "relation that reads it with its key, as read_parquet(..., encryption_config = ...)."
+        )
+    what = "is empty" if not first else "is no Parquet file, or only a part of one"
+    return f"{shown(file)} {what}. Write it again, or give it the ending of what it holds."
