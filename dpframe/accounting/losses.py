@@ -120,11 +120,16 @@ def composed(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) -> Losse
         step=parts[0][0].step,
         lowest=sum(times * part.lowest for part, times in parts),
         mass=mass,
-        infinite=-math.expm1(sum(times * math.log1p(-part.infinite) for part, times in parts)),
+        infinite=-math.expm1(sum(times * _log_of_rest(part) for part, times in parts)),
         tilt=tilt,
         scale=scale,
         rounding=1.01 * ROUNDING * (stages + 1) * (counts + 1) * widest,
     )
+
+
+def _log_of_rest(part: Losses) -> float:
+    """Of the probability that the loss is finite, which rounding can take below 0."""
+    return math.log1p(-part.infinite) if part.infinite < 1.0 else -math.inf
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
