@@ -138,7 +138,7 @@ def test_what_lies_beyond_the_grid_is_an_infinite_loss() -> None:
 
 
 def test_losses_that_are_infinite_but_for_rounding_compose() -> None:
-    """So narrow a Gaussian at a large epsilon: the delta of two is 1, and no error of arithmetic."""
+    """So narrow a Gaussian at a large epsilon: the delta of two is 1."""
     part = Losses(step=1.0, lowest=0, mass=np.array([1e-17]), infinite=1.0)
     for infinite in (1.0, 1.0 + 2**-52):
         assert composed([(replace(part, infinite=infinite), 2)], 50.0).delta(50.0) == 1.0
