@@ -56,8 +56,12 @@ class PrivacyUnit:
     @property
     def grid(self) -> int:
         """Units that a record or user weighs in the counts, with ``measured`` at most."""
-        shared = self.user is not None and self.contribution == "share"
-        return SHARE_GRID if shared or self.measured else 1
+        return SHARE_GRID if self.shared or self.measured else 1
+
+    @property
+    def shared(self) -> bool:
+        """Whether the weight of a user is divided over their records."""
+        return self.user is not None and self.contribution == "share"
 
     @property
     def worth(self) -> float:
@@ -125,7 +129,7 @@ class PrivacyUnit:
     @property
     def what_counts(self) -> str:
         """What ``counts`` is about; of shares, what they do not say."""
-        if self.counts.endswith("evenly over their records"):
+        if self.shared and not self.measured and self.weight is None:
             return (
                 "what the numbers count: who has records at several nodes is a part of one at "
                 "each, and how many different users a node has is dp.distinct in a rollup"

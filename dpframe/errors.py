@@ -85,7 +85,7 @@ def advising(text: str, *, given: bool) -> Iterator[None]:
     except BudgetError as error:
         if not given:
             raise
-        raise BudgetError(f"{str(error).removesuffix('.')}, or {text}.") from None
+        raise BudgetError(f"{error} Or {text}.") from None
 
 
 def class_name(value: object) -> str:

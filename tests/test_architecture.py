@@ -400,12 +400,6 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_files_fit_a_few_screens() -> None:
-    """No file of the package is longer than 330 lines."""
-    long = {n: len(p.read_text("utf-8").splitlines()) for n, p in _modules().items()}
-    assert {n: k for n, k in long.items() if k > 330} == {}
-
-
 def test_public_names_are_documented() -> None:
     """Every public name has a docstring; functions name their guarantee and source."""
     import dpframe

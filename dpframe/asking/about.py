@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpframe._forking import no_fork
+from dpframe.asking.card import Line
 from dpframe.asking.given import data_name
-from dpframe.asking.quantities import Quantity
 from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.relations import csv_reading, reading_of
 from dpframe.sources.within import Reading, within
@@ -93,8 +93,8 @@ class About:
         out["period"] = self._period_facts()
         if said.get("user") is not None:
             out |= {name: f"{said[name]}{USERS}" for name in ("guarantee", "neighbours")}
-        lines = self.on([Quantity(*line) for line in {**said, **out}["card"]], said.get("user"))
-        out["card"] = [[line.name, line.value, line.meaning] for line in lines]
+        lines = self.on([Line(*line) for line in {**said, **out}["card"]], said.get("user"))
+        out["card"] = [line.row for line in lines]
         return out
 
     def _period_facts(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class About:
             "read": None if self.reading is None else self.reading.how,
         }
 
-    def on(self, lines: Sequence[Quantity], user: str | None) -> list[Quantity]:
+    def on(self, lines: Sequence[Line], user: str | None) -> list[Line]:
         """The lines of a card with the period, which is part of a promise to users."""
         if self.period is None:
             return [*lines]
@@ -121,7 +121,7 @@ class About:
             ]
         return [*lines, self._line(user)]
 
-    def _line(self, user: str | None) -> Quantity:
+    def _line(self, user: str | None) -> Line:
         assert self.period is not None
         period, how = self.period, ""
         value = f"{period.column} {'NULL' if period.text is None else period.text}"
@@ -139,7 +139,14 @@ class About:
             else "; of a user who is in d disjoint periods, releases of all of them tell up to d "
             "times as much"
         )
-        return Quantity("period", value, f"{meaning}{how}{whose}")
+        return Line.of(
+            "period",
+            value,
+            "{meaning}{how}{whose}",
+            meaning=meaning,
+            how=how,
+            whose=whose,
+        )
 
 
 TEXT_ONLY = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpframe.asking.about import About
+from dpframe.asking.card import Line, Text, shown
 from dpframe.asking.plan import Plan
-from dpframe.asking.quantities import Quantity, shown
 from dpframe.asking.release import LEAST_CHARGE
 from dpframe.ledger import Charge, Ledger, Spending
 from dpframe.ledger.reservations import told_by
@@ -12,13 +12,13 @@ from dpframe.ledger.reservations import told_by
 
 def affordable(
     plan: Plan[object, object], about: About, ledger: Ledger | None, name: str | None = None
-) -> list[Quantity]:
+) -> list[Line]:
     """A line for the card of an explanation; none without a ledger. Nothing is charged."""
     if ledger is None:
         return []
     if name is not None and ledger.find(name) is not None:
         meaning = f"release {name!r} is stored: the call that it answered is replayed for nothing"
-        return [Quantity("in the ledger", "nothing to pay", meaning)]
+        return [Line("in the ledger", "nothing to pay", meaning)]
     receipt = plan.receipt(name)
     facts = receipt.and_also(about.facts(receipt))
     seen = ledger.foresee(
@@ -43,12 +43,33 @@ def affordable(
     if seen.steps > 1:
         where += f"; it costs two steps, as the totals hold for {seen.protects}"
     if seen.paid_by is not None:
-        return [Quantity("in the ledger", "paid for already", f"by {seen.paid_by}")]
+        return [
+            Line.of(
+                "in the ledger",
+                "paid for already",
+                "by {paid_by}",
+                paid_by=seen.paid_by,
+            )
+        ]
     if not seen.fits:
         value = f"does not fit: {_pair(seen.left)} left"
-        return [Quantity("in the ledger", value, f"{where}; it would be refused")]
+        return [
+            Line.of(
+                "in the ledger",
+                value,
+                "{where}; it would be refused",
+                where=where,
+            )
+        ]
     after = f"{where}; {_pair(seen.after)} would be left there"
-    return [Quantity("in the ledger", f"fits: {_pair(seen.left)} left", after)]
+    return [
+        Line.of(
+            "in the ledger",
+            Text("fits: {left} left"),
+            after,
+            left=_pair(seen.left),
+        )
+    ]
 
 
 def _pair(amount: Spending) -> str:

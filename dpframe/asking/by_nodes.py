@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpframe.accounting.node_users import NodeLaws
+from dpframe.asking.card import Line
 from dpframe.asking.given import Given, column_name
-from dpframe.asking.quantities import Quantity
 from dpframe.errors import ParameterError
 from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
 
@@ -44,14 +44,14 @@ def to_be_refused(given: Given) -> Given:
     return given.but(max_contributions=given["max_contributions"] or 1)
 
 
-def moved_lines(paid: NodeLaws, at_most: int | None) -> list[Quantity]:
+def moved_lines(paid: NodeLaws, at_most: int | None) -> list[Line]:
     """What one user counts at."""
     return [
-        Quantity(
+        Line(
             "at_most",
             at_most,
             "nodes of a level that a user counts at; one with n more than that counts at each of "
             "theirs with chance at_most / n, which makes counts too low",
         ),
-        Quantity("moved", sum(paid.times), "counts that one user moves by 1, at most, in all"),
+        Line("moved", sum(paid.times), "counts that one user moves by 1, at most, in all"),
     ]

@@ -11,8 +11,8 @@ from dpframe._forking import no_fork
 from dpframe._known_arguments import bound, lacks, short
 from dpframe._progress import step
 from dpframe.asking.about import About
+from dpframe.asking.card import Line
 from dpframe.asking.given import flag, release_name
-from dpframe.asking.quantities import Quantity
 from dpframe.asking.question import Question
 from dpframe.asking.release import keeper
 from dpframe.errors import ParameterTypeError
@@ -131,7 +131,7 @@ def explaining(
 
 def asked_for(
     question: Question[Any, Any], arguments: Mapping[str, object], error: object
-) -> tuple[Any, Quantity | None]:
+) -> tuple[Any, Line | None]:
     """What is asked for; with ``error`` by the smallest epsilon that keeps it, and a line that
     says so."""
     if error is None:

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpframe.asking.about import ANY, About
+from dpframe.asking.card import Line, card_text, html_card, said_first
 from dpframe.asking.plan import Plan
 from dpframe.asking.proofs import UNKNOWN, proof_text
-from dpframe.asking.quantities import Quantity, shown
-from dpframe.asking.receipt import card, fact_as_attribute, html_card, lacking, said_first
+from dpframe.asking.receipt import fact_as_attribute, lacking
 from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ class Explanation(Mapping[str, Any], Generic[P]):
     """
 
     plan: P
-    solved: Quantity | None = None
+    solved: Line | None = None
     """The epsilon that was found for an error."""
     about: About = ANY
     """What else the call says of its data: a period of them."""
-    afforded: tuple[Quantity, ...] = ()
+    afforded: tuple[Line, ...] = ()
     """What the ledger says of it, where one is given or in use."""
 
     @property
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the data are read, and what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
         lines = self.about.on(self.plan.lines(), self.plan.unit.user)
@@ -48,7 +48,7 @@ class Explanation(Mapping[str, Any], Generic[P]):
     def _facts(self) -> dict[str, Any]:
         """The value of every line by its name; of several lines of a name the first."""
         budget = self.plan.budget
-        values = {line.name: line.value for line in reversed(self.lines)}
+        values = {line.name: line.content for line in reversed(self.lines)}
         ordered = {line.name: values[line.name] for line in self.lines}
         return {"epsilon": budget.epsilon, "delta": budget.delta} | ordered
 
@@ -97,13 +97,13 @@ class Explanation(Mapping[str, Any], Generic[P]):
         return pd.DataFrame(
             {
                 "quantity": [q.name for q in rows],
-                "value": [shown(q.value) for q in rows],
-                "meaning": [q.meaning for q in rows],
+                "value": [q.shown for q in rows],
+                "meaning": [q.said for q in rows],
             }
         )
 
     def __str__(self) -> str:
-        return card("Plan (nothing spent)", self.lines)
+        return card_text("Plan (nothing spent)", self.lines)
 
     __repr__ = __str__
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from dpframe.accounting.compose import Profile
-from dpframe.asking.quantities import Quantity
+from dpframe.asking.card import Line
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 
@@ -82,6 +82,6 @@ class LevelPlan(Generic[A]):
         """What the release keeps at smaller epsilons too, where it is computed; here one point."""
         return ((self.budget.epsilon, self.budget.delta),)
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         """What else could be asked for; here nothing."""
         return []

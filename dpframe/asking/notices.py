@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.asking.quantities import Quantity
+from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit, as_written
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 
@@ -16,38 +16,45 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def mostly_invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Quantity]:
+def mostly_invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Line]:
     """A line for every column of which most of what was counted is <invalid>."""
     return [_notice(column, hierarchy.kind) for column in _columns(frame, hierarchy)]
 
 
-def no_weights(frame: pd.DataFrame, column: str) -> list[Quantity]:
+def no_weights(frame: pd.DataFrame, column: str) -> list[Line]:
     """A line where weights are texts and the total may be 0: what is no whole number counts 0."""
     total = frame.loc[frame["level"] == 0, "lower"]
     if len(total) and total.min() > 0:
         return []
     return [
-        Quantity(
+        Line.of(
             "notice",
             "weights may all be 0",
-            f"the interval of the total holds 0, and texts that are no whole number, such as "
-            f"12.50, count 0: does column {column!r} hold whole numbers?",
+            (
+                "the interval of the total holds 0, and texts that are no whole number, such "
+                "as 12.50, count 0: does column {column!r} hold whole numbers?"
+            ),
+            column=column,
         )
     ]
 
 
-def no_measure(frame: pd.DataFrame, unit: PrivacyUnit) -> list[Quantity]:
+def no_measure(frame: pd.DataFrame, unit: PrivacyUnit) -> list[Line]:
     """A line where the total of a measure may be 0: a bound far above all rows looks the same as a
     column of which nothing reads as a number."""
     total = frame.loc[frame["level"] == 0, "lower"]
     if not len(total) or total.min() > 0:
         return []
     return [
-        Quantity(
+        Line.of(
             "notice",
             "nothing may be there",
-            f"the interval of the total holds 0: does column {unit.weight!r} hold positive "
-            f"numbers, and is max_weight ({as_written(unit.worth)}) not far above them?",
+            (
+                "the interval of the total holds 0: does column {weight!r} hold positive "
+                "numbers, and is max_weight ({most}) not far above them?"
+            ),
+            weight=unit.weight,
+            most=as_written(unit.worth),
         )
     ]
 
@@ -59,7 +66,7 @@ def nothing_shown(
     smallest: float | None,
     what: str,
     certain: float | None = None,
-) -> list[Quantity]:
+) -> list[Line]:
     """A line where no node reached the threshold: how large one can be, and what to change.
 
     Parameters
@@ -85,11 +92,15 @@ def nothing_shown(
     if certain is not None and certain > threshold:
         said += f", and the largest possible one has less than {as_written(certain)}"
     return [
-        Quantity(
+        Line.of(
             "notice",
             "nothing was shown",
-            f"{said}: {ways}ask for coarser or fewer levels, with a larger epsilon or delta, or "
-            "of more data, such as a longer period",
+            (
+                "{said}: {ways}ask for coarser or fewer levels, with a larger epsilon or "
+                "delta, or of more data, such as a longer period"
+            ),
+            said=said,
+            ways=ways,
         )
     ]
 
@@ -101,7 +112,7 @@ def _nodes(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def wider_than_numbers(
     frame: pd.DataFrame, columns: Sequence[str] = ("count", "lower", "upper"), *, name: str = ""
-) -> list[Quantity]:
+) -> list[Line]:
     """A line where most intervals are wider than their numbers: noise is most of what is there.
 
     Parameters
@@ -125,11 +136,15 @@ def wider_than_numbers(
         which.append(f"of {int(wide[below].sum()):,} of {int(below.sum()):,} nodes")
     of = f" of {name}" if name else ""
     return [
-        Quantity(
+        Line.of(
             "notice",
-            f"noise is most of the numbers{of}",
-            f"the interval {' and '.join(which)} is wider than the number itself: ask for coarser "
-            "or fewer levels, with a larger epsilon, or of more data, such as a longer period",
+            Text("noise is most of the numbers{of}"),
+            (
+                "the interval {which} is wider than the number itself: ask for coarser or "
+                "fewer levels, with a larger epsilon, or of more data, such as a longer period"
+            ),
+            of=of,
+            which=" and ".join(which),
         )
     ]
 
@@ -163,10 +178,15 @@ def _columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     return found
 
 
-def _notice(column: str, kind: str) -> Quantity:
-    return Quantity(
+def _notice(column: str, kind: str) -> Line:
+    return Line.of(
         "notice",
-        f"mostly {INVALID}",
-        f"more than half of what was counted: does column {column!r} hold {HOLDS[kind]}, and in "
-        "most rows?",
+        Text("mostly {invalid}"),
+        (
+            "more than half of what was counted: does column {column!r} hold {values}, and "
+            "in most rows?"
+        ),
+        invalid=INVALID,
+        column=column,
+        values=HOLDS[kind],
     )

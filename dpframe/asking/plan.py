@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dpframe.accounting.compose import Profile
-from dpframe.asking.quantities import Quantity
+from dpframe.asking.card import Line
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -78,10 +78,10 @@ class Plan(Draws[C, N], Protocol[C, N]):
     def unit(self) -> PrivacyUnit:
         """Who is protected."""
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the data are read; the card of the receipt."""
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         """What else could be asked for, for an explanation."""
 
 

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dpframe._html import folded
 from dpframe._known_arguments import meant
-from dpframe._terminal import visible
 from dpframe._version import __version__
-from dpframe.asking.quantities import Promises, Quantity, guarantee, shown
+from dpframe.asking.card import Line, Promises, card_text, guarantee, html_card, said_first
 from dpframe.budget import SHARE_GRID
 from dpframe.digest import EXTRACT, Standing
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
@@ -149,12 +147,12 @@ class Receipt(Mapping[str, Any]):
         """With the released bound on the error of sketches, coarse to fine, if there is one."""
         if error is None:
             return self
-        shown = Quantity(
+        shown = Line(
             "sketch errors",
             ", ".join(map(str, error)),
             "released bound on how far counts of each level can be too high, coarse to fine, noisy",
         )
-        card = [*self["card"], [shown.name, shown.value, shown.meaning]]
+        card = [*self["card"], shown.row]
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})
 
     def with_bounds(self, found: Mapping[str, tuple[float, float]]) -> Receipt:
@@ -177,44 +175,50 @@ class Receipt(Mapping[str, Any]):
         ]
         return Receipt({**self._facts, "measures": measures, "card": [*self["card"], *said]})
 
-    def and_told(self, facts: Mapping[str, Any], lines: Sequence[Quantity]) -> Receipt:
+    def and_told(self, facts: Mapping[str, Any], lines: Sequence[Line]) -> Receipt:
         """With what the release itself says, as facts and at the end of the card, in the place of
         what the plan could say."""
         known = {q.name for q in lines}
         card = [line for line in self["card"] if line[0] not in known]
-        card += [[q.name, q.value, q.meaning] for q in lines]
+        card += [q.row for q in lines]
         return Receipt({**self._facts, **facts, "card": card})
 
-    def with_notices(self, notices: Sequence[Quantity]) -> Receipt:
+    def with_notices(self, notices: Sequence[Line]) -> Receipt:
         """With what the released numbers say about the question; on top of the card."""
         if not notices:
             return self
-        card = [*([line.name, line.value, line.meaning] for line in notices), *self["card"]]
-        said = [f"{line.value}: {line.meaning}" for line in notices]
+        card = [*(line.row for line in notices), *self["card"]]
+        said = [f"{line.shown}: {line.said}" for line in notices]
         return Receipt({**self._facts, "notices": said, "card": card})
 
     @property
-    def _lines(self) -> list[Quantity]:
-        card = [Quantity(*line) for line in self["card"]]
+    def _lines(self) -> list[Line]:
+        card = [Line(*line) for line in self["card"]]
         if "frame" in self:
             how = "extract" if self["frame"].startswith(EXTRACT) else "changed"
-            card.insert(0, Quantity("frame", how, self["frame"]))
+            card.insert(0, Line("frame", how, self["frame"]))
         if self.get("noise_source", SECRET) != SECRET:
-            card.insert(0, Quantity("noise source", "NOT private", self["noise_source"]))
+            card.insert(0, Line("noise source", "NOT private", self["noise_source"]))
         tracked = "untracked" if self["ledger"] is None else "tracked"
-        card.append(Quantity("budget", tracked, self["budget"]))
+        card.append(Line("budget", tracked, self["budget"]))
         name = self["release"] or self["release_id"]
-        card.append(Quantity("release", name, f"{self['time']}, dpframe {self['version']}"))
-        if self.get("data") is not None:
-            card.append(
-                Quantity("data", self["data"], "the caller's name for the state of the data")
+        card.append(
+            Line.of(
+                "release",
+                name,
+                "{time}, dpframe {version}",
+                time=self["time"],
+                version=self["version"],
             )
+        )
+        if self.get("data") is not None:
+            card.append(Line("data", self["data"], "the caller's name for the state of the data"))
         if self.get("replayed"):
-            card.append(Quantity("replayed", True, replay_words(self)))
+            card.append(Line("replayed", True, replay_words(self)))
         return card
 
     def __str__(self) -> str:
-        return card("Privacy card", self._lines)
+        return card_text("Privacy card", self._lines)
 
     __repr__ = __str__
 
@@ -281,38 +285,3 @@ def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> 
         "highest": None if ends is None else ends[1] / grid * worth,
         "grid": grid,
     }
-
-
-def card(title: str, lines: list[Quantity]) -> str:
-    """Lines as text."""
-    wide = max(len(line.name) for line in lines)
-    rows = [
-        visible(f"{line.name:<{wide}}  {shown(line.value)}  ({line.meaning})") for line in lines
-    ]
-    return "\n".join([title, "-" * len(title), *rows])
-
-
-ERRORS = ("typical error", "error of", "standard error", "noise")
-"""Lines that say how far numbers are off, by how they begin, the plainest first."""
-
-LOUD = ("noise source", "frame", "notice", "replayed")
-"""Lines that say something against a result, or what it is, before anything else."""
-
-
-def said_first(lines: Sequence[Quantity]) -> list[str]:
-    """What a card says in a few lines: what it has to say against itself, the promise, how far
-    numbers are off, and the budget."""
-    loud = [line for line in lines if line.name in LOUD]
-    promise = [line for line in lines if line.name == "guarantee"]
-    wide = next((q for name in ERRORS for q in lines if q.name.startswith(name)), None)
-    budget = [line for line in lines if line.name in ("budget", "in the ledger")]
-    told = [f"{line.name}: {shown(line.value)}, {line.meaning}" for line in loud]
-    told += [shown(line.value) for line in promise]
-    told += [] if wide is None else [f"{wide.name}: {shown(wide.value)}, {wide.meaning}"]
-    return told + [f"{line.name}: {shown(line.value)}, {line.meaning}" for line in budget]
-
-
-def html_card(title: str, lines: list[Quantity], first: Iterable[str]) -> str:
-    """Lines as HTML: the first ones, and all of them folded below."""
-    rows = [(line.name, shown(line.value), line.meaning) for line in lines]
-    return folded(title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import short
-from dpframe.asking.quantities import shown
+from dpframe.asking.card import shown
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.ledger import chosen_ledger
 from dpframe.ledger.reservations import price

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpframe._known_arguments import shown
+from dpframe.asking.card import Line
 from dpframe.asking.given import EPSILON, amount
-from dpframe.asking.quantities import Quantity
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError, ThresholdError
 
 DIGITS = 3
@@ -121,8 +121,13 @@ def _told(errors: Errors, error: object) -> str:
     return ", ".join(f"{name} +-{errors[name]:.4g}" for name in names if name in errors)
 
 
-def solved_line(epsilon: float, error: object, errors: Errors) -> Quantity:
+def solved_line(epsilon: float, error: object, errors: Errors) -> Line:
     """What was found, by a plan that has ``errors``."""
     named = _wanted(error, errors)
     most = ", ".join(f"{name} within +-{value:.12g}" for name, value in named.items())
-    return Quantity("epsilon", epsilon, f"the smallest, to three digits, that keeps {most}")
+    return Line.of(
+        "epsilon",
+        epsilon,
+        "the smallest, to three digits, that keeps {most}",
+        most=most,
+    )

@@ -13,7 +13,6 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from dpframe._unicode import is_unicode
-from dpframe.asking.quantities import shown
 from dpframe.asking.receipt import Receipt
 from dpframe.digest import released_columns, standing
 from dpframe.errors import ParameterError
@@ -97,7 +96,7 @@ def _figure(name: str, value: str, remark: str) -> str:
 def _card(receipt: Receipt) -> str:
     return "".join(
         f"<tr><th scope='row'>{html.escape(line.name)}</th>"
-        f"<td>{html.escape(shown(line.value))}</td><td>{html.escape(line.meaning)}</td></tr>"
+        f"<td>{html.escape(line.shown)}</td><td>{html.escape(line.said)}</td></tr>"
         for line in receipt._lines
     )
 
@@ -161,7 +160,7 @@ def factor(epsilon: float) -> str:
 def budget_words(receipt: Receipt) -> str:
     """What the ledger holds, as a sentence."""
     card = {line.name: line for line in receipt._lines}
-    return f"The budget is {card['budget'].value}; {card['budget'].meaning}."
+    return f"The budget is {card['budget'].shown}; {card['budget'].said}."
 
 
 # -- assets --------------------------------------------------------------------------------------

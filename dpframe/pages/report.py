@@ -284,8 +284,8 @@ def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
     if {"certainly reported", "never reported"} <= card.keys():
         words.append(
             f"A node that was not reported need not be empty: {_tested(receipt)} of "
-            f"{card['certainly reported'].value} or more is certainly reported, one below "
-            f"{card['never reported'].value} never is."
+            f"{card['certainly reported'].shown} or more is certainly reported, one below "
+            f"{card['never reported'].shown} never is."
         )
     words += [
         f"The numbers on this page were released with {receipt['guarantee']}.",

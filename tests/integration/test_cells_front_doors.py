@@ -224,7 +224,7 @@ def test_an_error_of_whole_counts_is_kept() -> None:
         (["src"], {}, "with one, count is the whole count of a node already"),
         ("src * dst", {"user": "who"}, "counts records, of a user one at most"),
         ("src * dst", {"weight": "bytes", "max_weight": 9}, "counts records"),
-        ("src * dst", {"threshold": 20}, "3 kinds of cells: raise .*, or leave totals out"),
+        ("src * dst", {"threshold": 20}, "threshold .*, or leave totals out"),
     ],
 )
 def test_whole_counts_that_cannot_be_had(

@@ -50,7 +50,7 @@ TEXTS = "VARCHAR[][]"
 def plan_sql(plan: Explanation[Any]) -> str:
     """SQL of a plan, as rows."""
     rows = ", ".join(
-        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.meaning)})" for q in plan.lines
+        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.said)})" for q in plan.lines
     )
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 

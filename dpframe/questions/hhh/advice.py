@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpframe.asking.quantities import Quantity
+from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import DpframeError
 from dpframe.questions.hhh.base import HhhPlan
@@ -23,7 +23,7 @@ COUNTER_BYTES = 290
 """Memory of a counter of a sketch with its key as text, measured."""
 
 
-def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Error and memory of the offline and the streaming mechanism, and which one to take."""
     if plan.unit.measured:
         return []
@@ -36,18 +36,27 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     megabytes = max(1, round(counters * plan.height * COUNTER_BYTES / 1e6))
     exact, sketched = offline.count_noise.sd, streaming.count_noise.sd
     return [
-        Quantity(
+        Line.of(
             "offline",
-            f"nodes from {offline.threshold} on, noise of sd {exact:.3g} a residual",
-            f"no other error; memory grows with the data, about {NODE_BYTES} bytes a distinct node",
+            Text("nodes from {threshold} on, noise of sd {sd:.3g} a residual"),
+            ("no other error; memory grows with the data, about {bytes} bytes a distinct node"),
+            threshold=offline.threshold,
+            sd=exact,
+            bytes=NODE_BYTES,
         ),
-        Quantity(
+        Line.of(
             "streaming",
-            f"nodes from {streaming.threshold} on, noise of sd {sketched:.3g} a count",
-            f"and up to records / {counters + 1} of sketch error; one pass in about "
-            f"{megabytes} MB, whatever the size of the data",
+            Text("nodes from {threshold} on, noise of sd {sd:.3g} a count"),
+            (
+                "and up to records / {counters} of sketch error; one pass in about {megabytes} "
+                "MB, whatever the size of the data"
+            ),
+            threshold=streaming.threshold,
+            sd=sketched,
+            counters=counters + 1,
+            megabytes=megabytes,
         ),
-        Quantity(
+        Line(
             "advice",
             "offline",
             "exact counts whenever they fit in memory or on the disk that DuckDB spills to; "
@@ -56,7 +65,7 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Quantity]:
     ]
 
 
-def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Line]:
     """What shares and rounds of weights would find in one column, and with which error."""
     user, kind = plan.unit.user, plan.unit.contribution
     if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
@@ -76,19 +85,22 @@ def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Quantity]:
         return []
     one = rounds.laws.count.sigma / rounds.laws.count.norm
     return [
-        Quantity(
+        Line.of(
             "by shares",
             _needed([shares.threshold * n for n in HELD]),
-            f"whose counts add up, noise of sd {shares.count_noise.sd / shares.grid:.3g}: "
-            "contribution='share'",
+            "whose counts add up, noise of sd {sd:.3g}: contribution='share'",
+            sd=shares.count_noise.sd / shares.grid,
         ),
-        Quantity(
+        Line.of(
             "by rounds",
             _needed([rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in HELD]),
-            "before what later rounds gain; of different users, noise of sd "
-            f"{one:.3g} times the root of at_most: dp.heavy_hitters with user=",
+            (
+                "before what later rounds gain; of different users, noise of sd {sd:.3g} times "
+                "the root of at_most: dp.heavy_hitters with user="
+            ),
+            sd=one,
         ),
-        Quantity(
+        Line(
             "advice",
             "rounds where users have many values",
             "shares where all numbers shall add up, or where most users have one value",

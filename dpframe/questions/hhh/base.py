@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from dpframe._forking import no_fork
+from dpframe.asking.card import Line, worth_of
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.notices import (
     mostly_invalid,
@@ -16,7 +17,6 @@ from dpframe.asking.notices import (
     wider_than_numbers,
 )
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity, worth_of
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import group_delta
 from dpframe.noise import NoiseTable
@@ -51,6 +51,12 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         "lower and upper hold the true count with the stated confidence, given the selection"
     )
     """What the intervals of counts hold."""
+
+    node: ClassVar[str] = "node"
+    """What is reported, in a word."""
+
+    one_residual: ClassVar[str] = "of a count that holds one reported residual"
+    """What the typical error on the card is of."""
 
     by_user_sets: ClassVar[bool] = False
     """Whether sketches take a user at a time, and nothing released bounds their error."""
@@ -123,7 +129,7 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         """The only noisy step."""
 
     @abstractmethod
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """Everything about a release that is known before the data are read."""
 
     @property
@@ -182,16 +188,16 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame, said)
         return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
 
-    def _nothing_shown(self, frame: pd.DataFrame, facts: Receipt) -> list[Quantity]:
+    def _nothing_shown(self, frame: pd.DataFrame, facts: Receipt) -> list[Line]:
         with no_fork():
             from dpframe.questions.hhh.lines import what_counts
             from dpframe.questions.hhh.plan import smallest_threshold  # which knows all mechanisms
 
-        told = {name for name, _, _ in facts["card"]}
+        ids = {line.id for line in self.lines()}
         return nothing_shown(
             frame,
             threshold=self.threshold,
             smallest=smallest_threshold(self),
             what=what_counts(self),
-            certain=self.certainly_reported if "certainly reported" in told else None,
+            certain=self.certainly_reported if "certainly reported" in ids else None,
         )

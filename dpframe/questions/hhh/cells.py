@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.levels import LevelLaws, level_laws
+from dpframe.asking.card import Line, noise_line
 from dpframe.asking.notices import wider_than_numbers
 from dpframe.asking.proofs import Game, numbered
-from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.budget import Budget
 from dpframe.cells import CellCounts, NoisyCells
-from dpframe.errors import ParameterError, ThresholdError
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells
 from dpframe.mechanisms import cell_hhh
 from dpframe.postprocess.intervals import half_width
@@ -30,12 +30,6 @@ ASSIGNED = (
     "records and add up"
 )
 
-WORDS = {
-    "from which a node is": "from which a cell is",
-    "of a count that holds one reported residual": "of a reported residual",
-}
-"""What lines say of nodes, and of cells."""
-
 FOR_TOTALS = 0.5
 """Part of epsilon and delta that whole counts get."""
 
@@ -48,6 +42,8 @@ class CellsPlan(OfflinePlan):
     totals: LevelLaws | None = None
 
     paper = f"{OfflinePlan.paper}; cells, kind by kind, in the place of a path's nodes"
+
+    node, one_residual = "cell", "of a reported residual"
 
     held = "lower and upper hold the true residual with the stated confidence, given the selection"
 
@@ -143,34 +139,43 @@ class CellsPlan(OfflinePlan):
             }
         return super().receipt(name).and_also(facts)
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         names = list(reversed(self.cells.level_names))
         head, rest = super().lines()[:3], super().lines()[3:]
-        kinds = f"{len(names)} kinds of cells, besides the total"
-        head[2] = Quantity("hierarchies", self.cells.spec, kinds)
-        order = Quantity("order", "; ".join(names), ASSIGNED)
-        found = [*head, order, *self._of_totals(), *rest]
-        return [replace(line, meaning=_of_cells(line.meaning)) for line in found]
+        head[2] = cells_line(self.cells)
+        order = Line("order", "; ".join(names), ASSIGNED)
+        return [*head, order, *self._of_totals(), *rest]
 
-    def _of_totals(self) -> list[Quantity]:
+    def _of_totals(self) -> list[Line]:
         if self.totals is None:
             return []
         epsilon, delta = (FOR_TOTALS * part for part in (self.budget.epsilon, self.budget.delta))
         cost = (
-            f"for ({epsilon:g}, {delta:g}) of the budget: a record is in at most {self.height} "
-            f"reported cells and the total; within +-{self.total_half_width} with confidence "
-            f"{self.confidence:g}"
+            "for ({epsilon:g}, {delta:g}) of the budget: a record is in at most {kinds} reported "
+            "cells and the total; within +-{half_width} with confidence {confidence:g}"
         )
-        return [Quantity("whole counts", noise_text(self.totals.noise, self.grid), cost)]
+        return [
+            noise_line(
+                "whole counts",
+                self.totals.noise,
+                self.grid,
+                cost,
+                epsilon=epsilon,
+                delta=delta,
+                kinds=self.height,
+                half_width=self.total_half_width,
+                confidence=self.confidence,
+            )
+        ]
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         return []
 
 
-def _of_cells(meaning: str) -> str:
-    for nodes, cells in WORDS.items():
-        meaning = meaning.replace(nodes, cells)
-    return meaning
+def cells_line(cells: Cells) -> Line:
+    """How many kinds of cells there are."""
+    meaning = "{kinds} kinds of cells, besides the total"
+    return Line.of("hierarchies", cells.spec, meaning, kinds=len(cells.level_names))
 
 
 def order_of(cells: Cells) -> dict[str, object]:
@@ -203,11 +208,7 @@ def cells_plan(asked: Asked) -> CellsPlan:
         delta=whole.delta * FOR_TOTALS,
     )
     rest = Budget(epsilon=whole.epsilon * (1 - FOR_TOTALS), delta=whole.delta * (1 - FOR_TOTALS))
-    try:
-        laws, threshold = offline_laws(replace(asked, budget=rest))
-    except ThresholdError as error:
-        said = f"{str(error).removesuffix('.')}, or leave totals out, which takes half of both"
-        raise ThresholdError(f"{said}.") from None
+    laws, threshold = offline_laws(replace(asked, budget=rest))
     return CellsPlan(asked=asked, threshold=threshold, laws=laws, totals=counts)
 
 

@@ -32,6 +32,8 @@ class Asked:
     usual: bool = False
     """Whether the mechanism was left to dpframe."""
     totals: bool = False
+    part_of: float | None = None
+    """Epsilon of the rollup of which this is the selection."""
 
     def at_least(self, smallest: int) -> float:
         """The threshold, by default the smallest private one, which is ``smallest`` records or
@@ -40,20 +42,32 @@ class Asked:
         if self.threshold is None:
             return least
         if in_units(self.threshold, unit) < smallest * unit.grid:
-            epsilon, delta = self.budget.epsilon, self.budget.delta
-            of, ways = "", "threshold, epsilon or delta"
+            of, tests = "", f"height={self.hierarchy.height}"
             if unit.measured:
                 of = f" of {unit.weight!r} with max_weight={as_written(unit.worth)}"
-                ways = "threshold, epsilon or delta, or lower max_weight"
-            tests = f"height={self.hierarchy.height}"
             if len(self.hierarchy.dimensions) > 1:
                 tests = f"{self.hierarchy.height} kinds of cells"
             raise ThresholdError(
                 f"threshold ({as_written(self.threshold)}) is below the smallest private threshold "
-                f"{as_written(least)}{of} for epsilon={epsilon:g}, delta={delta:g}, "
-                f"{tests}: raise {ways}."
+                f"{as_written(least)}{of} for {self.spent}, {tests}. {self.remedy}."
             )
         return self.threshold
+
+    @property
+    def spent(self) -> str:
+        """The budget of the selection, for messages."""
+        own, delta = f"{self.budget.epsilon:g}", f"delta={self.budget.delta:g}"
+        if self.part_of is not None:
+            own = f"{self.part_of:g}, of which {self.budget.epsilon:.3g} selects"
+        return f"epsilon={own}, {delta}"
+
+    @property
+    def remedy(self) -> str:
+        """What lowers the smallest threshold, for messages."""
+        lower = ", or lower max_weight" if self.unit.measured else ""
+        rest = ", or leave totals out, which takes half of both" if self.totals else ""
+        share = "selection_share, " * (self.part_of is not None)
+        return f"Raise threshold, {share}epsilon or delta{lower}{rest}"
 
     @property
     def request(self) -> dict[str, object]:

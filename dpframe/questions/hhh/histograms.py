@@ -8,8 +8,8 @@ from functools import cached_property
 
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
 from dpframe.mechanisms import level_histograms
 from dpframe.noise import NoiseTable
@@ -73,7 +73,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
             remainder=self.remainder,
         )
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         return [
             *heading(self),
             threshold_line(self),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.quantities import (
-    Quantity,
+from dpframe.asking.card import (
+    Line,
+    Text,
     guarantee,
     hierarchy_line,
-    noise_text,
+    noise_line,
     rounded_up,
     worth_of,
 )
@@ -18,42 +19,47 @@ if TYPE_CHECKING:
     from dpframe.questions.hhh.base import HhhPlan
 
 
-def heading(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def heading(plan: HhhPlan[Any, Any]) -> list[Line]:
     """The lines that every mechanism starts with."""
     return [
-        Quantity(
-            "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
-        ),
-        Quantity("mechanism", plan.mechanism, plan.paper),
+        Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
+        Line("mechanism", plan.mechanism, plan.paper),
         hierarchy_line(plan.hierarchy),
-        Quantity("counts", plan.unit.counts, plan.unit.what_counts),
+        Line("counts", plan.unit.counts, plan.unit.what_counts),
         *_measure(plan.unit),
     ]
 
 
-def _measure(unit: PrivacyUnit) -> list[Quantity]:
+def _measure(unit: PrivacyUnit) -> list[Line]:
     """What becomes of weights that are not counted as they are: no error may tell of one."""
     if not unit.measured:
         return []
     more = "larger ones count" if unit.user is None else "users with more in total count"
     return [
-        Quantity(
+        Line.of(
             "weights",
-            f"up to {as_written(unit.worth)} a {'row' if unit.user is None else 'user'}",
-            f"{more} {as_written(unit.worth)}: what is cut off makes counts too low, and intervals "
-            "do not cover it; missing and negative ones, NaN and text that is no number count 0; "
-            f"rounded at random to multiples of {unit.worth / unit.grid:.4g}, right on average, "
-            "with a standard deviation of about half of that at most times the square root of the "
-            f"number of {'finest nodes' if unit.user is None else 'users'}",
+            Text("up to {most} a {whose}"),
+            (
+                "{more} {most}: what is cut off makes counts too low, and intervals do not "
+                "cover it; missing and negative ones, NaN and text that is no number count 0; "
+                "rounded at random to multiples of {step:.4g}, right on average, with a "
+                "standard deviation of about half of that at most times the square root of the "
+                "number of {each}"
+            ),
+            most=as_written(unit.worth),
+            whose="row" if unit.user is None else "user",
+            more=more,
+            step=unit.worth / unit.grid,
+            each="finest nodes" if unit.user is None else "users",
         )
     ]
 
 
-def ending(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def ending(plan: HhhPlan[Any, Any]) -> list[Line]:
     """The lines that every mechanism ends with."""
     return [
-        Quantity("remainder", plan.remainder, "whether the rest is released as level 0"),
-        Quantity(
+        Line("remainder", plan.remainder, "whether the rest is released as level 0"),
+        Line(
             "computed delta",
             rounded_up(plan.delta_spent),
             "upper bound from the tables that are drawn from",
@@ -74,37 +80,42 @@ def threshold_shown(plan: HhhPlan[Any, Any]) -> float:
     return int(plan.threshold) if whole else plan.threshold
 
 
-def threshold_line(plan: HhhPlan[Any, Any]) -> Quantity:
+def threshold_line(plan: HhhPlan[Any, Any]) -> Line:
     """From which residual a node is reported."""
-    meaning = f"residual {what_counts(plan)} from which a node is reported"
-    return Quantity("threshold", threshold_shown(plan), meaning)
+    return Line.of(
+        "threshold",
+        threshold_shown(plan),
+        "residual {counted} from which a {node} is reported",
+        counted=what_counts(plan),
+        node=plan.node,
+    )
 
 
-def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Which residuals are reported."""
     return [
-        Quantity(
+        Line(
             "chance at threshold",
             round(plan.chance_at_threshold, 4),
             "probability that a residual equal to the threshold is reported",
         ),
-        Quantity(
+        Line(
             "certainly reported", plan.certainly_reported, "every residual from here on is reported"
         ),
-        Quantity("never reported", plan.never_reported, "no residual below this is reported"),
+        Line("never reported", plan.never_reported, "no residual below this is reported"),
     ]
 
 
-def noise_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def noise_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     """The two draws."""
     grid = plan.grid / plan.unit.worth
     return [
-        Quantity("test noise", noise_text(plan.test_noise, grid), "decides what is reported"),
-        Quantity("release noise", noise_text(plan.count_noise, grid), "added to what is reported"),
+        noise_line("test noise", plan.test_noise, grid, "decides what is reported"),
+        noise_line("release noise", plan.count_noise, grid, "added to what is reported"),
     ]
 
 
-def error_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
+def error_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     """How far reported counts are from the truth."""
     what = what_counts(plan)
     # shares are rounded to whole users after the noise: up to half a user more
@@ -116,13 +127,25 @@ def error_lines(plan: HhhPlan[Any, Any]) -> list[Quantity]:
         wide = worth_of(plan.half_width(1), plan.unit, up=True)
         sd = plan.count_noise.sd / plan.grid * plan.unit.worth
     return [
-        Quantity("standard error", sd, f"of a reported residual, in {what}"),
-        Quantity(
-            "typical error",
-            f"+-{wide} with confidence {plan.confidence:g}",
-            f"of a count that holds one reported residual, in {what}",
+        Line.of(
+            "standard error",
+            sd,
+            "of a reported residual, in {counted}",
+            counted=what,
         ),
-        Quantity(
-            "largest error", bound, f"no reported residual is further from the truth, in {what}"
+        Line.of(
+            "typical error",
+            Text("+-{half_width} with confidence {confidence:g}"),
+            "{of}, in {counted}",
+            of=plan.one_residual,
+            half_width=wide,
+            confidence=plan.confidence,
+            counted=what,
+        ),
+        Line.of(
+            "largest error",
+            bound,
+            "no reported residual is further from the truth, in {counted}",
+            counted=what,
         ),
     ]

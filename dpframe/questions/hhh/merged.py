@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
+from dpframe.asking.card import Line, hierarchy_line
 from dpframe.asking.notices import mostly_invalid
-from dpframe.asking.quantities import Quantity, hierarchy_line
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -69,7 +69,7 @@ class MergedStreamPlan:
         said = facts.with_sketch_error(noisy.sketch_error)
         return said.with_notices(mostly_invalid(frame, self.hierarchy))
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before sketches are released."""
         return merged_stream_lines(self)
 
@@ -134,7 +134,7 @@ def merged_stream_receipt(plan: MergedStreamPlan, name: str | None) -> Receipt:
         "threshold": plan.threshold,
         "remainder": False,
         "noise": {"release": sketch.noise["count"]},
-        "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+        "card": [q.row for q in plan.lines()],
     }
     return Receipt({**sketch.receipt(name), **own})
 
@@ -145,7 +145,7 @@ def _stream_names(plan: MergedStreamPlan) -> tuple[str, str]:
     return f"streaming-{plan.sketch.mechanism}", source
 
 
-def merged_stream_lines(plan: MergedStreamPlan) -> list[Quantity]:
+def merged_stream_lines(plan: MergedStreamPlan) -> list[Line]:
     """The lines of the plan and of the card."""
     sketch, hierarchy = plan.sketch, plan.hierarchy
     name, source = _stream_names(plan)
@@ -153,20 +153,25 @@ def merged_stream_lines(plan: MergedStreamPlan) -> list[Quantity]:
     lost = f"at most records / {sketch.counters + 1}"
     return [
         lines["guarantee"],
-        Quantity("mechanism", name, source),
+        Line("mechanism", name, source),
         hierarchy_line(hierarchy),
         lines["counts"],
-        Quantity("counters", sketch.counters, f"a level of each of {sketch.sketches} streams"),
+        Line.of(
+            "counters",
+            sketch.counters,
+            "a level of each of {sketches} streams",
+            sketches=sketch.sketches,
+        ),
         lines["sensitivity"],
-        Quantity("threshold", plan.threshold, "residual records from which a node is reported"),
-        Quantity(
+        Line("threshold", plan.threshold, "residual records from which a node is reported"),
+        Line(
             "hidden below",
             sketch.threshold / sketch.grid,
             "noisy counts below this are not even looked at",
         ),
-        Quantity("sketch error", lost, "how far counts can be too low before noise; not released"),
+        Line("sketch error", lost, "how far counts can be too low before noise; not released"),
         lines["noise"],
         lines["noise error"],
-        Quantity("remainder", False, "whether the rest is released as level 0"),
+        Line("remainder", False, "whether the rest is released as level 0"),
         lines["computed delta"],
     ]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.node_users import NodeLaws, node_laws
 from dpframe.asking.by_nodes import moved_lines
+from dpframe.asking.card import Line, Text, noise_line, rounded_up
 from dpframe.asking.notices import nothing_shown, wider_than_numbers
 from dpframe.asking.proofs import Game, counts_game
-from dpframe.asking.quantities import Quantity, noise_text, rounded_up
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import node_users
@@ -105,28 +105,30 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         )
         return facts.with_notices([*nothing, *wider_than_numbers(frame)])
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         noise, shown = self.count_noise, threshold_shown(self)
         return [
             *heading(self),
-            Quantity("threshold", shown, "noisy number of users from which a node is shown"),
-            Quantity(
+            Line("threshold", shown, "noisy number of users from which a node is shown"),
+            Line(
                 "certainly reported",
                 self.certainly_reported,
                 "every node that so many users count at is shown",
             ),
-            Quantity("never reported", self.never_reported, "no node of fewer users is shown"),
+            Line("never reported", self.never_reported, "no node of fewer users is shown"),
             *moved_lines(self.laws, self.unit.nodes),
-            Quantity("noise", noise_text(noise, 1), "added to every count, and decides"),
-            Quantity("standard error", round(noise.sd, 3), "of a count, in users"),
-            Quantity(
+            noise_line("noise", noise, 1, "added to every count, and decides"),
+            Line("standard error", round(noise.sd, 3), "of a count, in users"),
+            Line.of(
                 "typical error",
-                f"+-{self.half_width(1)} with confidence {self.confidence:g}",
+                Text("+-{half_width} with confidence {confidence:g}"),
                 "of a count for its noise, in users; wider near the threshold",
+                half_width=self.half_width(1),
+                confidence=self.confidence,
             ),
-            Quantity("largest error", noise.highest, "the noise of no count is larger, in users"),
-            Quantity("adds up", False, "level 0 is the number of all users, and no sum"),
-            Quantity(
+            Line("largest error", noise.highest, "the noise of no count is larger, in users"),
+            Line("adds up", False, "level 0 is the number of all users, and no sum"),
+            Line(
                 "computed delta",
                 rounded_up(self.delta_spent),
                 "upper bound from the table that is drawn from",

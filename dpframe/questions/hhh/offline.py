@@ -11,8 +11,8 @@ from dpframe.accounting.calibrate import choose_laws, law_options, smallest_thre
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.path_laws import Laws
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game, numbered
-from dpframe.asking.quantities import Quantity
 from dpframe.budget import Budget, per_record
 from dpframe.errors import advising
 from dpframe.mechanisms import offline_hhh
@@ -85,7 +85,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
             remainder=self.remainder,
         )
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         return [
             *heading(self),
             threshold_line(self),
@@ -95,7 +95,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
             *ending(self),
         ]
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         with no_fork():
             from dpframe.questions.hhh.advice import advice  # makes other plans
 

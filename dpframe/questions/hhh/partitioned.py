@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from dpframe.accounting.compose import Profile
-from dpframe.asking.quantities import Quantity, guarantee
+from dpframe.asking.card import Line, guarantee
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError
@@ -92,20 +92,24 @@ class PartitionPlan:
         """The only noisy step."""
         return self.merged.run(counted)
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the data are read."""
         whole = "users" if self.unit.user is not None else "records"
-        merge = Quantity(
+        merge = Line.of(
             "merge",
             self.method,
-            f"{self.partitions} sketches a level, each of the {whole} of one partition, chosen by "
-            "their hash",
+            (
+                "{partitions} sketches a level, each of the {counted} of one partition, chosen "
+                "by their hash"
+            ),
+            partitions=self.partitions,
+            counted=whole,
         )
         own = {"guarantee": guarantee(self), "counts": self.unit.counts}
         lines = [replace(q, value=own.get(q.name, q.value)) for q in self.merged.lines()]
         return [*lines[:5], merge, *lines[5:]]
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         """Nothing else could be asked for."""
         return []
 
@@ -123,7 +127,7 @@ class PartitionPlan:
                 "contribution": unit.contribution if whole else None,
                 "max_contributions": unit.moves if whole else None,
                 "method": self.method,
-                "card": [[q.name, q.value, q.meaning] for q in self.lines()],
+                "card": [q.row for q in self.lines()],
             }
         )
 

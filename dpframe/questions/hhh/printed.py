@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpframe.accounting.printed import printed_lower_bound
-from dpframe.asking.quantities import Quantity, noise_text
+from dpframe.asking.card import Line, noise_line
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import printed_hhh
@@ -60,13 +60,12 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold_units)
 
-    def lines(self) -> list[Quantity]:
-        shared = noise_text(self.laws.gamma, 1)
+    def lines(self) -> list[Line]:
         return [
             *heading(self),
             threshold_line(self),
             *coverage_lines(self),
-            Quantity("shared noise", shared, "one gamma for all tests"),
+            noise_line("shared noise", self.laws.gamma, 1, "one gamma for all tests"),
             *noise_lines(self),
             *error_lines(self),
             *ending(self),

@@ -36,6 +36,6 @@ def hhh_receipt(plan: HhhPlan[Any, Any], name: str | None) -> Receipt:
             "budget": UNTRACKED,
             "ledger": None,
             **proof_facts(plan, "hhh"),
-            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+            "card": [q.row for q in plan.lines()],
         }
     )

@@ -13,10 +13,10 @@ import pyarrow as pa
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.rounds import NORM, RoundLaws, round_laws
+from dpframe.asking.card import Line, Text, noise_line
 from dpframe.asking.given import Given, column_name
 from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import Receipt, law_facts
 from dpframe.errors import ParameterError, advising
 from dpframe.mechanisms import weighted_rounds
@@ -178,7 +178,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         said = facts.and_told(
             {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": noise},
             [
-                Quantity("counts", known.unit.counts, known.unit.what_counts),
+                Line("counts", known.unit.counts, known.unit.what_counts),
                 *known.count_lines(),
             ],
         )
@@ -191,68 +191,77 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         )
         return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         with no_fork():
             from dpframe.questions.hhh.advice import advice_of_users  # makes other plans
 
         return advice_of_users(self)
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         laws = self.laws
         return [
             *heading(self),
-            Quantity(
+            Line(
                 "threshold",
                 self.threshold,
                 "users, so many at least, but for noise: whose weights find a value, or who are "
                 "counted at it where more was asked for",
             ),
-            Quantity(
+            Line.of(
                 "rounds",
                 len(laws.rounds),
-                f"of weights of up to {laws.items} values of a user, whose squares add up to 1; "
-                "what a value still needs decides what it gets next",
+                (
+                    "of weights of up to {items} values of a user, whose squares add up to 1; what "
+                    "a value still needs decides what it gets next"
+                ),
+                items=laws.items,
             ),
-            Quantity(
-                "test noise", f"sd {laws.score_sd:.3g}", "of the weights of all rounds, in users"
+            Line.of(
+                "test noise",
+                Text("sd {sd:.3g}"),
+                "of the weights of all rounds, in users",
+                sd=laws.score_sd,
             ),
             *(self.count_lines() if self.asked.at_most else self._unknown_lines()),
             *ending(self)[1:],
         ]
 
-    def count_lines(self) -> list[Quantity]:
+    def count_lines(self) -> list[Line]:
         """How far counts are from those that at_most leaves."""
         sd = self.laws.count.sigma / self.grid
         return [
-            Quantity(
+            Line(
                 "at_most",
                 self.asked.at_most,
                 "released values of a user that count fully; one with n more than that counts "
                 "the root of at_most / n at each, which makes counts too low",
             ),
-            Quantity(
-                "release noise", noise_text(self.count_noise, self.grid), "added to every count"
-            ),
-            Quantity("standard error", round(sd, 3), "of a count, in users"),
-            Quantity(
+            noise_line("release noise", self.count_noise, self.grid, "added to every count"),
+            Line("standard error", round(sd, 3), "of a count, in users"),
+            Line.of(
                 "typical error",
-                f"+-{-(-self.half_width(1) // self.grid)} with confidence {self.confidence:g}",
+                Text("+-{half_width} with confidence {confidence:g}"),
                 "of a count for its noise, in users",
+                half_width=-(-self.half_width(1) // self.grid),
+                confidence=self.confidence,
             ),
         ]
 
-    def _unknown_lines(self) -> list[Quantity]:
+    def _unknown_lines(self) -> list[Line]:
         """The same before at_most is known."""
         one = self.laws.count.sigma / self.laws.count.norm
         return [
-            Quantity(
+            Line(
                 "at_most",
                 "found privately",
                 "released values of a user that count fully, by a noisy histogram of how many of "
                 "them users have",
             ),
-            Quantity(
-                "standard error", f"{one:.3g} x root of at_most", "of a count for its noise, users"
+            Line.of(
+                "standard error",
+                Text("{sd:.3g} x root of at_most"),
+                "of a count for its noise, users",
+                sd=one,
             ),
         ]
 

@@ -13,8 +13,8 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
 from dpframe.accounting.sparse_gaussian import GshmLaws
+from dpframe.asking.card import Line, Text, noise_line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.budget import per_record
 from dpframe.mechanisms import merged_streaming, streaming_hhh
 from dpframe.noise import NoiseTable
@@ -67,7 +67,7 @@ class SketchedPlan(HhhPlan[L, States]):
 
     @property
     @abstractmethod
-    def sketch_line(self) -> Quantity:
+    def sketch_line(self) -> Line:
         """Which sketch it is."""
 
     @property
@@ -75,24 +75,32 @@ class SketchedPlan(HhhPlan[L, States]):
     def error(self) -> str:
         """How the error of the sketch shows."""
 
-    def error_noise(self) -> list[Quantity]:
+    def error_noise(self) -> list[Line]:
         """The noise in the error that is released, if it is."""
         return []
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         counters, noise = self.counters or 0, self.laws.noise
         return [
             *heading(self),
             self.sketch_line,
-            Quantity("counters", counters, f"of each of {self.height} sketches, one a level"),
-            threshold_line(self),
-            Quantity(
-                "hidden below", self.hidden, "noisy counters below this are not even looked at"
+            Line.of(
+                "counters",
+                counters,
+                "of each of {height} sketches, one a level",
+                height=self.height,
             ),
-            Quantity("sketch error", f"at most records / {counters + 1}", self.error),
-            Quantity("release noise", noise_text(noise, 1), "added to what is reported"),
+            threshold_line(self),
+            Line("hidden below", self.hidden, "noisy counters below this are not even looked at"),
+            Line.of(
+                "sketch error",
+                Text("at most records / {counters}"),
+                self.error,
+                counters=counters + 1,
+            ),
+            noise_line("release noise", noise, 1, "added to what is reported"),
             *self.error_noise(),
-            Quantity("standard error", round(noise.sd, 3), "of the noise in a reported count"),
+            Line("standard error", round(noise.sd, 3), "of the noise in a reported count"),
             *ending(self),
         ]
 
@@ -116,14 +124,14 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
         return self.laws.theta
 
     @property
-    def sketch_line(self) -> Quantity:
+    def sketch_line(self) -> Line:
         most, users = self.unit.moves, self.unit.user is not None
         how = f"groups of {most} records, which have the least noise"
-        return Quantity("sketch", "Misra-Gries", how if users else "one record at a time")
+        return Line("sketch", "Misra-Gries", how if users else "one record at a time")
 
-    def error_noise(self) -> list[Quantity]:
-        noise = noise_text(self.laws.shared, 1)
-        return [Quantity("error noise", noise, "added to the sketch error of each level")]
+    def error_noise(self) -> list[Line]:
+        meaning = "added to the sketch error of each level"
+        return [noise_line("error noise", self.laws.shared, 1, meaning)]
 
     @property
     def game(self) -> Game:
@@ -148,7 +156,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
             hierarchy=self.hierarchy,
         )
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         with no_fork():
             from dpframe.questions.hhh.advice import advice  # makes other plans
 
@@ -180,9 +188,9 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
         return 1 + self.laws.t
 
     @property
-    def sketch_line(self) -> Quantity:
+    def sketch_line(self) -> Line:
         how = "one user at a time, which has the least noise"
-        return Quantity("sketch", "privacy-aware Misra-Gries", how)
+        return Line("sketch", "privacy-aware Misra-Gries", how)
 
     @property
     def delta_spent(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpframe.asking.quantities import Quantity, claim, noise_text, rounded_up
+from dpframe.asking.card import Line, Text, claim, noise_line, rounded_up
 from dpframe.federated.server import standard_error
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def local_guarantee(plan: PrefixPlan) -> str | None:
     )
 
 
-def prefix_lines(plan: PrefixPlan) -> list[Quantity]:
+def prefix_lines(plan: PrefixPlan) -> list[Line]:
     """The lines of the plan and of the card."""
     asked, search = plan.asked, plan.asked.search
     segments, local = search.segments, local_guarantee(plan)
@@ -48,49 +48,60 @@ def prefix_lines(plan: PrefixPlan) -> list[Quantity]:
         else f"as many as {segments.limit:,} cells hold"
     )
     out = [
-        Quantity("guarantee", prefix_guarantee(plan), "against whoever sees sums and result"),
-        Quantity(
+        Line("guarantee", prefix_guarantee(plan), "against whoever sees sums and result"),
+        Line(
             "local guarantee",
             local or "none: a trusted server counts",
             "against whoever sees the reports of a device",
         ),
-        Quantity("mechanism", f"prefix tree, {asked.mechanism}", PAPERS[asked.mechanism]),
-        Quantity("items", asked.hierarchy.spec, f"as bits: {search.encoding.spec}"),
-        Quantity("left out", left_out(plan), "by rule, never reported; a user's other items are"),
-        Quantity("counts", COUNTS, "what the numbers count"),
-        Quantity("devices", plan.devices, "users of the source, public"),
-        Quantity("rounds", search.rounds, "each without what earlier ones found"),
-        Quantity("iterations", segments.iterations, "of a round: reports of every device"),
-        Quantity("bits of an iteration", how, f"of {segments.length} bits of an item"),
-        Quantity("selection", _selection(plan), "which of their items users report"),
+        Line.of(
+            "mechanism",
+            Text("prefix tree, {mechanism}"),
+            PAPERS[asked.mechanism],
+            mechanism=asked.mechanism,
+        ),
+        Line.of(
+            "items",
+            asked.hierarchy.spec,
+            "as bits: {encoding}",
+            encoding=search.encoding.spec,
+        ),
+        Line("left out", left_out(plan), "by rule, never reported; a user's other items are"),
+        Line("counts", COUNTS, "what the numbers count"),
+        Line("devices", plan.devices, "users of the source, public"),
+        Line("rounds", search.rounds, "each without what earlier ones found"),
+        Line("iterations", segments.iterations, "of a round: reports of every device"),
+        Line.of(
+            "bits of an iteration",
+            how,
+            "of {length} bits of an item",
+            length=segments.length,
+        ),
+        Line("selection", _selection(plan), "which of their items users report"),
     ]
     if search.deny:
-        out.append(Quantity("deny list", len(search.deny), "items that nobody reports, public"))
+        out.append(Line("deny list", len(search.deny), "items that nobody reports, public"))
     if search.taking_part < 1:
         out.append(
-            Quantity(
+            Line(
                 "participation",
                 search.taking_part,
                 "chance of a device in an iteration",
             )
         )
     if plan.reporting < plan.devices:
-        out.append(
-            Quantity("devices counted on", plan.reporting, "reports of an iteration, at least")
-        )
+        out.append(Line("devices counted on", plan.reporting, "reports of an iteration, at least"))
     if plan.noise is not None:
-        out.append(Quantity("noise", noise_text(plan.noise, 1), "added to the count of every cell"))
+        out.append(noise_line("noise", plan.noise, 1, "added to the count of every cell"))
     out += [
-        Quantity(
-            "standard error", round(error_of(plan), 3), "of the count of a rare item, in users"
-        ),
-        Quantity(
+        Line("standard error", round(error_of(plan), 3), "of the count of a rare item, in users"),
+        Line(
             "false positives",
             search.false_positives,
             "expected cells that nobody holds, at most, in parts of those that an iteration keeps",
         ),
-        Quantity("accountant", asked.accountant if local else "exact", _accountant(plan)),
-        Quantity("computed delta", rounded_up(plan.delta_spent), "upper bound"),
+        Line("accountant", asked.accountant if local else "exact", _accountant(plan)),
+        Line("computed delta", rounded_up(plan.delta_spent), "upper bound"),
     ]
     return out
 

@@ -22,8 +22,8 @@ from dpframe.accounting.binomial import trials
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.search import least_scale
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
@@ -154,11 +154,11 @@ class PrefixPlan:
         """The only noisy step."""
         return prefix_tree.run(devices, self.channel, self.asked.search, say=self.say)
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before devices are asked."""
         return prefix_lines(self)
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         """Nothing else could be asked for."""
         return []
 

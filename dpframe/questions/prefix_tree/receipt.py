@@ -59,6 +59,6 @@ def prefix_receipt(plan: PrefixPlan, name: str | None) -> Receipt:
             "budget": UNTRACKED,
             **proof_facts(plan, "prefix_tree"),
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+            "card": [q.row for q in plan.lines()],
         }
     )

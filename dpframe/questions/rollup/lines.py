@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, noise_text, rounded_up
+from dpframe.asking.card import Line, Text, guarantee, noise_line, rounded_up
+from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.postprocess.above import PARTS, level_strategy
 
@@ -17,23 +19,39 @@ MANY = 1000
 """Values of the mean whose error is told."""
 
 
-def lines(plan: RollupPlan) -> list[Quantity]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What lines call the things that are shown: nodes of one hierarchy, or cells of several."""
+
+    mechanism: str
+    nodes: str
+    threshold: str
+    everywhere: str
+    own: str
+    pairs: str
+
+
+OF_NODES = Words(
+    mechanism="measures on what each shown node has of its own; a node is what is below it and its "
+    "own rest",
+    nodes="nodes",
+    threshold="of its own from which a node is shown, and all nodes above it",
+    everywhere="at every node",
+    own="one node has of its own",
+    pairs="pairs of node and value of a user a level",
+)
+
+
+def lines(plan: RollupPlan) -> list[Line]:
     """Everything, for the card."""
     return [
-        Quantity(
-            "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
-        ),
-        Quantity(
-            "mechanism",
-            "rollup",
-            "measures on what each shown node has of its own; a node is what is below it and its "
-            "own rest",
-        ),
-        hierarchy_line(plan.hierarchy),
+        Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
+        Line("mechanism", "rollup", plan.words.mechanism),
+        *plan.axes,
         *_selection(plan),
         *_measured(plan),
         *(line for name in plan.asked.measures for line in _measure(plan, name)),
-        Quantity(
+        Line(
             "computed delta",
             rounded_up(plan.delta_spent) if plan.delta_spent else 0,
             "upper bound from the tables that are drawn from",
@@ -41,76 +59,108 @@ def lines(plan: RollupPlan) -> list[Quantity]:
     ]
 
 
-def _selection(plan: RollupPlan) -> list[Quantity]:
+def _selection(plan: RollupPlan) -> list[Line]:
     selection = plan.selection
     if selection is None:
-        return [Quantity("keys", "listed", "every listed node is shown, whatever is below it")]
-    what = "users" if plan.unit.user is not None else "records"
-    if plan.asked.heavy is not None:
-        what = plan.asked.heavy
+        return [Line("keys", "listed", "every listed node is shown, whatever is below it")]
+    what = plan.decides
     grid = selection.grid / selection.unit.worth
     share = selection.budget.epsilon / plan.budget.epsilon
     return [
-        Quantity(
+        Line.of(
             "selection",
             selection.budget.epsilon,
-            f"epsilon that decides which nodes are shown, {share:.2g} of all",
+            "epsilon that decides which {nodes} are shown, {share:.2g} of all",
+            nodes=plan.words.nodes,
+            share=share,
         ),
-        Quantity(
+        Line.of(
             "threshold",
             selection.threshold,
-            f"{what} of its own from which a node is shown, and all nodes above it",
+            "{counted} {threshold}",
+            counted=what,
+            threshold=plan.words.threshold,
         ),
-        Quantity("test noise", noise_text(selection.test_noise, grid), f"in units of {what}"),
+        noise_line("test noise", selection.test_noise, grid, "in units of {counted}", counted=what),
     ]
 
 
-def _measured(plan: RollupPlan) -> list[Quantity]:
+def _measured(plan: RollupPlan) -> list[Line]:
     """What is measured of sums and counts: known where nodes are listed."""
-    if not plan.paid and not plan.searching:
-        return []
+    if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
+        return []  # each segment of cells is measured, and nothing above it
     if plan.listed is None:
         told = "by what is shown: what each node has of its own, and upper levels where that pays"
-        return [Quantity("measured", "decided when nodes are shown", told)]
+        return [Line("measured", "decided when nodes are shown", told)]
     by_user = plan.unit.user is not None
     weights = level_strategy(plan.listed.level, plan.listed.parent, by_user=by_user)
     return [measured_line(weights)]
 
 
-def measured_line(weights: Mapping[int, Fraction]) -> Quantity:
+def measured_line(weights: Mapping[int, Fraction]) -> Line:
     """Which levels are measured, and with which part of a measure's epsilon."""
     parts = [f"{float(weights[PARTS]):.3g} on what each node has of its own"]
     parts += [f"{float(w):.3g} on level {at}" for at, w in sorted(weights.items()) if at != PARTS]
-    return Quantity(
+    return Line(
         "measured",
         ", ".join(parts),
         "of the epsilon of each measure that adds up; made consistent by least squares",
     )
 
 
-def _measure(plan: RollupPlan, name: str) -> list[Quantity]:
+def _measure(plan: RollupPlan, name: str) -> list[Line]:
     """What a measure is, what it costs, and how far off it will be."""
     measure = plan.asked.measures[name]
     epsilon = float(plan.epsilon_of(name))
     drawn = f"; read from what {plan.read[name].of} draws for both" if name in plan.read else ""
-    said = [Quantity(name, measure.spec, f"epsilon {epsilon:.4g}; {_counts(measure, plan)}{drawn}")]
+    said = [
+        Line.of(
+            "{name}",
+            measure.spec,
+            "epsilon {epsilon:.4g}; {counts}{drawn}",
+            epsilon=epsilon,
+            counts=_counts(measure, plan),
+            drawn=drawn,
+            name=name,
+        )
+    ]
     error = plan.errors.get(name)
     if measure.searched:
         said.append(
-            Quantity(
-                f"error of {name}",
+            Line.of(
+                "error of {name}",
                 "not known yet",
                 "bounds are found first, privately; the receipt says which",
+                name=name,
             )
         )
     elif error is not None:
         confidence = f"with confidence {plan.confidence:g}"
-        of = "at every node" if name in plan.counts else "of what one node has of its own"
+        of = "{everywhere}" if name in plan.counts else "of what {own}"
         if measure.kind == "mean":
-            of = f"over {MANY} values that one node has of its own, at most"
-        said.append(Quantity(f"error of {name}", f"+-{error:.4g} {confidence}", of))
+            of = "over {many} values that {own}, at most"
+        said.append(
+            Line.of(
+                "error of {name}",
+                Text("+-{error:.4g} {confidence}"),
+                of,
+                name=name,
+                error=error,
+                everywhere=plan.words.everywhere,
+                own=plan.words.own,
+                many=MANY,
+                confidence=confidence,
+            )
+        )
     if measure.lower is not None:
-        said.append(Quantity(f"bounds of {name}", _bounds(measure), _clipping(measure, plan)))
+        said.append(
+            Line.of(
+                "bounds of {name}",
+                _bounds(measure),
+                _clipping(measure, plan),
+                name=name,
+            )
+        )
     return said
 
 
@@ -138,8 +188,10 @@ def _counts(measure: Measure, plan: RollupPlan) -> str:
             return "counts users, each weighing 1 in total, divided evenly over their records"
         return f"counts records, at most {measure.at_most} of each user"
     if measure.kind == "distinct":
-        of = f", at most {measure.at_most} pairs of node and value of a user a level"
-        return f"different values at every node{of if by_user else ''}; they do not add up"
+        of = f", at most {measure.at_most} {plan.words.pairs}"
+        return (
+            f"different values {plan.words.everywhere}{of if by_user else ''}; they do not add up"
+        )
     if measure.kind == "mean":
         each = ", in which every user weighs 1" if by_user else ""
         return f"mean of the values that are not NULL{each}"

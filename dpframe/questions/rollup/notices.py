@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe.asking.card import Line, Text
 from dpframe.asking.notices import mostly_invalid, nothing_shown, wider_than_numbers
-from dpframe.asking.quantities import Quantity
 from dpframe.hierarchy import INVALID, Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
@@ -25,7 +25,7 @@ FEW = 10
 """A column with values in less than one row of so many is said to be mostly missing."""
 
 
-def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Quantity]:
+def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Line]:
     """Lines on nothing shown, intervals wider than their numbers, keys that are mostly invalid,
     columns that are mostly missing, and bounds that cut most values, as far as released numbers
     say so."""
@@ -54,7 +54,7 @@ def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Q
     ]
 
 
-def _nothing_shown(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:
+def _nothing_shown(plan: RollupPlan, frame: pd.DataFrame) -> list[Line]:
     """By the threshold of the selection."""
     chosen = plan.selection
     if chosen is None or (frame["level"] > 0).any():
@@ -68,14 +68,14 @@ def _nothing_shown(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:
     )
 
 
-def _wide(frame: pd.DataFrame, name: str, measure: Measure) -> list[Quantity]:
+def _wide(frame: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
     """Of what is never below 0."""
     if measure.kind not in ("count", "distinct") and not _positive(measure):
         return []
     return wider_than_numbers(frame, (name, f"{name}_lower", f"{name}_upper"), name=name)
 
 
-def _invalid(plan: RollupPlan, frame: pd.DataFrame) -> list[Quantity]:
+def _invalid(plan: RollupPlan, frame: pd.DataFrame) -> list[Line]:
     """By the first count, else by the first sum of values that are not negative."""
     counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
     chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _positive(m))]
@@ -102,7 +102,7 @@ def _rows(plan: RollupPlan, total: pd.DataFrame) -> tuple[float, float] | None:
 
 def _missing(
     plan: RollupPlan, noisy: NoisyRollup, total: pd.DataFrame, name: str, measure: Measure
-) -> list[Quantity]:
+) -> list[Line]:
     """A line where hardly any value of a column seems to be there."""
     rows = _rows(plan, total)
     if rows is not None and rows[0] <= 0:
@@ -120,16 +120,22 @@ def _missing(
         return []
     holds = "values" if measure.kind == "distinct" else "numbers"
     return [
-        Quantity(
+        Line.of(
             "notice",
-            f"values of {name} may be missing",
-            f"{why}; NULL, NaN and infinite values count nothing: does column "
-            f"{measure.column!r} hold {holds}, and in most rows?",
+            Text("values of {name} may be missing"),
+            (
+                "{why}; NULL, NaN and infinite values count nothing: does column {column!r} "
+                "hold {holds}, and in most rows?"
+            ),
+            name=name,
+            why=why,
+            column=measure.column,
+            holds=holds,
         )
     ]
 
 
-def _cut(plan: RollupPlan, total: pd.DataFrame, name: str, measure: Measure) -> list[Quantity]:
+def _cut(plan: RollupPlan, total: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
     """A line where most values are beyond the bounds."""
     rows = _rows(plan, total)
     if not measure.clipped or rows is None or rows[0] <= 0:
@@ -137,10 +143,13 @@ def _cut(plan: RollupPlan, total: pd.DataFrame, name: str, measure: Measure) -> 
     if 2 * float(total[f"{name}_clipped_lower"].iloc[0]) <= rows[1]:
         return []
     return [
-        Quantity(
+        Line.of(
             "notice",
-            f"values of {name} are mostly cut",
-            "more than half of them lie beyond the bounds, so that it is far off, and no interval "
-            "says how far: choose wider bounds, or 'auto'",
+            Text("values of {name} are mostly cut"),
+            (
+                "more than half of them lie beyond the bounds, so that it is far off, and no "
+                "interval says how far: choose wider bounds, or 'auto'"
+            ),
+            name=name,
         )
     ]

@@ -13,19 +13,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import STEP, together
+from dpframe.asking.card import Line, hierarchy_line
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
-from dpframe.errors import BudgetError, ThresholdError, advising
+from dpframe.errors import BudgetError, advising
 from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
@@ -40,7 +40,7 @@ from dpframe.questions.rollup.base import Asked
 from dpframe.questions.rollup.curve import parts
 from dpframe.questions.rollup.game import rollup_game
 from dpframe.questions.rollup.limits import check_least, check_scales
-from dpframe.questions.rollup.lines import MANY, lines, measured_line
+from dpframe.questions.rollup.lines import MANY, OF_NODES, Words, lines, measured_line
 from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
 from dpframe.questions.rollup.sharing import drawn_and_read
 from dpframe.tree import ListedNodes
@@ -79,9 +79,23 @@ class RollupPlan(LevelPlan[Asked]):
     searching: Mapping[str, Searching]
     counts: Mapping[str, NodeCounts]
 
+    words: ClassVar[Words] = OF_NODES
+
     @property
     def listed(self) -> ListedNodes | None:
         return self.asked.listed
+
+    @property
+    def axes(self) -> list[Line]:
+        """What the numbers are rolled up by."""
+        return [hierarchy_line(self.hierarchy)]
+
+    @property
+    def decides(self) -> str:
+        """What the selection counts: records, users, or the measure of this name."""
+        if self.asked.heavy is not None:
+            return self.asked.heavy
+        return "records" if self.unit.user is None else "users"
 
     @property
     def request(self) -> dict[str, object]:
@@ -182,7 +196,7 @@ class RollupPlan(LevelPlan[Asked]):
             by_user=self.unit.user is not None,
         )
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the data are read."""
         return lines(self)
 
@@ -278,18 +292,11 @@ def _selection(asked: Asked, epsilon: Fraction, delta: float) -> OfflinePlan:
     own = float(epsilon)
     while Fraction(own) > epsilon:
         own = math.nextafter(own, 0.0)
-    try:
-        with advising("raise selection_share", given=asked.selection_share is not None):
-            for share in UNSHOWN[:-1]:
-                with suppress(BudgetError):
-                    return offline_plan(_selecting(asked, own, delta, share))
-            return offline_plan(_selecting(asked, own, delta, UNSHOWN[-1]))
-    except ThresholdError as error:
-        whole, part = f"epsilon={asked.budget.epsilon:g}", f"epsilon={own:g},"
-        told = str(error).replace(part, f"{whole}, of which {own:.3g} selects,")
-        raise ThresholdError(
-            told.replace("raise threshold, epsilon", "raise threshold, selection_share, epsilon")
-        ) from None
+    with advising("raise selection_share", given=asked.selection_share is not None):
+        for share in UNSHOWN[:-1]:
+            with suppress(BudgetError):
+                return offline_plan(_selecting(asked, own, delta, share))
+        return offline_plan(_selecting(asked, own, delta, UNSHOWN[-1]))
 
 
 def _selecting(asked: Asked, epsilon: float, delta: float, share: float) -> Selecting:
@@ -301,4 +308,5 @@ def _selecting(asked: Asked, epsilon: float, delta: float, share: float) -> Sele
         remainder=False,
         release_share=share,
         confidence=asked.confidence,
+        part_of=asked.budget.epsilon,
     )

@@ -49,7 +49,7 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "budget": UNTRACKED,
             "ledger": None,
             **proof_facts(plan, "rollup"),
-            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+            "card": [q.row for q in plan.lines()],
         }
     )
 

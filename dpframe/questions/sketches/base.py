@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import pyarrow as pa
 
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.asking.quantities import Quantity
+from dpframe.asking.card import Line
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, per_record
 from dpframe.errors import BudgetError
@@ -227,7 +227,7 @@ class SketchPlan(ABC, Generic[L, N]):
         """Least q with P(Z > q) <= mass; Z is symmetric."""
 
     @abstractmethod
-    def published(self) -> list[Quantity]:
+    def published(self) -> list[Line]:
         """Which keys are published."""
 
     @abstractmethod
@@ -273,7 +273,7 @@ class SketchPlan(ABC, Generic[L, N]):
             lambda epsilons: [(e, self.delta_at(e)) for e in epsilons],
         )
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the sketch is released."""
         return [*heading(self), *self.published()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.quantities import Quantity, claim
+from dpframe.asking.card import Line, Text, claim
 
 if TYPE_CHECKING:
     from dpframe.questions.sketches.base import SketchPlan
@@ -22,32 +22,45 @@ def guarantee(plan: SketchPlan[Any, Any]) -> str:
     return claim(plan.budget, plan.neighbours)
 
 
-def heading(plan: SketchPlan[Any, Any]) -> list[Quantity]:
+def heading(plan: SketchPlan[Any, Any]) -> list[Line]:
     """The lines that every release starts with."""
     wide = -(-plan.above // plan.grid)
     return [
-        Quantity(
-            "guarantee", guarantee(plan), "what is promised, against anybody who sees the result"
+        Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
+        Line("mechanism", plan.mechanism, plan.paper),
+        Line("counts", plan.counts, "what the numbers count"),
+        Line.of(
+            "counters",
+            plan.counters,
+            "of each of {sketches} sketches",
+            sketches=plan.sketches,
         ),
-        Quantity("mechanism", plan.mechanism, plan.paper),
-        Quantity("counts", plan.counts, "what the numbers count"),
-        Quantity("counters", plan.counters, f"of each of {plan.sketches} sketches"),
-        Quantity("sensitivity", plan.sensitivity, "what the noise has to cover"),
-        Quantity("noise", _noise_text(plan), "in every count"),
-        Quantity(
+        Line("sensitivity", plan.sensitivity, "what the noise has to cover"),
+        Line("noise", _noise_text(plan), "in every count"),
+        Line.of(
             "noise error",
-            f"+-{wide} with confidence {plan.confidence:g}",
+            Text("+-{half_width} with confidence {confidence:g}"),
             "of a count, from the noise alone",
+            half_width=wide,
+            confidence=plan.confidence,
         ),
     ]
 
 
-def again(number: int) -> list[Quantity]:
+def again(number: int) -> list[Line]:
     """Of the ``number``-th release of the same sketch."""
     if number == 1:
         return []
     both = "both count" if number == 2 else "all count"
-    return [Quantity("releases", number, f"release {number} of this sketch; {both}")]
+    return [
+        Line.of(
+            "releases",
+            number,
+            "release {number} of this sketch; {both}",
+            number=number,
+            both=both,
+        )
+    ]
 
 
 def counts_move(plan: SketchPlan[Any, Any]) -> str:

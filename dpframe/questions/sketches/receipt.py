@@ -46,14 +46,14 @@ def sketch_receipt(plan: SketchPlan[Any, Any], name: str | None) -> Receipt:
             **proof_facts(plan, "sketches"),
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+            "card": [q.row for q in plan.lines()],
         }
     )
 
 
 def numbered(receipt: Receipt, number: int) -> Receipt:
     """The receipt of the ``number``-th release of the same sketches."""
-    card = [[q.name, q.value, q.meaning] for q in again(number)]
+    card = [q.row for q in again(number)]
     return Receipt({**receipt, "release_number": number, "card": [*receipt["card"], *card]})
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from dpframe.asking.quantities import Quantity, rounded_up
+from dpframe.asking.card import Line, rounded_up
 from dpframe.asking.receipt import law_facts
 from dpframe.budget import group_delta
 from dpframe.noise import NoiseTable
@@ -62,11 +62,11 @@ class TablePlan(SketchPlan[T, N]):
         noise = self.laws.noise
         return max(0, int(np.argmax(noise.at_least() <= mass)) + noise.lowest - 1)
 
-    def published(self) -> list[Quantity]:
+    def published(self) -> list[Line]:
         shown = f"{self.compared} from which keys are shown"
         return [
-            Quantity("threshold", self.threshold / self.grid, shown),
-            Quantity(
+            Line("threshold", self.threshold / self.grid, shown),
+            Line(
                 "computed delta",
                 rounded_up(self.delta_spent),
                 "upper bound from the tables that are drawn from",

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.accounting.sketch_pure import PureLaws, pure_laws
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity
 from dpframe.mechanisms.sketch_release import NoisyCounts, top_of_universe
 from dpframe.questions.sketches.base import SOURCE, Asked, SketchPlan
 from dpframe.questions.sketches.frame import Intervals, of_counts
@@ -68,9 +68,9 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     def reach(self, mass: float) -> int:
         return self.laws.reach(mass)
 
-    def published(self) -> list[Quantity]:
+    def published(self) -> list[Line]:
         largest = f"largest {self.counters} of {len(self.keys)} keys"
-        return [Quantity("published", largest, "keys that are not listed are never published")]
+        return [Line("published", largest, "keys that are not listed are never published")]
 
     def run(self, counted: SketchState, /) -> NoisyCounts:
         return top_of_universe(counted, self.keys, self.laws)

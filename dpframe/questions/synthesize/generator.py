@@ -12,8 +12,9 @@ from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local, replacing
 from dpframe._progress import step
+from dpframe.asking.card import html_card, said_first
 from dpframe.asking.given import whole
-from dpframe.asking.receipt import Receipt, html_card, said_first
+from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.digest import seal
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.privhp import PartitionLaws, Split, partition_laws
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.mechanisms import privhp as hot_partition
@@ -114,11 +114,11 @@ class SyntheticPlan:
         """The only noisy step."""
         return hot_partition.run(counted, self.laws)
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the data are read."""
         return synthetic_lines(self)
 
-    def advice(self) -> list[Quantity]:
+    def advice(self) -> list[Line]:
         """Nothing else could be asked for."""
         return []
 

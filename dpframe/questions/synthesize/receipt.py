@@ -37,6 +37,6 @@ def synthetic_receipt(plan: SyntheticPlan, name: str | None) -> Receipt:
             **proof_facts(plan, "synthesize"),
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+            "card": [q.row for q in plan.lines()],
         }
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from dpframe._forking import no_fork
+from dpframe.asking.card import Line
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.notices import (
     mostly_invalid,
@@ -14,7 +15,6 @@ from dpframe.asking.notices import (
     nothing_shown,
     wider_than_numbers,
 )
-from dpframe.asking.quantities import Quantity
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, group_delta
 from dpframe.hierarchy import Hierarchy
@@ -164,7 +164,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
         """The draws, as the receipt tells them."""
 
     @abstractmethod
-    def own_lines(self) -> list[Quantity]:
+    def own_lines(self) -> list[Line]:
         """What is known of this mechanism before the data are read."""
 
     @abstractmethod
@@ -194,7 +194,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
         """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
         return group_delta(self.budget, self.unit.moves, self.laws.delta)
 
-    def lines(self) -> list[Quantity]:
+    def lines(self) -> list[Line]:
         """What is known before the data are read."""
         return [*heading(self), *self.own_lines(), *ending(self)]
 

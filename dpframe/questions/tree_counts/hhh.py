@@ -8,8 +8,8 @@ from typing import Any
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_laws import Laws
+from dpframe.asking.card import Line, Text, noise_line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms import hhh_counts
 from dpframe.noise import NoiseTable
@@ -72,18 +72,30 @@ class HeavyHittersPlan(TreePlan[Laws]):
             "release": law_facts(self.laws.release, self.grid),
         }
 
-    def own_lines(self) -> list[Quantity]:
+    def own_lines(self) -> list[Line]:
         grid, what, release = self.grid, what_counts(self), self.laws.release
         most = self.threshold + -(self.test_noise.lowest // grid) - 1
         return [
-            Quantity("threshold", self.threshold, f"residual {what} from which a node is reported"),
-            Quantity(
-                "hidden at most", most, f"{what} of a node that is not reported, beyond others"
+            Line.of(
+                "threshold",
+                self.threshold,
+                "residual {counted} from which a node is reported",
+                counted=what,
             ),
-            Quantity("test noise", noise_text(self.test_noise, grid), "decides what is shown"),
-            Quantity("release noise", noise_text(release, grid), "added to reported residuals"),
-            Quantity(
-                "standard error", f"{release.sd / grid:.4g}", f"of a reported residual, in {what}"
+            Line.of(
+                "hidden at most",
+                most,
+                "{counted} of a node that is not reported, beyond others",
+                counted=what,
+            ),
+            noise_line("test noise", self.test_noise, grid, "decides what is shown"),
+            noise_line("release noise", release, grid, "added to reported residuals"),
+            Line.of(
+                "standard error",
+                Text("{sd:.4g}"),
+                "of a reported residual, in {counted}",
+                sd=release.sd / grid,
+                counted=what,
             ),
         ]
 

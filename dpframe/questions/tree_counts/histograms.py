@@ -12,8 +12,8 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.parts import profiles_together
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
+from dpframe.asking.card import Line, Text, noise_line
 from dpframe.asking.proofs import Game, counts_game
-from dpframe.asking.quantities import Quantity, noise_text
 from dpframe.asking.receipt import law_facts
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError, ThresholdError, advising
@@ -103,23 +103,31 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         widest = max(half_width(noise, 1, self.confidence) for noise in self.laws.noises)
         return {"count": widest / self.grid}
 
-    def own_lines(self) -> list[Quantity]:
+    def own_lines(self) -> list[Line]:
         grid, what = self.grid, what_counts(self)
         noises = [
-            Quantity(f"noise {name}", noise_text(noise, grid), "added to every count there")
+            noise_line("noise {name}", noise, grid, "added to every count there", name=name)
             for name, noise in _alike(self.laws)
         ]
         before = " before counts are made to add up" if self.adds_up else ""
         sd = max(noise.sd / grid for noise in self.laws.noises)
-        error = Quantity(
+        error = Line.of(
             "standard error",
-            f"{sd:.4g}",
-            f"of the noisiest count{before}, in {what}",
+            Text("{sd:.4g}"),
+            "of the noisiest count{before}, in {counted}",
+            sd=sd,
+            before=before,
+            counted=what,
         )
         if not self.tables or self.consistent:
             return [*noises, error]
         most = -(-(max(n.highest for n in self.tables) + grid // 2) // grid)
-        bound = Quantity("largest error", most, f"no count is further off, in {what}")
+        bound = Line.of(
+            "largest error",
+            most,
+            "no count is further off, in {counted}",
+            counted=what,
+        )
         return [*noises, error, bound]
 
 
@@ -171,11 +179,11 @@ class UnknownPlan(HistogramsPlan):
         pairs = zip(self.thresholds, self.tables, strict=True)
         return min(threshold - noise.highest for threshold, noise in pairs)
 
-    def own_lines(self) -> list[Quantity]:
+    def own_lines(self) -> list[Line]:
         shown = [str(-(-t // self.grid)) for t in self.thresholds]
         text = shown[0] if len(set(shown)) == 1 else ", ".join(shown)
         meaning = f"noisy {what_counts(self)} from which a node is shown, a level"
-        return [Quantity("threshold", text, meaning), *super().own_lines()]
+        return [Line("threshold", text, meaning), *super().own_lines()]
 
     def run(self, counted: CountTree, /) -> NoisyTree:
         return level_counts.run_unknown(
@@ -227,8 +235,8 @@ def _at_least(asked: Asked, laws: TreeLaws) -> None:
     if threshold is not None and threshold < smallest:
         raise ThresholdError(
             f"threshold ({threshold}) is below the smallest private threshold {smallest} for "
-            f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels: "
-            "raise threshold, epsilon or delta."
+            f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels. "
+            "Raise threshold, epsilon or delta."
         )
 
 

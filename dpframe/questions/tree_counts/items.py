@@ -9,8 +9,8 @@ import numpy as np
 from dpframe.accounting.node_users import NodeLaws, node_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.asking.by_nodes import moved_lines
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game, counts_game
-from dpframe.asking.quantities import Quantity
 from dpframe.errors import ParameterError, advising
 from dpframe.mechanisms import node_users
 from dpframe.questions.tree_counts.base import Asked
@@ -60,7 +60,7 @@ class ItemsPlan(HistogramsPlan):
             "confidence: they do not cover what at_most takes away, which makes counts too low"
         )
 
-    def own_lines(self) -> list[Quantity]:
+    def own_lines(self) -> list[Line]:
         return [*moved_lines(self.paid, self.unit.nodes), *super().own_lines()]
 
     def run(self, counted: CountTree, /) -> NoisyTree:

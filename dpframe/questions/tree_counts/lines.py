@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.quantities import Quantity, guarantee, hierarchy_line, rounded_up
+from dpframe.asking.card import Line, Text, guarantee, hierarchy_line, rounded_up
 
 if TYPE_CHECKING:
     from dpframe.questions.tree_counts.base import TreePlan
 
 
-def heading(plan: TreePlan[Any]) -> list[Quantity]:
+def heading(plan: TreePlan[Any]) -> list[Line]:
     """The lines that every mechanism starts with."""
     return [
-        Quantity("guarantee", guarantee(plan), "against anybody who sees the result"),
-        Quantity("mechanism", f"tree counts, {plan.method}", plan.paper),
+        Line("guarantee", guarantee(plan), "against anybody who sees the result"),
+        Line.of(
+            "mechanism",
+            Text("tree counts, {method}"),
+            plan.paper,
+            method=plan.method,
+        ),
         hierarchy_line(plan.hierarchy),
-        Quantity("counts", plan.unit.counts, plan.unit.what_counts),
+        Line("counts", plan.unit.counts, plan.unit.what_counts),
         *_weights(plan),
         _keys(plan),
     ]
 
 
-def ending(plan: TreePlan[Any]) -> list[Quantity]:
+def ending(plan: TreePlan[Any]) -> list[Line]:
     """The lines that every mechanism ends with."""
-    spent = Quantity("computed delta", "0", "pure: noise without bounds, scales rounded up")
+    spent = Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
     if plan.delta_spent:
         meaning = "upper bound from the tables that are drawn from"
-        spent = Quantity("computed delta", rounded_up(plan.delta_spent), meaning)
-    return [Quantity("adds up", plan.consistent, _adding(plan)), spent]
+        spent = Line("computed delta", rounded_up(plan.delta_spent), meaning)
+    return [Line("adds up", plan.consistent, _adding(plan)), spent]
 
 
 def what_counts(plan: TreePlan[Any]) -> str:
@@ -36,7 +41,7 @@ def what_counts(plan: TreePlan[Any]) -> str:
     return "users" if plan.grid > 1 or plan.unit.nodes is not None else "records"
 
 
-def _weights(plan: TreePlan[Any]) -> list[Quantity]:
+def _weights(plan: TreePlan[Any]) -> list[Line]:
     """What becomes of weights that are not counted as they are: no error may tell of one. Weights
     may be texts where nobody knows the source."""
     if plan.unit.weight is None:
@@ -46,19 +51,26 @@ def _weights(plan: TreePlan[Any]) -> list[Quantity]:
         f"missing and negative ones{texts}" if plan.text_weights else "missing and negative ones"
     )
     return [
-        Quantity(
+        Line.of(
             "weights",
-            f"whole numbers up to {plan.unit.most}",
-            f"larger ones count {plan.unit.most}; {nothing} count 0; intervals do not cover that",
+            Text("whole numbers up to {most}"),
+            "larger ones count {most}; {nothing} count 0; intervals do not cover that",
+            most=plan.unit.most,
+            nothing=nothing,
         )
     ]
 
 
-def _keys(plan: TreePlan[Any]) -> Quantity:
+def _keys(plan: TreePlan[Any]) -> Line:
     if plan.listed is not None:
         n = len(plan.listed.level)
-        return Quantity("keys", f"{n} listed nodes", "all are released, those of count 0 too")
-    return Quantity("keys", "unknown", "found in the data; small nodes are not shown")
+        return Line.of(
+            "keys",
+            Text("{n} listed nodes"),
+            "all are released, those of count 0 too",
+            n=n,
+        )
+    return Line("keys", "unknown", "found in the data; small nodes are not shown")
 
 
 def _adding(plan: TreePlan[Any]) -> str:

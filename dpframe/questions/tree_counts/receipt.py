@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe.asking.card import guarantee
 from dpframe.asking.proofs import proof_facts
-from dpframe.asking.quantities import guarantee
 from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def tree_receipt(plan: TreePlan[Any], name: str | None) -> Receipt:
             **proof_facts(plan, "tree_counts"),
             "budget": UNTRACKED,
             "ledger": None,
-            "card": [[q.name, q.value, q.meaning] for q in plan.lines()],
+            "card": [q.row for q in plan.lines()],
         }
     )
 

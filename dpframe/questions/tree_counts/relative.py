@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpframe.accounting.relative import RelativeLaws, relative_laws
+from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
-from dpframe.asking.quantities import Quantity
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import relative_counts
@@ -64,19 +64,15 @@ class RelativePlan(TreePlan[RelativeLaws]):
             f"have no more than {self.laws.largest} records"
         )
 
-    def own_lines(self) -> list[Quantity]:
+    def own_lines(self) -> list[Line]:
         laws = self.laws
         failing = f"{laws.eta:.4g}"
         return [
-            Quantity(
-                "relative error", laws.alpha, "that counts are within, from the least count on"
-            ),
-            Quantity(
-                "least count", laws.smallest_threshold, "smaller nodes are not told from empty"
-            ),
-            Quantity("largest", laws.largest, "records that the caller says the data have at most"),
-            Quantity("steps", len(laws.steps), "thresholds, each classifies the nodes left over"),
-            Quantity("chance of failure", failing, "that a count is not within its interval"),
+            Line("relative error", laws.alpha, "that counts are within, from the least count on"),
+            Line("least count", laws.smallest_threshold, "smaller nodes are not told from empty"),
+            Line("largest", laws.largest, "records that the caller says the data have at most"),
+            Line("steps", len(laws.steps), "thresholds, each classifies the nodes left over"),
+            Line("chance of failure", failing, "that a count is not within its interval"),
         ]
 
     def run(self, counted: CountTree, /) -> NoisyTree:

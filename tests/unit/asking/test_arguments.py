@@ -65,7 +65,7 @@ WRONG: list[tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]] = [
     ({"threshold": 0}, ParameterError, ("threshold", "(0)", "from 1")),
     ({"threshold": -5}, ParameterError, ("threshold", "(-5)", "from 1")),
     ({"threshold": 2**54}, ParameterError, ("threshold", str(2**54), str(2**53))),
-    ({"threshold": 2}, ThresholdError, ("threshold (2)", "smallest private threshold", "raise")),
+    ({"threshold": 2}, ThresholdError, ("threshold (2)", "smallest private threshold", "Raise")),
     # unit
     ({"contribution": "records"}, ParameterError, ("contribution ('records')", "user=")),
     ({"max_contributions": 3}, ParameterError, ("max_contributions (3)", "user=")),
@@ -163,10 +163,10 @@ def test_a_stored_request_with_an_ignored_argument_replays(
 def test_advice_names_arguments_that_the_caller_gave() -> None:
     """Law: what an error tells to move is an argument of the function that was called."""
     share = {"release_share": 0.99, "epsilon": 49.0}
-    with pytest.raises(BudgetError, match="or move release_share towards the middle"):
+    with pytest.raises(BudgetError, match="Or move release_share towards the middle"):
         dp.explain("path:place", delta=1e-6, **share)
     uneven: dict[str, Any] = {"epsilon": 49.0, "level_weights": [1e6, 1]}
-    with pytest.raises(BudgetError, match="or even out level_weights") as raised:
+    with pytest.raises(BudgetError, match="Or even out level_weights") as raised:
         dp.explain_tree_counts(["place"], delta=1e-6, **uneven)
     assert "release_share" not in str(raised.value)
     with pytest.raises(ParameterError) as raised_too:

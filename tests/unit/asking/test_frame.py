@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.quantities import guarantee
+from dpframe.asking.card import guarantee
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release, receipt_of
 from dpframe.noise import NoiseTable, gaussian, halves, laplace

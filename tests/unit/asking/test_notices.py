@@ -81,9 +81,9 @@ def test_intervals_that_are_wider_than_their_numbers_are_counted() -> None:
     assert wider_than_numbers(frame_of([total, narrow])) == []
     assert wider_than_numbers(frame_of([])) == []
     (line,) = wider_than_numbers(frame_of([total, wide, wide, narrow]))
-    assert "the interval of 2 of 3 nodes is wider" in line.meaning
+    assert "the interval of 2 of 3 nodes is wider" in line.said
     (line,) = wider_than_numbers(frame_of([(0, "*", 5.0, -10.0, 20.0), narrow]))
-    assert "the interval of the total is wider" in line.meaning
+    assert "the interval of the total is wider" in line.said
 
 
 def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) -> None:
