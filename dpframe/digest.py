@@ -53,6 +53,11 @@ class Standing:
         return f"all columns of the release are needed, and this frame has no {_listed(self.lacks)}"
 
     @property
+    def is_extract(self) -> bool:
+        """Whether the frame is a part of the release, and nothing was changed."""
+        return not self.changed and (self.rows < self.of or bool(self.lacks))
+
+    @property
     def sentence(self) -> str:
         """What has to be said with the receipt; nothing if the frame is the release."""
         if self.changed:

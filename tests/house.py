@@ -198,6 +198,18 @@ class House:
             if isinstance(target, ast.Name) and re.match(r"Any[A-Z]", target.id)
         ]
 
+    # -- texts that are read ----------------------------------------------------------------------
+
+    @cached_property
+    def texts_as_data(self) -> list[tuple[str, str]]:
+        """File and source of each expression that reads or patches an English text."""
+        return [
+            (file, ast.unparse(node))
+            for file, tree in self.trees.items()
+            for node in ast.walk(tree)
+            if _reads_text(node)
+        ]
+
     # -- the drawing ----------------------------------------------------------------------------
 
     @cached_property
@@ -285,6 +297,7 @@ class House:
             ("  rooms with several such files", sum(n > 1 for n in self.places_of_types.values())),
             ("methods of df.dp with **arguments", self.untyped_methods),
             ("unions Any*", len(self.unions)),
+            ("places that read English texts as data", len(self.texts_as_data)),
             ("rooms", len(self.arrows)),
             ("arrows between rooms", sum(map(len, self.arrows.values()))),
             ("arrows in circles, which run back up", len(self.arrows_up)),
@@ -319,6 +332,36 @@ def _declares(node: ast.AST) -> str | None:
     if isinstance(node, ast.FunctionDef) and {"source", "ledger", "release"} <= _named(node):
         return node.name
     return None
+
+
+def _reads_text(node: ast.AST) -> bool:
+    """Whether words are looked for in, or taken out of, something whose name says that it is prose.
+    Ends of lines and sentences may be, and the sign that argparse fills."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=method, value=value), args=arguments):
+            if method not in READING:
+                return False
+            of = arguments if ast.unparse(value) == "re" else [value]
+            words = [n.value for a in arguments for n in ast.walk(a) if isinstance(n, ast.Constant)]
+            plain = words and all(word in ("\n", ".", "?", "%", "%%", "-", "_") for word in words)
+            return not plain and any(PROSE.search(ast.unparse(one)) for one in of)
+        case ast.Compare(left=ast.Constant(value=str(word)), ops=[ast.In() | ast.NotIn()]):
+            of = ast.unparse(node.comparators[0])
+            return bool(PROSE.search(of)) and (" " in word or of.startswith("str("))
+    return False
+
+
+READING = {
+    *("replace", "removesuffix", "removeprefix", "partition", "rpartition", "startswith", "find"),
+    *("endswith", "rstrip", "lstrip", "strip", "split", "match", "fullmatch", "search", "sub"),
+}
+"""Methods by which texts are read or patched."""
+
+PROSE = re.compile(
+    r"\b(meaning|said|sentence|neighbours|guarantee|told|words|__doc__|message|reason|notices?|why)\b"
+    r"|str\((error|raised)\)|\['(card|intervals|guarantee|neighbours|counts|notices|frame|budget)'\]"
+)
+"""What expressions that hold prose are called."""
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

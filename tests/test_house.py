@@ -57,6 +57,29 @@ def test_methods_of_the_accessor_say_what_they_take_and_unions_have_no_name() ->
     assert HERE.unions == []
 
 
+def test_no_code_reads_or_patches_english() -> None:
+    """Law: facts are data, and texts are made when they are shown."""
+    assert [place for place in HERE.texts_as_data if place[0] not in READERS] == []
+    assert {file for file, _ in HERE.texts_as_data} == READERS.keys()
+
+
+READERS = {
+    "_duck/connections.py": "what DuckDB says of a function that is there already",
+    "_duck/databases.py": "what DuckDB says of a file that is locked",
+    "publishing/files.py": "what DuckDB says of a file that is locked",
+    "sources/spark.py": "what a worker of Spark says that lacks dpframe",
+    "doors/cli/usage.py": "what argparse says of an argument",
+    "ledger/protection.py": "the sentences by which stored receipts name whom they protect",
+    "verifier/ledger.py": "the same, by the verifier itself",
+    "verifier/reports.py": "the same",
+    "verifier/receipts.py": "whether the guarantee in a receipt is the promised one",
+    "verifier/unit_receipts.py": "whether the guarantee in a receipt is the promised one",
+    "sources/piped.py": "the path of a copy, in the place of which stands where rows came from",
+    "sources/sql_tables.py": "a message in which SQL puts the type of a column",
+}
+"""Files that read a text, and which one."""
+
+
 def test_rooms_stand_on_eleven_floors_and_no_arrow_runs_back_up() -> None:
     assert HERE.floors <= 11
     assert HERE.arrows_up == []
@@ -78,3 +101,20 @@ def test_the_counts_see_what_they_are_to_see(tmp_path: Path) -> None:
     assert (house.untyped_methods, house.unions) == (1, ["AnyLaws"])
     assert sorted(house.arrows_up) == [("doors", "plan"), ("plan", "doors")]
     assert house.floors == 1
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "interval = line.meaning.partition(',')[0]",
+        "what = receipt['counts'].split('s')[0]",
+        "raise E(str(error).replace('epsilon', 'eps'))",
+        "wide = 'no wider' in line.said",
+        "kind = re.match('adding (.*)', sentence)",
+    ],
+)
+def test_a_text_that_is_read_is_seen(planted: str, tmp_path: Path) -> None:
+    """Negative control: each of the ways in which code has read prose."""
+    (tmp_path / "dpframe").mkdir()
+    (tmp_path / "dpframe" / "plan.py").write_text(f"{planted}\ntext.replace('a', 'b')\n")
+    assert [file for file, _ in House(tmp_path).texts_as_data] == ["plan.py"]

@@ -13,7 +13,7 @@ from dpframe._known_arguments import meant
 from dpframe._version import __version__
 from dpframe.asking.card import Line, Promises, card_text, guarantee, html_card, said_first
 from dpframe.budget import SHARE_GRID
-from dpframe.digest import EXTRACT, Standing
+from dpframe.digest import Standing
 from dpframe.noise import NoiseTable, UnboundedNoise, replacement
 
 if TYPE_CHECKING:
@@ -84,10 +84,24 @@ class Receipt(Mapping[str, Any]):
     def digits(self) -> int:
         """Digits after the point of the released numbers: none of counts, of a measure those of the
         multiples that it is rounded to."""
-        if self["mechanism"].startswith("tree-") or self.get("max_weight") is None:
+        if not self._is_measure:
             return 0
         step = self["max_weight"] / SHARE_GRID
         return min(20, max(0, math.ceil(-math.log10(step))))
+
+    @property
+    def _is_measure(self) -> bool:
+        """Whether a weight is added up that is no number of records."""
+        return self.get("max_weight") is not None and not self["mechanism"].startswith("tree-")
+
+    @property
+    def counted(self) -> str:
+        """What the numbers count, in a word or two: records, users, or the column of a measure."""
+        if self._is_measure:
+            return str(self["weight"])
+        if self.get("user") is None:
+            return "records"
+        return "different users" if self.get("adds_up") is False else "users"
 
     @property
     def subject(self) -> str:
@@ -101,8 +115,9 @@ class Receipt(Mapping[str, Any]):
         """With what has to be said where a frame is not as it was released, under ``frame``."""
         if standing is None or not standing.sentence:
             return self
-        changed = {"frame_changed": True} if standing.changed else {}
-        return Receipt({**self._facts, "frame": standing.sentence, **changed})
+        facts = {"frame_changed": standing.changed, "frame_extract": standing.is_extract}
+        told = {name: True for name, value in facts.items() if value}
+        return Receipt({**self._facts, "frame": standing.sentence, **told})
 
     def and_also(self, facts: Mapping[str, Any]) -> Receipt:
         """With further facts, or others in the place of what was said."""
@@ -192,10 +207,11 @@ class Receipt(Mapping[str, Any]):
         return Receipt({**self._facts, "notices": said, "card": card})
 
     @property
-    def _lines(self) -> list[Line]:
+    def card_lines(self) -> list[Line]:
+        """The lines of the card, with what was not known when the release was made."""
         card = [Line(*line) for line in self["card"]]
         if "frame" in self:
-            how = "extract" if self["frame"].startswith(EXTRACT) else "changed"
+            how = "extract" if self.get("frame_extract") else "changed"
             card.insert(0, Line("frame", how, self["frame"]))
         if self.get("noise_source", SECRET) != SECRET:
             card.insert(0, Line("noise source", "NOT private", self["noise_source"]))
@@ -218,12 +234,12 @@ class Receipt(Mapping[str, Any]):
         return card
 
     def __str__(self) -> str:
-        return card_text("Privacy card", self._lines)
+        return card_text("Privacy card", self.card_lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_card("Privacy card", self._lines, said_first(self._lines))
+        return html_card("Privacy card", self.card_lines, said_first(self.card_lines))
 
 
 def lacking(what: str, key: object, known: Iterable[str]) -> str:

@@ -18,7 +18,8 @@ from dpframe.accounting.filtering import Amounts
 from dpframe.accounting.normal import Told
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.ledger.entries import Entry
-from dpframe.ledger.reservations import Planned, bare
+from dpframe.ledger.protection import without_period
+from dpframe.ledger.reservations import Planned
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged, units_up
 from dpframe.ledger.totals import Units, checked_total
 
@@ -58,7 +59,7 @@ class HeldFilter:
         self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
     ) -> HeldFilter | None:
         """What it is after a release that it pays for; None if it does not."""
-        if bare(neighbours) != self.neighbours:
+        if without_period(neighbours) != self.neighbours:
             return None
         said = told()
         left = None if said is None else filtering.rest(self.left, self._used(said))
@@ -66,7 +67,7 @@ class HeldFilter:
 
     def fits(self, profile: Profile, told: Told | None, neighbours: str) -> int:
         """How many such releases it pays for."""
-        if told is None or bare(neighbours) != self.neighbours:
+        if told is None or without_period(neighbours) != self.neighbours:
             return 0
         return filtering.how_many(self.left, self._used(told))
 

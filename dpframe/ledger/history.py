@@ -14,7 +14,7 @@ from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import text_of
 from dpframe.ledger.entries import Entry, entries, newest, protected
 from dpframe.ledger.filters import Filter, filter_of, is_filter
-from dpframe.ledger.protection import RECORDS, SEVERAL, protection_words
+from dpframe.ledger.protection import RECORDS, SEVERAL, is_of_period, protection_words
 from dpframe.ledger.reservations import Reservation, reservation_of
 from dpframe.ledger.segments import tops_of
 from dpframe.ledger.standing import standing
@@ -80,7 +80,7 @@ def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
     words = protection_words(now.protects)
     if now.protects == SEVERAL:
         return f"{words}: {said}"
-    by_period = any(one.endswith(USERS) for one in protected(db, now, last))
+    by_period = any(map(is_of_period, protected(db, now, last)))
     return words + (USERS if by_period and now.protects != RECORDS else "")
 
 

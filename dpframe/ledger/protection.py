@@ -18,6 +18,7 @@ from typing import Any
 from dpframe._known_arguments import shown
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
 from dpframe.ledger.totals import Exact, Units, rounded_up
+from dpframe.periods import USERS
 
 RECORDS = "records"
 """One record is added or removed."""
@@ -84,6 +85,16 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
     row = receipt.get("max_weight") is not None  # whatever it weighs
     promised = receipt.get("max_contributions") is not None  # of so many records of a user
     return RECORDS if row or promised or sentence == ONE_RECORD else sentence
+
+
+def without_period(neighbours: str | None) -> str:
+    """What a release protects, without the words that a period adds."""
+    return (neighbours or "").removesuffix(USERS)
+
+
+def is_of_period(neighbours: str) -> bool:
+    """Whether a release holds for users whose records lie within one period."""
+    return neighbours.endswith(USERS)
 
 
 def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:

@@ -21,9 +21,9 @@ from dpframe.accounting.normal import Told
 from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.entries import Entry
+from dpframe.ledger.protection import without_period
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact, largest
-from dpframe.periods import USERS
 
 MOST = 100_000
 """Releases of one reservation."""
@@ -110,7 +110,7 @@ class Held:
         earlier versions knew no more of some plans. One of a period is paid for, too: a reservation
         touches every period, and its law is for users wherever their records lie.
         """
-        if bare(neighbours) != self.neighbours:
+        if without_period(neighbours) != self.neighbours:
             return False
         if profile[-1] != self.profile[-1]:
             return False
@@ -121,11 +121,6 @@ class Held:
                 for (_, asked), (_, reserved) in zip(profile[:-1], self.profile[:-1], strict=True)
             )
         )
-
-
-def bare(neighbours: str | None) -> str:
-    """What is protected, without the words that a period adds."""
-    return (neighbours or "").removesuffix(USERS)
 
 
 def _least(reserved: float) -> float:

@@ -41,7 +41,7 @@ def answered(
     measures
         What lines show.
     """
-    what = measure.name if shown.is_rollup else str(shown.receipt["counts"]).split(",")[0]
+    what = measure.name if shown.is_rollup else shown.receipt.counted
     level = shown.timed if form == "line" and shown.timed is not None else shown.listed
     share = shares_of(frame, shown, measure)
     rows = largest(shown, measure, level)

@@ -190,7 +190,7 @@ def _answer(frame: pd.DataFrame, number: _Number) -> str:
 
 
 def _figures(frame: pd.DataFrame, receipt: Receipt, number: _Number) -> list[tuple[str, str, str]]:
-    what, digits = receipt["counts"].split(",")[0], number.digits
+    what, digits = receipt.counted, number.digits
     own = what if number.title == "Residual" else number.title
     of_own = f"residual {what}" if number.title == "Residual" else "from which a cell is shown"
     cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]

@@ -97,7 +97,7 @@ def _card(receipt: Receipt) -> str:
     return "".join(
         f"<tr><th scope='row'>{html.escape(line.name)}</th>"
         f"<td>{html.escape(line.shown)}</td><td>{html.escape(line.said)}</td></tr>"
-        for line in receipt._lines
+        for line in receipt.card_lines
     )
 
 
@@ -159,7 +159,7 @@ def factor(epsilon: float) -> str:
 
 def budget_words(receipt: Receipt) -> str:
     """What the ledger holds, as a sentence."""
-    card = {line.name: line for line in receipt._lines}
+    card = {line.name: line for line in receipt.card_lines}
     return f"The budget is {card['budget'].shown}; {card['budget'].said}."
 
 

@@ -156,9 +156,10 @@ def _facts(shown: Chartable, receipt: Receipt, measures: list[ShownMeasure]) -> 
 def _notices(receipt: Receipt) -> str:
     """What the released numbers say against themselves, and what to change."""
     found = []
-    for notice in receipt.get("notices", ()):
-        head, _, said = str(notice).partition(": ")
-        head, said = (f"{text[:1].upper()}{text[1:]}" for text in (head, said))
+    for line in receipt.card_lines:
+        if line.id != "notice":
+            continue
+        head, said = (f"{text[:1].upper()}{text[1:]}" for text in (line.shown, line.said))
         end = "" if said.endswith((".", "?")) else "."
         found.append(
             f"<p class='notice'><strong>{html.escape(head)}</strong> {html.escape(said)}{end}</p>"
@@ -253,7 +254,7 @@ def _figures(
     frame: pd.DataFrame, receipt: Receipt, measures: list[ShownMeasure]
 ) -> list[tuple[str, str, str]]:
     rows = totals(frame, measures, _percent(receipt))
-    what, digits = receipt["counts"].split(",")[0], receipt.digits
+    what, digits = receipt.counted, receipt.digits
     total = frame[frame["level"] == 0]
     if len(total) == 1 and not measures:
         numbers = (_numbers(total[name])[0] for name in ("count", "lower", "upper"))
@@ -272,7 +273,7 @@ def _figures(
 
 def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
     """The guarantee in plain words; every number and reservation is one of the receipt."""
-    card = {line.name: line for line in receipt._lines}
+    card = {line.name: line for line in receipt.card_lines}
     intervals = receipt["intervals"]
     about = [f"The counts are of {receipt['counts']}. {_about_noise(receipt)}"]
     words = [

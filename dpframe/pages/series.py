@@ -130,7 +130,7 @@ def _measures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[tuple[str, st
     """Value and ends of what is drawn, its decimals, and what it is; of each measure."""
     measures = shown_measures(receipt)
     if not measures:
-        return [(("count", "lower", "upper"), receipt.digits, receipt["counts"].split(",")[0])]
+        return [(("count", "lower", "upper"), receipt.digits, receipt.counted)]
     return [(one.columns, decimals(frame, one), one.name) for one in measures]
 
 

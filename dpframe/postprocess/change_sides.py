@@ -16,6 +16,7 @@ from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width, table_of
 from dpframe.postprocess.joint_noise import Noise
 from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise
+from dpframe.postprocess.legacy import selects_by_number
 from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
@@ -148,13 +149,13 @@ def side_of(
     try:
         if kind == "mean":
             told = _of_means(mean_noise(nodes, name), at)
-            unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown"
+            unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
         elif nodes.is_rollup:
             drawn = _of_rollup(rollup_noise(nodes, name)[0], at)
         else:
             drawn = _of_counts(nodes, known_noise(nodes), at, places)
     except ParameterError as error:
-        unknown = str(error).rstrip(".")
+        unknown = str(error)
     if nodes.is_flat:
         selected = FLAT
     elif nodes.receipt["mechanism"] in SELECTED_UPON:
@@ -265,10 +266,8 @@ def _worth(
         return Fraction(0), own
     receipt, by_user = nodes.receipt, nodes.receipt.get("user") is not None
     facts = receipt["measures"][name]
-    told = next((line[2] for line in receipt["card"] if line[0] == "test noise"), "")
-    decides = "users" if by_user else "records"
-    if told != f"in units of {decides}" or hidden.grid != (SHARE_GRID if by_user else 1):
-        return None  # a measure decided
+    if not selects_by_number(receipt) or hidden.grid != (SHARE_GRID if by_user else 1):
+        return None
     if kind == "count" and "at_most" not in str(facts["spec"]):
         return Fraction(0), own
     if by_user:  # a small share can hold all of a user's values

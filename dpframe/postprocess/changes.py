@@ -79,7 +79,7 @@ def changes(
     ]
     why = next((side.unknown for side in sides if side.unknown), "")
     if not why and sides[0].units != sides[1].units:
-        why = "the noise of both releases is in different units"
+        why = "the noise of both releases is in different units."
     if not why:
         ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)
     else:

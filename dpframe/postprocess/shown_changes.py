@@ -34,12 +34,12 @@ def shown_ends(
         held = confidence
     if held < confidence and (simultaneous or given):
         needed = math.sqrt(1 - (1 - confidence) / (rows if simultaneous else 1))
-        instead = "pass simultaneous=False, or " if simultaneous else "leave confidence out, or "
+        instead = "Pass simultaneous=False" if simultaneous else "Leave confidence out"
         raise ParameterError(
             f"the intervals of these releases do not hold {rows if simultaneous else 1} changes "
             f"with confidence {confidence:g}"
-            f"{' all together' if simultaneous else ''}, and no others can be told: {why}. "
-            f"{instead[0].upper()}{instead[1:]}release both with confidence={_up(needed)}."
+            f"{' all together' if simultaneous else ''}. {instead}, or release both with "
+            f"confidence={_up(needed)}. No others can be told: {why}"
         )
     ends = [_bounded(side) for side in (before, after)]
     (b_low, b_high), (a_low, a_high) = ends

@@ -28,6 +28,7 @@ import numpy as np
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import table_of
+from dpframe.postprocess.legacy import certain_of_printed
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.shown_nodes import ShownNodes
 
@@ -98,9 +99,9 @@ def hidden_by(nodes: ShownNodes, test: NoiseTable | None) -> Hidden:
         return nothing
     grid = int(facts["grid"])
     threshold = round(float(receipt["threshold"]) * grid)
-    if mechanism == "paper":  # one more draw, for all tests together
-        said = next((line[1] for line in receipt["card"] if line[0] == "certainly reported"), None)
-        return nothing if said is None else Hidden(certain=int(said) * grid - 1, grid=grid)
+    if mechanism == "paper":
+        reported = certain_of_printed(receipt)
+        return nothing if reported is None else Hidden(certain=reported * grid - 1, grid=grid)
     certain = threshold - round(float(facts["lowest"]) * grid) - 1
     law = test if test is not None and test.lowest == threshold - certain - 1 else None
     return Hidden(certain=certain, grid=grid, law=law, threshold=threshold)

@@ -13,7 +13,8 @@ from dpframe.verifier.verdict import NotVerifiedError, claim
 
 FREE: Mapping[str, str] = {
     "": "release release_id time version replayed data paper counts hierarchy levels confidence "
-    "intervals released_confidence budget notices card frame frame_changed noise_source "
+    "intervals released_confidence budget notices card frame frame_changed frame_extract "
+    "noise_source "
     "proof proof.version proof.sha256 proof.text proof.why proof.question proof.arguments "
     "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
     "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "

@@ -34,9 +34,11 @@ ROUNDED = Fraction(1, 2**50)
 def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
     """One selection where keys are not listed, and one game of measures."""
     claim(proof.group == 1, f"the receipt has one record or user, the proof {proof.group}")
-    each = [part for _, _, part in parts(proof)]
-    measures = [part for part in each if part.game.get("kind") == "measures"]
-    selections = [part for part in each if part.game.get("kind") in ("path", "shares")]
+    each = parts(proof)
+    measures = [part for _, _, part in each if part.game.get("kind") == "measures"]
+    selections = [
+        (epsilon, part) for epsilon, _, part in each if part.game.get("kind") in ("path", "shares")
+    ]
     listed = receipt.get("keys") is not None
     claim(
         (len(each), len(measures), len(selections)) == (2 - listed, 1, 1 - listed),
@@ -44,15 +46,16 @@ def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
         f"proof has {len(selections)} selections and {len(measures)} games of measures",
     )
     _check_measures(receipt, measures[0])
-    for selection in selections:
-        _same_selection(receipt, selection)
+    for epsilon, selection in selections:
+        _same_selection(receipt, selection, epsilon)
     if listed:
-        facts = receipt.get("threshold"), receipt.get("noise")
-        claim(facts == (None, None), "the receipt selects, and its keys are listed")
+        facts = receipt.get("threshold"), receipt.get("noise"), receipt.get("selection")
+        claim(facts == (None, None, None), "the receipt selects, and its keys are listed")
 
 
-def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Height, threshold, ends of the noise, in records or users, or in what a sum counts."""
+def _same_selection(receipt: Mapping[str, Any], proof: Proof, epsilon: Fraction) -> None:
+    """Epsilon, height, threshold, ends of the noise, in records or users, or in what a sum
+    counts."""
     game, shares = proof.game, proof.game.get("kind") == "shares"
     units = proof.whole("units", 1) if shares else 1
     height, told = receipt.get("height"), receipt.get("threshold")
@@ -74,6 +77,8 @@ def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
         Fraction(1),
     )
     worth = Fraction(1) if low == law.lowest / units else worth
+    if "selection" in receipt:  # earlier versions did not say what selects
+        worth = _worth(receipt, epsilon)
     same_noise(facts, law, "test", units, worth)
     claim(is_number(told), "the receipt has no threshold")
     exact = Fraction(told or 0) * units / worth
@@ -82,6 +87,25 @@ def _same_selection(receipt: Mapping[str, Any], proof: Proof) -> None:
         f"the receipt has threshold {told!r}, the proof "
         f"{float(proof.whole('threshold') * worth / units):g}",
     )
+
+
+def _worth(receipt: Mapping[str, Any], epsilon: Fraction) -> Fraction:
+    """What a record or user of the selection is worth in its threshold: 1, or the most that it adds
+    to the sum that selects."""
+    chosen = receipt["selection"]
+    claim(isinstance(chosen, Mapping), "the receipt does not say what its selection costs")
+    own, name = chosen.get("epsilon"), chosen.get("measure")
+    claim(
+        is_number(own) and Fraction(own or 0) == epsilon,
+        f"the receipt has epsilon {own!r} for its selection, the proof {float(epsilon):g}",
+    )
+    if name is None:
+        return Fraction(1)
+    measure = receipt["measures"].get(name)
+    most = measure.get("upper") if isinstance(measure, Mapping) else None
+    sums = isinstance(measure, Mapping) and str(measure.get("spec")).startswith("sum(")
+    claim(sums and _positive(most), f"the receipt selects by {name!r}, which is no sum of it")
+    return Fraction(most or 0)
 
 
 def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from dpframe.asking.receipt import law_facts
 from dpframe.errors import DpframeError
 from dpframe.noise import NoiseTable
+from dpframe.postprocess.legacy import selection_epsilon
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.base import HhhPlan
 
@@ -38,8 +39,11 @@ def law_of_tests(receipt: Mapping[str, Any]) -> NoiseTable | None:
         return None
     told = noise
     if receipt["mechanism"] == "rollup":
-        spent = next((line[1] for line in receipt["card"] if line[0] == "selection"), None)
-        other = {"epsilon": spent, "remainder": False, "release_share": UNSHOWN}
+        other = {
+            "epsilon": selection_epsilon(receipt),
+            "remainder": False,
+            "release_share": UNSHOWN,
+        }
         told = {"test": noise}
     plan = _plan(json.dumps({**_arguments(receipt), **other, "mechanism": mechanism}))
     if plan is None:

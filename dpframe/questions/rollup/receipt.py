@@ -37,6 +37,9 @@ def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
             "levels": list(plan.hierarchy.level_names),
             **({"segments": True} if isinstance(plan.hierarchy, Cells) else {}),
             "threshold": None if selection is None else selection.threshold,
+            "selection": None
+            if selection is None
+            else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
             "remainder": True,
             "keys": None if plan.listed is None else plan.listed.name,
             "confidence": plan.confidence,

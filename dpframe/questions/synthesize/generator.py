@@ -66,7 +66,7 @@ class Generator:
         return f"Generator({self._asked.domain.spec!r}, {int(self._partition.leaf.sum())} cells)"
 
     def _repr_html_(self) -> str:
-        lines = self.receipt._lines
+        lines = self.receipt.card_lines
         rows = f"rows of {', '.join(self.columns)}: sample(n) draws as many as you like, for free"
         return html_card("Generator of synthetic rows", lines, [rows, *said_first(lines)])
 
