@@ -120,7 +120,8 @@ def explaining(
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
         about_it = _about(arguments, arguments.get(source))
-        return Explanation(plan, found, about_it, tuple(affordable(plan, about_it, *kept)))
+        afforded = tuple(affordable(plan, about_it, *kept))
+        return Explanation(plan, found, about_it, afforded, tuple(question.advice(plan)))
 
     explain.__name__ = explain.__qualname__ = name
     explain.__module__ = question.ask.__module__

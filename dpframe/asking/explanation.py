@@ -37,12 +37,15 @@ class Explanation(Mapping[str, Any], Generic[P]):
     afforded: tuple[Line, ...] = ()
     """What the ledger says of it, where one is given or in use."""
 
+    advice: tuple[Line, ...] = ()
+    """What else could be asked for."""
+
     @property
     def lines(self) -> list[Line]:
         """What is known before the data are read, and what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
         lines = self.about.on(self.plan.lines(), self.plan.unit.user)
-        return [*found, *lines, *self.afforded, *self.plan.advice()]
+        return [*found, *lines, *self.afforded, *self.advice]
 
     @cached_property
     def _facts(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from dpframe.accounting.compose import Profile
-from dpframe.asking.card import Line
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 
@@ -81,7 +80,3 @@ class LevelPlan(Generic[A]):
     def profile(self) -> Profile:
         """What the release keeps at smaller epsilons too, where it is computed; here one point."""
         return ((self.budget.epsilon, self.budget.delta),)
-
-    def advice(self) -> list[Line]:
-        """What else could be asked for; here nothing."""
-        return []

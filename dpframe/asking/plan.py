@@ -81,9 +81,6 @@ class Plan(Draws[C, N], Protocol[C, N]):
     def lines(self) -> list[Line]:
         """What is known before the data are read; the card of the receipt."""
 
-    def advice(self) -> list[Line]:
-        """What else could be asked for, for an explanation."""
-
 
 class Rollup(Plan[Any, Any], Protocol):
     """A plan whose counts are those of a rollup: one statement of SQL makes them."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from dpframe._forking import no_fork
+from dpframe.asking.card import Line
 from dpframe.asking.given import Given
 from dpframe.asking.plan import Counted, Plan, Rollup
 from dpframe.sources.counting import check_readable
@@ -67,6 +68,8 @@ class Question(Generic[A, P]):
         default for the columns of its hierarchy.
     former
         The request that an older version stored for the same call, if there is one.
+    advice
+        What else could be asked for, for an explanation.
     rollup
         The public function that writes the statement by which a warehouse counts, if there is one.
     rolled_up
@@ -95,6 +98,7 @@ class Question(Generic[A, P]):
     declared: Callable[[A], P] = _as_it_is
     checked: Callable[[P, object], None] = _readable
     former: Callable[[A], Mapping[str, object] | None] = lambda _: None
+    advice: Callable[[P], list[Line]] = lambda _: []
     rollup: str | None = None
     rolled_up: Callable[[A], Rollup | None] = _as_it_is
     result_types: Callable[[A, list[tuple[str, str]]], Any] = _level_types

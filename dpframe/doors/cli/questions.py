@@ -94,7 +94,7 @@ def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
         asked, found = asked_for(question, arguments, errors_of(options.error))
         plan, about = question.declared(asked), About.of(arguments)
     afforded = tuple(affordable(plan, about, chosen_ledger(options.ledger)))
-    say(Explanation(plan, found, about, afforded))
+    say(Explanation(plan, found, about, afforded, tuple(question.advice(plan))))
     return 0
 
 

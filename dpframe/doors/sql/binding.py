@@ -116,7 +116,7 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
     about = replace(about, reading=reading if isinstance(reading, Reading) else None)
     plan = question.declared(asked)
     afforded = tuple(affordable(plan, about, session.ledger))
-    return plan_sql(Explanation(plan, found, about, afforded))
+    return plan_sql(Explanation(plan, found, about, afforded, tuple(question.advice(plan))))
 
 
 def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:

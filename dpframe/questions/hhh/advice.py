@@ -10,11 +10,15 @@ from typing import Any
 from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import DpframeError
+from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.items import ItemsUnit
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.questions.hhh.rounds import ITEMS, plan_of
 from dpframe.sketches import DEFAULT_COUNTERS
+
+COMPARED = ("offline", "offline-gaussian", "streaming", "rounds")
+"""Mechanisms with which others are compared."""
 
 NODE_BYTES = 120
 """Memory of the offline mechanism for every distinct node, measured (docs/benchmarks.md)."""
@@ -25,7 +29,7 @@ COUNTER_BYTES = 290
 
 def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Error and memory of the offline and the streaming mechanism, and which one to take."""
-    if plan.unit.measured:
+    if plan.mechanism not in COMPARED or plan.unit.measured or isinstance(plan.hierarchy, Cells):
         return []
     if plan.unit.user is not None:
         return advice_of_users(plan)

@@ -9,6 +9,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answered
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
+from dpframe.questions.hhh.advice import advice
 from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
 from dpframe.questions.hhh.plan import hhh_plan
 
@@ -194,6 +195,7 @@ HHH = Question(
     planned=hhh_plan,
     fitted=fitted,
     count=count,
+    advice=advice,
     rollup="rollup_sql",
     rolled_up=rolled_up,
     columns=columns,

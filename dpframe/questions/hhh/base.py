@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dpframe._forking import no_fork
 from dpframe.asking.card import Line, worth_of
@@ -16,14 +16,13 @@ from dpframe.asking.notices import (
     nothing_shown,
     wider_than_numbers,
 )
-from dpframe.asking.proofs import Game
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.proofs import Game, proof_facts
+from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 from dpframe.budget import group_delta
+from dpframe.errors import DpframeError
 from dpframe.noise import NoiseTable
 from dpframe.postprocess.intervals import half_width
-from dpframe.questions.hhh.checks import Asked as Asked
-from dpframe.questions.hhh.checks import in_units
-from dpframe.questions.hhh.receipt import hhh_receipt
+from dpframe.questions.hhh.checks import Asked, in_units
 from dpframe.tree import ListedNodes, NoisyNodes
 
 if TYPE_CHECKING:
@@ -93,6 +92,28 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         return self.asked.request
 
     @property
+    def counted(self) -> str:
+        """What a unit of the counts is, in a word."""
+        if self.unit.measured:
+            return repr(self.unit.weight)
+        return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
+
+    @property
+    def shown_threshold(self) -> float:
+        """The threshold as a whole number, where it is one, of a measure too."""
+        return int(self.threshold) if float(self.threshold).is_integer() else self.threshold
+
+    @property
+    def smallest_threshold(self) -> float | None:
+        """The least threshold that is private for what was asked; None if there is none."""
+        if self.asked.threshold is None:
+            return self.threshold
+        try:
+            return self.remake(replace(self.asked, threshold=None)).threshold
+        except DpframeError:  # a mechanism that needs one
+            return None
+
+    @property
     def threshold_units(self) -> int:
         """The threshold as it is compared with counts."""
         return in_units(self.threshold, self.unit)
@@ -123,6 +144,10 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     def chance_at_threshold(self) -> float:
         """P(a residual equal to the threshold is selected)."""
         return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
+
+    @abstractmethod
+    def remake(self, asked: Asked) -> HhhPlan[Any, Any]:
+        """The plan of this mechanism for other arguments."""
 
     @abstractmethod
     def run(self, counted: C, /) -> NoisyNodes:
@@ -170,7 +195,31 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release; holds nothing that depends on the data."""
-        return hhh_receipt(self, name)
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": self.mechanism,
+                "paper": self.paper,
+                **promised(self, self.delta_spent),
+                "hierarchy": self.hierarchy.spec,
+                "height": self.height,
+                "levels": list(self.hierarchy.level_names),
+                "threshold": self.shown_threshold,
+                "remainder": self.remainder,
+                "confidence": self.confidence,
+                "counters": self.counters,
+                "noise": {
+                    "test": law_facts(self.test_noise, self.grid, self.unit.worth),
+                    "release": law_facts(self.count_noise, self.grid, self.unit.worth),
+                },
+                "intervals": self.intervals,
+                "budget": UNTRACKED,
+                "ledger": None,
+                **proof_facts(self, "hhh"),
+                "card": [q.row for q in self.lines()],
+            }
+        )
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Released nodes, in natural order."""
@@ -185,19 +234,15 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         invalid = mostly_invalid(frame, self.hierarchy)
         if self.unit.measured and (empty := no_measure(frame, self.unit)):
             return said.with_notices([*invalid, *empty])
-        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame, said)
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
         return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
 
-    def _nothing_shown(self, frame: pd.DataFrame, facts: Receipt) -> list[Line]:
-        with no_fork():
-            from dpframe.questions.hhh.lines import what_counts
-            from dpframe.questions.hhh.plan import smallest_threshold  # which knows all mechanisms
-
+    def _nothing_shown(self, frame: pd.DataFrame) -> list[Line]:
         ids = {line.id for line in self.lines()}
         return nothing_shown(
             frame,
             threshold=self.threshold,
-            smallest=smallest_threshold(self),
-            what=what_counts(self),
+            smallest=self.smallest_threshold,
+            what=self.counted,
             certain=self.certainly_reported if "certainly reported" in ids else None,
         )

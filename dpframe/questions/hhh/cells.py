@@ -104,6 +104,9 @@ class CellsPlan(OfflinePlan):
         found |= dict.fromkeys(("residual", "lower", "upper"), number)
         return found if self.totals is None else found | dict.fromkeys(WHOLE, number)
 
+    def remake(self, asked: Asked) -> CellsPlan:
+        return cells_plan(asked)
+
     def run(self, counted: CellCounts, /) -> NoisyCells:  # type: ignore[override]
         return cell_hhh.run(
             counted,
@@ -123,7 +126,7 @@ class CellsPlan(OfflinePlan):
         return cell_frame(noisy, self)
 
     def answered(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
-        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame, facts)
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
         cells = frame[frame["level"] > 0]  # of the rest little is left, and that is as it should be
         wide = wider_than_numbers(cells, ("residual", "lower", "upper"))
         return facts.with_notices([*nothing, *wide])
@@ -167,9 +170,6 @@ class CellsPlan(OfflinePlan):
                 confidence=self.confidence,
             )
         ]
-
-    def advice(self) -> list[Line]:
-        return []
 
 
 def cells_line(cells: Cells) -> Line:

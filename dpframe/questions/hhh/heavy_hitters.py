@@ -14,6 +14,7 @@ from dpframe.asking.given import Given, GoesWith
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
 from dpframe.errors import ParameterError
+from dpframe.questions.hhh.advice import advice
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import asked_for
 from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
@@ -180,6 +181,7 @@ HEAVY_HITTERS = Question(
     planned=_plan,
     fitted=fitted,
     count=count,
+    advice=advice,
     former=_former,
     rolled_up=rolled_up,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),

@@ -64,6 +64,9 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
             {"kind": "counts", "units": 1, "levels": levels}, (self.laws.noise,), self.unit.moves
         )
 
+    def remake(self, asked: Asked) -> HistogramPlan:
+        return histogram_plan(asked)
+
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return level_histograms.run(
             counted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe.asking.card import (
     Line,
@@ -14,9 +14,7 @@ from dpframe.asking.card import (
     worth_of,
 )
 from dpframe.budget import PrivacyUnit, as_written
-
-if TYPE_CHECKING:
-    from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.base import HhhPlan
 
 
 def heading(plan: HhhPlan[Any, Any]) -> list[Line]:
@@ -67,26 +65,13 @@ def ending(plan: HhhPlan[Any, Any]) -> list[Line]:
     ]
 
 
-def what_counts(plan: HhhPlan[Any, Any]) -> str:
-    """What a unit of the counts is, in a word."""
-    if plan.unit.measured:
-        return repr(plan.unit.weight)
-    return "users" if plan.grid > 1 or plan.unit.nodes is not None else "records"
-
-
-def threshold_shown(plan: HhhPlan[Any, Any]) -> float:
-    """The threshold as a whole number, where it is one, of a measure too."""
-    whole = float(plan.threshold).is_integer()
-    return int(plan.threshold) if whole else plan.threshold
-
-
 def threshold_line(plan: HhhPlan[Any, Any]) -> Line:
     """From which residual a node is reported."""
     return Line.of(
         "threshold",
-        threshold_shown(plan),
+        plan.shown_threshold,
         "residual {counted} from which a {node} is reported",
-        counted=what_counts(plan),
+        counted=plan.counted,
         node=plan.node,
     )
 
@@ -117,7 +102,7 @@ def noise_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 def error_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     """How far reported counts are from the truth."""
-    what = what_counts(plan)
+    what = plan.counted
     # shares are rounded to whole users after the noise: up to half a user more
     bound: float = -(-(plan.count_noise.highest + plan.grid // 2) // plan.grid)
     wide: float = -(-plan.half_width(1) // plan.grid)

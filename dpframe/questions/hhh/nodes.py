@@ -19,8 +19,7 @@ from dpframe.mechanisms import node_users
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked
-from dpframe.questions.hhh.lines import heading, threshold_shown
-from dpframe.questions.hhh.receipt import hhh_receipt
+from dpframe.questions.hhh.lines import heading
 from dpframe.tree import CountTree, NoisyNodes
 
 if TYPE_CHECKING:
@@ -82,6 +81,10 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1)}
 
+    def remake(self, asked: Asked) -> NodesPlan:
+        assert self.unit.nodes is not None
+        return nodes_plan(asked, self.unit.nodes)
+
     def run(self, counted: CountTree, /) -> NoisyNodes:
         thresholds = (self.threshold_units,) * (self.height + 1)
         return node_users.run_found(
@@ -91,8 +94,17 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     def receipt(self, name: str | None = None) -> Receipt:
         release = law_facts(self.count_noise, 1)
         unit = {"max_contributions": None, **self.unit.request}
-        return hhh_receipt(self, name).and_also(
-            {**unit, "moved": sum(self.laws.times), "adds_up": False, "noise": {"release": release}}
+        return (
+            super()
+            .receipt(name)
+            .and_also(
+                {
+                    **unit,
+                    "moved": sum(self.laws.times),
+                    "adds_up": False,
+                    "noise": {"release": release},
+                }
+            )
         )
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
@@ -106,7 +118,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         return facts.with_notices([*nothing, *wider_than_numbers(frame)])
 
     def lines(self) -> list[Line]:
-        noise, shown = self.count_noise, threshold_shown(self)
+        noise, shown = self.count_noise, self.shown_threshold
         return [
             *heading(self),
             Line("threshold", shown, "noisy number of users from which a node is shown"),

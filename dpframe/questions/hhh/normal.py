@@ -24,6 +24,9 @@ class NormalPlan(OfflinePlan):
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
 
+    def remake(self, asked: Asked) -> NormalPlan:
+        return normal_plan(asked)
+
     @property
     def delta_spent(self) -> float:
         """Of the unit of privacy, which needs no group: what it moves is in the accounting."""

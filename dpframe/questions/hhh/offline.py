@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from dpframe._forking import no_fork
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.parts import profiles_together
@@ -76,6 +75,9 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1) * self.unit.worth / self.grid}
 
+    def remake(self, asked: Asked) -> OfflinePlan:
+        return offline_plan(asked)
+
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return offline_hhh.run(
             counted,
@@ -94,12 +96,6 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
             *error_lines(self),
             *ending(self),
         ]
-
-    def advice(self) -> list[Line]:
-        with no_fork():
-            from dpframe.questions.hhh.advice import advice  # makes other plans
-
-        return advice(self)
 
 
 def selection_game(

@@ -109,10 +109,6 @@ class PartitionPlan:
         lines = [replace(q, value=own.get(q.name, q.value)) for q in self.merged.lines()]
         return [*lines[:5], merge, *lines[5:]]
 
-    def advice(self) -> list[Line]:
-        """Nothing else could be asked for."""
-        return []
-
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release of this plan."""
         unit, whole = self.unit, self.unit.user is not None

@@ -6,13 +6,12 @@ This module sees no data: it may import the mathematics, never a source (a test 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from dpframe._forking import loaded, no_fork
 from dpframe.asking.given import Given, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.questions.hhh.base import HhhPlan
 from dpframe.questions.hhh.checks import Asked, asked_for
@@ -108,13 +107,3 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
         )
     plan: HhhPlan[Any, Any] = loaded(*MECHANISMS[asked.mechanism])(asked)
     return plan
-
-
-def smallest_threshold(plan: HhhPlan[Any, Any]) -> float | None:
-    """The least threshold that is private for what a plan was asked; None if there is none."""
-    if plan.asked.threshold is None:
-        return plan.threshold
-    try:
-        return _plan(replace(plan.asked, threshold=None)).threshold
-    except DpframeError:  # a mechanism that needs one
-        return None

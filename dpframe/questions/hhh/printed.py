@@ -57,6 +57,9 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
         low = self.test_noise.lowest + self.laws.gamma.lowest
         return self.threshold + -(low // self.grid)
 
+    def remake(self, asked: Asked) -> PrintedPlan:
+        return printed_plan(asked)
+
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold_units)
 

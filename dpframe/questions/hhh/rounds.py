@@ -27,7 +27,6 @@ from dpframe.questions.hhh.checks import Asked
 from dpframe.questions.hhh.game import rounds_game
 from dpframe.questions.hhh.items import ItemsUnit
 from dpframe.questions.hhh.lines import ending, heading
-from dpframe.questions.hhh.receipt import hhh_receipt
 from dpframe.tree import NoisyNodes
 from dpframe.user_items import UserItems
 
@@ -160,17 +159,24 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
     def receipt(self, name: str | None = None) -> Receipt:
         rounds = [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds]
         sizes = self.laws.sizes
-        return hhh_receipt(self, name).and_also(
-            {
-                "max_contributions": self.unit.max_contributions,
-                "at_most": self.asked.at_most,
-                "noise": {
-                    "rounds": rounds,
-                    "sizes": None if sizes is None else law_facts(sizes.noise, 1),
-                    "release": law_facts(self.count_noise, self.grid),
-                },
-            }
+        return (
+            super()
+            .receipt(name)
+            .and_also(
+                {
+                    "max_contributions": self.unit.max_contributions,
+                    "at_most": self.asked.at_most,
+                    "noise": {
+                        "rounds": rounds,
+                        "sizes": None if sizes is None else law_facts(sizes.noise, 1),
+                        "release": law_facts(self.count_noise, self.grid),
+                    },
+                }
+            )
         )
+
+    def remake(self, asked: Asked) -> RoundsPlan:
+        return plan_of(asked)
 
     def answered(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
         known = self._counting(noisy.at_most)
@@ -190,12 +196,6 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
             what="users",
         )
         return said.with_notices([*nothing, *invalid, *wider_than_numbers(frame)])
-
-    def advice(self) -> list[Line]:
-        with no_fork():
-            from dpframe.questions.hhh.advice import advice_of_users  # makes other plans
-
-        return advice_of_users(self)
 
     def lines(self) -> list[Line]:
         laws = self.laws

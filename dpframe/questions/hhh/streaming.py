@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sketches import SketchLaws, sketch_laws
@@ -78,6 +77,9 @@ class SketchedPlan(HhhPlan[L, States]):
     def error_noise(self) -> list[Line]:
         """The noise in the error that is released, if it is."""
         return []
+
+    def remake(self, asked: Asked) -> StreamingPlan | UserSetsPlan:
+        return streaming_plan(asked)
 
     def lines(self) -> list[Line]:
         counters, noise = self.counters or 0, self.laws.noise
@@ -155,12 +157,6 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
             confidence=self.confidence,
             hierarchy=self.hierarchy,
         )
-
-    def advice(self) -> list[Line]:
-        with no_fork():
-            from dpframe.questions.hhh.advice import advice  # makes other plans
-
-        return advice(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,10 +158,6 @@ class PrefixPlan:
         """What is known before devices are asked."""
         return prefix_lines(self)
 
-    def advice(self) -> list[Line]:
-        """Nothing else could be asked for."""
-        return []
-
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release; depends on the data through their public size only."""
         return prefix_receipt(self, name)

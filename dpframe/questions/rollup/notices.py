@@ -12,8 +12,6 @@ from dpframe.hierarchy import INVALID, Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
 from dpframe.postprocess.nesting import nearest_reported
-from dpframe.questions.hhh.lines import what_counts
-from dpframe.questions.hhh.plan import smallest_threshold
 from dpframe.questions.rollup.frame import number_of_values
 
 if TYPE_CHECKING:
@@ -62,8 +60,8 @@ def _nothing_shown(plan: RollupPlan, frame: pd.DataFrame) -> list[Line]:
     return nothing_shown(
         frame,
         threshold=chosen.threshold,
-        smallest=smallest_threshold(chosen),
-        what=what_counts(chosen),
+        smallest=chosen.smallest_threshold,
+        what=chosen.counted,
         certain=chosen.certainly_reported,
     )
 

@@ -118,10 +118,6 @@ class SyntheticPlan:
         """What is known before the data are read."""
         return synthetic_lines(self)
 
-    def advice(self) -> list[Line]:
-        """Nothing else could be asked for."""
-        return []
-
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release of this plan."""
         return synthetic_receipt(self, name)

@@ -13,7 +13,7 @@ from dpframe.asking.proofs import Game
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms import hhh_counts
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import Asked as HeavyHittersAsked
+from dpframe.questions.hhh.checks import Asked as HeavyHittersAsked
 from dpframe.questions.hhh.offline import offline_laws, offline_profile, selection_game
 from dpframe.questions.tree_counts.base import Asked, TreePlan
 from dpframe.questions.tree_counts.lines import what_counts
