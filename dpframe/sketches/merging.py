@@ -42,8 +42,9 @@ class MergedSketch(Sketch):
 
     Privacy
     -------
-    None: see the class of the sketches that were merged. A release accounts for the method and for
-    k; the structure of a single stream is lost.
+    Only what ``dpframe.MergedSketch.release`` returns is private; see there. Otherwise see the
+    class of the sketches that were merged. A release accounts for the method and for k; the
+    structure of a single stream is lost.
     """
 
     __slots__ = ("_content", "_method", "_sketches")
