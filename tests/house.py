@@ -82,7 +82,7 @@ class Spelt:
     others: int = 0
     """Arguments that only other questions have."""
     declares: str | None = None
-    """The question whose public signature it is."""
+    """The question whose public signature it is, or that it answers."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class House:
 
     @property
     def lists(self) -> list[Spelt]:
-        """Those of ``hhh``: a question's own signature and room say what is that question's, and
-        the table of short helps has those of all questions."""
+        """Those of ``hhh``: a question's own signature, call and room say what is that question's,
+        and the table of short helps has those of all questions."""
         return [
             s
             for s in self.spelt
@@ -329,8 +329,10 @@ def _entries(nodes: list[ast.expr]) -> set[str]:
 
 
 def _declares(node: ast.AST) -> str | None:
-    if isinstance(node, ast.FunctionDef) and {"source", "ledger", "release"} <= _named(node):
-        return node.name
+    match node:
+        case ast.FunctionDef(name=name) | ast.Call(args=[ast.Name(id=name), *_]):
+            if {"source", "ledger", "release"} <= _named(node):
+                return name.lower()
     return None
 
 

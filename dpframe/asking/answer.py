@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -12,13 +11,15 @@ from dpframe._progress import part, step
 from dpframe.asking.about import About
 from dpframe.asking.given import flag, release_name
 from dpframe.asking.plan import Counted
-from dpframe.asking.question import OF_WAREHOUSE, Question
+from dpframe.asking.question import Question
 from dpframe.asking.release import Release, already, asked_for, released
 from dpframe.asking.replays import told
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.relations import describe, opened
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from dpframe.ledger import Ledger
@@ -39,37 +40,47 @@ class Answer(Generic[A]):
         return self.release.to_frame()
 
 
-def answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
-    """The answer to a call of ``question.ask``, whose ``arguments`` are unchecked."""
-    with step(PLANNING, flag("progress", arguments["progress"])):
-        return _answered(question, arguments)
+def answer(
+    question: Question[A, Any],
+    source: object,
+    *,
+    ledger: Ledger | str | Path | None,
+    release: str | None,
+    data: str | None,
+    progress: bool,
+    candidates: object = None,
+    plan: object = None,
+    **planning: object,
+) -> Answer[A]:
+    """Answer a call of ``question.ask`` with its unchecked arguments. Those that a plan is made of
+    are ``planning``."""
+    with step(PLANNING, flag("progress", progress)):
+        about = {"data": data, "period": planning.get("period")}
+        if candidates is not None or plan is not None:
+            with no_fork():
+                from dpframe.asking.warehouse_plan import finished
 
-
-def _answered(question: Question[A, Any], arguments: Mapping[str, Any]) -> Answer[A]:
-    if any(arguments.get(name) is not None for name in OF_WAREHOUSE):
-        with no_fork():
-            from dpframe.asking.warehouse_plan import finished
-
-        ledger = chosen_ledger(arguments["ledger"])
-        plan, release = finished(
+            asked, counted = finished(
+                question,
+                candidates,
+                plan,
+                {"source": source, **planning},
+                ledger=chosen_ledger(ledger),
+                name=release_name(release),
+                about=About.of(about),
+            )
+            return Answer(asked, told(counted))
+        made = asked_of(
             question,
-            arguments,
-            ledger=ledger,
-            name=release_name(arguments["release"]),
-            about=About.of(arguments),
+            question.plan(planning),
+            source,
+            ledger=chosen_ledger(ledger),
+            name=release_name(release),
+            about=About.of(about),
+            progress=progress,
         )
-        return Answer(plan, told(release))
-    answer = asked_of(
-        question,
-        question.plan(arguments),
-        arguments["source"],
-        ledger=chosen_ledger(arguments["ledger"]),
-        name=release_name(arguments["release"]),
-        about=About.of(arguments),
-        progress=arguments["progress"],
-    )
-    told(answer.release)
-    return Answer(answer.asked, _in_categories(answer, arguments["source"]))
+        told(made.release)
+        return Answer(made.asked, _in_categories(made, source))
 
 
 def _in_categories(answer: Answer[Any], source: object) -> Release:

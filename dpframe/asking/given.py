@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from dpframe._known_arguments import shown
 from dpframe._unicode import is_unicode
@@ -17,6 +17,8 @@ from dpframe.periods import Period, as_period
 EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
 """Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
+
+Name = TypeVar("Name", bound=str)
 
 SMALL = "well below one over the number of people"
 
@@ -55,7 +57,7 @@ class Given(Mapping[str, object]):
         """True or False."""
         return flag(name, self[name])
 
-    def chosen(self, name: str, known: Sequence[str]) -> str:
+    def chosen(self, name: str, known: Sequence[Name]) -> Name:
         """One of several names."""
         return chosen(name, self[name], known)
 
@@ -179,7 +181,7 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
         return PrivacyUnit()
     user = column_name("user", user)
     default = "share" if contribution is None else contribution
-    kind = chosen("contribution", default, ("share", "records", "items"))
+    kind: Contribution = chosen("contribution", default, ("share", "records", "items"))
     if kind == "share":
         if max_contributions is not None:
             raise ParameterError(
@@ -193,7 +195,7 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
             "each user; it must not be learned from the data."
         )
     bound = whole("max_contributions", max_contributions, 1, 1_000_000)
-    return PrivacyUnit(user=user, contribution=cast(Contribution, kind), max_contributions=bound)
+    return PrivacyUnit(user=user, contribution=kind, max_contributions=bound)
 
 
 def column_name(argument: str, value: object) -> str:
@@ -259,14 +261,14 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
-def chosen(name: str, value: object, known: Sequence[str]) -> str:
+def chosen(name: str, value: object, known: Sequence[Name]) -> Name:
     if not isinstance(value, str):
         raise ParameterTypeError(f"{name} must be one of {', '.join(known)}; got {shown(value)}.")
     if value not in known:
         near = difflib.get_close_matches(value.lower(), known, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ParameterError(f"{name} ({value!r}) must be one of {', '.join(known)}.{hint}")
-    return value
+    return known[known.index(value)]
 
 
 def flat_hierarchy(column: object) -> Hierarchy:

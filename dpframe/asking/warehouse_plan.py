@@ -13,7 +13,7 @@ from dpframe._sql import identifier, literal
 from dpframe.asking.about import About
 from dpframe.asking.given import chosen
 from dpframe.asking.plan import Counted, Elsewhere, Rollup
-from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
+from dpframe.asking.question import Question
 from dpframe.asking.release import Release, released
 from dpframe.asking.warehouse_types import DUCKDB, TEXT
 from dpframe.dialects import DIALECTS
@@ -225,20 +225,21 @@ def _within(plan: WarehousePlan) -> str:
 
 def finished(
     question: Question[Any, Any],
-    arguments: Mapping[str, object],
+    candidates: object,
+    plan: object,
+    others: Mapping[str, object],
     *,
     ledger: Ledger | None,
     name: str | None,
     about: About,
 ) -> tuple[Any, Release]:
-    """The plan and the release of candidates; ``arguments`` are all those of the call."""
-    for missing in ("candidates", "plan"):
-        if arguments[missing] is None:
+    """The plan and the release of candidates; ``others`` are the arguments that the plan says."""
+    for missing, value in (("candidates", candidates), ("plan", plan)):
+        if value is None:
             raise ParameterError(
                 f"{missing} is missing: candidates= is the result of a statement of "
                 f"dp.{question.rollup}, and plan= the plan that belongs to it."
             )
-    plan = arguments["plan"]
     if not isinstance(plan, WarehousePlan):
         raise ParameterTypeError(
             f"plan must be the plan of dp.{question.rollup}; got {type(plan).__name__}."
@@ -247,9 +248,7 @@ def finished(
         raise ParameterError(
             f"plan is one for dp.{plan.question}: pass it there, or use dp.{question.rollup}."
         )
-    for given, value in arguments.items():
-        if given in (*OF_RELEASE, *OF_WAREHOUSE):
-            continue
+    for given, value in others.items():
         if given == "period" and value is not None:
             raise ParameterError(
                 "period must be left out beside candidates=, which are counted already: pass it to "
@@ -263,7 +262,7 @@ def finished(
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)
     release = released(
-        lambda: plan.counted(arguments["candidates"]),
+        lambda: plan.counted(candidates),
         inner,
         source=plan.source,
         ledger=ledger,

@@ -4,97 +4,77 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
-import weakref
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import pandas as pd
 
-from dpframe._forking import loaded, no_fork
+from dpframe._forking import no_fork
 from dpframe._html import folded
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import OF_WAREHOUSE
 from dpframe.digest import RECEIPT
 from dpframe.doors.of_results import OfResults
-from dpframe.questions.listed import HOMES, READ
+from dpframe.questions import listed as asks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dpframe.asking.explain import Explains, ExplainsFrame
 
-if READ:
-    from dpframe.questions import listed as asks
-if not TYPE_CHECKING:
-    asks = SimpleNamespace(**{name: name for name in HOMES})  # not loaded yet
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ENTRY = re.compile(r"^(\w+(?:, \w+)*)\n(?: .*\n)+", re.MULTILINE)
-"""Arguments in a docstring, and what is said of them."""
+PARAMETERS, EXAMPLES = (f"{title}\n{'-' * len(title)}\n" for title in ("Parameters", "Examples"))
 
 
 def of_frame(
     asked: Callable[Concatenate[Any, P], T], example: str
 ) -> Callable[Concatenate[DpAccessor, P], T]:
-    """A function as a method that asks the frame: the same call without a source, and what it is
-    about must be said, since nobody else has counted it."""
-    name = cast(str, asked)  # see above
-    return cast("Callable[Concatenate[DpAccessor, P], T]", _Method(name, example))
-
-
-class _Method:
-    """A method of the accessor until somebody looks at it: then its function is loaded."""
-
-    def __init__(self, name: str, example: str) -> None:
-        self._name, self._example = name, example
-
-    def __get__(self, accessor: DpAccessor | None, kind: type[DpAccessor]) -> Any:
-        asked = loaded(HOMES[self._name], self._name)
-        method = known_arguments(_of_frame(asked, self._example))
-        setattr(DpAccessor, self._name, method)  # in the place of this
-        return method.__get__(accessor, kind)
-
-    __doc__ = property(lambda self: self.__get__(None, DpAccessor).__doc__)
-
-
-def _of_frame(
-    asked: Callable[Concatenate[Any, P], T], example: str
-) -> Callable[Concatenate[DpAccessor, P], T]:
-    source, about, *rest = inspect.signature(asked).parameters.values()
-    unknown = (source.name, *OF_WAREHOUSE)
-    reached = weakref.ref(asked)  # what pandas holds would outlive the interpreter
+    """A method that asks ``asked`` about its frame. It takes neither a source nor the counts of a
+    warehouse, so that the hierarchy, or the column, has no default."""
+    _, about, *rest = inspect.signature(asked).parameters.values()
+    taken = [about.replace(default=about.empty), *(p for p in rest if p.name not in OF_WAREHOUSE)]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
     def method(self: DpAccessor, /, *args: P.args, **arguments: P.kwargs) -> T:
-        function = reached()
-        assert function is not None
-        return function(self._frame, *args, **arguments)
+        return asked(self._frame, *args, **arguments)
 
-    def kept(entry: re.Match[str]) -> str:
-        names = entry[1].split(", ")
-        left = [name for name in names if name not in unknown]
-        return entry[0].replace(entry[1], ", ".join(left), 1) if left else ""
-
-    head, _, _ = inspect.cleandoc(asked.__doc__ or "").partition("Examples\n--------\n")
-    method.__doc__ = f"{ENTRY.sub(kept, head)}Examples\n--------\n{inspect.cleandoc(example)}\n"
     method.__name__ = asked.__name__
     method.__qualname__ = f"DpAccessor.{asked.__name__}"
-    method.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-            about.replace(default=inspect.Parameter.empty),
-            *(p for p in rest if p.name not in unknown),
-        ],
-        return_annotation=inspect.signature(asked).return_annotation,
+    method.__doc__ = _doc(asked.__doc__ or "", [p.name for p in taken], example)
+    method.__signature__ = inspect.signature(asked).replace(  # type: ignore[attr-defined]
+        parameters=[own, *taken]
     )
     return method
 
 
+def _doc(doc: str, taken: Collection[str], example: str) -> str:
+    """The docstring of a function, for a method that takes some of its arguments."""
+    before, _, _ = inspect.cleandoc(doc).partition(EXAMPLES)
+    head, title, body = before.partition(PARAMETERS)
+    entries, gap, rest = body.partition("\n\n")
+    return (
+        f"{head}{title}{_entries(entries, taken)}{gap}{rest}{EXAMPLES}{inspect.cleandoc(example)}\n"
+    )
+
+
+def _entries(section: str, taken: Collection[str]) -> str:
+    """The entries of a section of arguments that a method takes."""
+    lines: list[str] = []
+    names: list[str] = []
+    for line in section.splitlines():
+        if not line.startswith(" "):  # the names of an entry; its text is indented
+            names = [name for name in line.split(", ") if name in taken]
+            line = ", ".join(names)
+        if names:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
-    """As ``of_frame``, of a function that explains."""
+    """As ``of_frame``, for a function that explains. The type is the one that the method has on a
+    frame, with ``error=``, which no ParamSpec can add."""
     return cast("ExplainsFrame[P]", of_frame(asked, example))
 
 
@@ -299,10 +279,6 @@ class DpAccessor(OfResults):
         return plot(self._frame, self.receipt, kind=kind, measure=measure)
 
 
-AT_ONCE = ("hhh", "rollup", "tree_counts")
-"""Methods that are loaded with pandas. Whoever has frames will ask one of them, the first time as
-fast as the second; of the other rooms each is loaded when it is asked."""
-
 AS_FRAMES = (
     "dpframe.asking.frame",
     "dpframe.postprocess.categories",
@@ -310,9 +286,8 @@ AS_FRAMES = (
     "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.histograms",
 )
-"""What else they load when they first answer, by their default mechanisms."""
+"""What questions load when they first answer with their default mechanisms. It loads with pandas,
+so that a first answer is as fast as a second one."""
 
-for _name in AT_ONCE:
-    getattr(DpAccessor, _name)
 for _name in AS_FRAMES:
     importlib.import_module(_name)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal, NoReturn, Self, TypeVar, cast
+from typing import Any, Literal, NoReturn, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ from dpframe.sketches._sketch import LARGEST, Sketch, checked
 from dpframe.sketches._state import SketchState, nothing, ordered
 
 Method = Literal["bounded", "sum"]
-METHODS = ("bounded", "sum")
+METHODS: tuple[Method, ...] = ("bounded", "sum")
 
 
 class MergedSketch(Sketch):
@@ -42,8 +42,9 @@ class MergedSketch(Sketch):
 
     Privacy
     -------
-    None: see the class of the sketches that were merged. A release accounts for the method and for
-    k; the structure of a single stream is lost.
+    Only what ``dpframe.MergedSketch.release`` returns is private; see there. Otherwise see the
+    class of the sketches that were merged. A release accounts for the method and for k; the
+    structure of a single stream is lost.
     """
 
     __slots__ = ("_content", "_method", "_sketches")
@@ -189,7 +190,7 @@ def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
         raise ParameterError(f"method ({method!r}) must be one of {', '.join(METHODS)}.")
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
         raise ParameterTypeError("sketches must be several sketches, in a list.")
-    chosen = cast(Method, method)
+    chosen = METHODS[METHODS.index(method)]
     total = _Bounded() if method == "bounded" else _Sum()
     first: Sketch | None = None
     kind: Kind | None = None

@@ -57,10 +57,11 @@ class MisraGries(Sketch):
 
     Privacy
     -------
-    None: this is raw data, and so is what its methods return, its files, the time they take and
-    the memory they need. ``repr`` shows parameters only. For the neighbours of a later
-    release, one record more or less, the order of the other records must not depend on that
-    record: do not feed the output of a join, a grouping or a set.
+    Only what ``dpframe.MisraGries.release`` returns is private; see there. Otherwise this is raw
+    data, and so is what its methods return, its files, the time they take and the memory they
+    need. ``repr`` shows parameters only. For the neighbours of a later release, one record more or
+    less, the order of the other records must not depend on that record: do not feed the output of
+    a join, a grouping or a set.
 
     References
     ----------

@@ -50,9 +50,10 @@ class PrivacyAwareMisraGries(Sketch):
 
     Privacy
     -------
-    None: this is raw data, and so is what its methods return, its files, the time they take and
-    the memory they need. ``repr`` shows parameters only. Neighbours of a later release differ by
-    one user with all their items; the order of the other users must not depend on that one.
+    Only what ``dpframe.PrivacyAwareMisraGries.release`` returns is private; see there. Otherwise
+    this is raw data, and so is what its methods return, its files, the time they take and the
+    memory they need. ``repr`` shows parameters only. Neighbours of a later release differ by one
+    user with all their items; the order of the other users must not depend on that one.
 
     References
     ----------

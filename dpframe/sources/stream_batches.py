@@ -266,7 +266,7 @@ def merged_streams(given: Iterable[object], method: str, made: type[Made]) -> Ma
         for level in range(first.hierarchy.height)
     ]
     new = made(first.hierarchy, first.counters)
-    new._levels, new._method = merged, cast(Method, method)
+    new._levels, new._method = merged, merged[0].method
     new._released = max(stream._released for stream in chosen)  # a record is in one of them
     new._streams = seen
     return new

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answered
+from dpframe.asking.answer import answer
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.hhh.advice import advice
@@ -187,7 +187,34 @@ def hhh(
     >>> list(result.columns)
     ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
     """
-    return answered(HHH, locals()).to_frame()
+    return answer(
+        HHH,
+        source,
+        hierarchy=hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        threshold=threshold,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        weight=weight,
+        max_weight=max_weight,
+        mechanism=mechanism,
+        remainder=remainder,
+        release_share=release_share,
+        confidence=confidence,
+        acknowledge=acknowledge,
+        counters=counters,
+        totals=totals,
+        period=period,
+        ledger=ledger,
+        release=release,
+        data=data,
+        progress=progress,
+        candidates=candidates,
+        plan=plan,
+        at_most=at_most,
+    ).to_frame()
 
 
 HHH = Question(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments, shown
-from dpframe.asking.answer import answered
+from dpframe.asking.answer import answer
 from dpframe.asking.explain import explaining
 from dpframe.asking.given import Given, GoesWith
 from dpframe.asking.question import Question
@@ -133,7 +133,28 @@ def heavy_hitters(
     with no_fork():
         from dpframe.postprocess.flat import cut_facts, flat
 
-    result = answered(HEAVY_HITTERS, locals()).to_frame()
+    result = answer(
+        HEAVY_HITTERS,
+        source,
+        column=column,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        threshold=threshold,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        mechanism=mechanism,
+        counters=counters,
+        release_share=release_share,
+        confidence=confidence,
+        period=period,
+        ledger=ledger,
+        release=release,
+        data=data,
+        progress=progress,
+        at_most=at_most,
+    ).to_frame()
     every = flat(result, str(result.columns[2]), None)
     shown = every if k is None else every.head(int(k))
     return seal(shown, cut_facts(result.attrs[RECEIPT], len(shown), len(every)))

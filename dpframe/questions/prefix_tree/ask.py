@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpframe._forking import no_fork
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answered
+from dpframe.asking.answer import answer
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal
@@ -167,7 +167,37 @@ def prefix_tree(
     with no_fork():
         from dpframe.postprocess.flat import flat
 
-    result = answered(PREFIX_TREE, locals()).to_frame()
+    result = answer(
+        PREFIX_TREE,
+        source,
+        column=column,
+        user=user,
+        epsilon=epsilon,
+        delta=delta,
+        devices=devices,
+        iterations=iterations,
+        rounds=rounds,
+        length=length,
+        limit=limit,
+        segments=segments,
+        false_positives=false_positives,
+        selection=selection,
+        conditioned=conditioned,
+        encoding=encoding,
+        alphabet=alphabet,
+        public=public,
+        deny=deny,
+        participation=participation,
+        mechanism=mechanism,
+        accountant=accountant,
+        neighbours=neighbours,
+        confidence=confidence,
+        period=period,
+        ledger=ledger,
+        release=release,
+        data=data,
+        progress=progress,
+    ).to_frame()
     frame = flat(result, str(result.columns[2]), None)
     return seal(frame, result.attrs[RECEIPT])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 from dpframe.accounting.aggregate import FEWEST, Neighbours
 from dpframe.asking.given import Given, chosen, column_name, number, whole
@@ -22,7 +22,6 @@ from dpframe.questions.prefix_tree.asked import (
     PREFIX_MECHANISMS,
     Accountant,
     PrefixAsked,
-    PrefixMechanism,
 )
 
 LONGEST_ITEM = 4096
@@ -34,9 +33,9 @@ LARGEST_LIMIT = 2**28
 
 def prefix_asked(given: Given) -> PrefixAsked:
     """What is asked for, from unchecked arguments."""
-    kind = cast(PrefixMechanism, given.chosen("mechanism", PREFIX_MECHANISMS))
-    near = cast(Neighbours, given.chosen("neighbours", ("replace", "remove")))
-    book = cast(Accountant, given.chosen("accountant", ("aggregate", "shuffle")))
+    kind = given.chosen("mechanism", PREFIX_MECHANISMS)
+    near: Neighbours = given.chosen("neighbours", ("replace", "remove"))
+    book: Accountant = given.chosen("accountant", ("aggregate", "shuffle"))
     if book == "shuffle" and (near != "replace" or kind != "reports"):
         raise ParameterError(
             "accountant='shuffle' is for neighbours='replace' and mechanism='reports': leave "

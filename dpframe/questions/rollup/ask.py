@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answered
+from dpframe.asking.answer import answer
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.rollup.checks import rollup_plan
@@ -126,7 +126,27 @@ def rollup(
     >>> list(result.columns)[3:6]
     ['orders', 'orders_lower', 'orders_upper']
     """
-    return answered(ROLLUP, locals()).to_frame()
+    return answer(
+        ROLLUP,
+        source,
+        by=by,
+        measures=measures,
+        epsilon=epsilon,
+        delta=delta,
+        user=user,
+        threshold=threshold,
+        heavy=heavy,
+        keys=keys,
+        selection_share=selection_share,
+        confidence=confidence,
+        period=period,
+        ledger=ledger,
+        release=release,
+        data=data,
+        progress=progress,
+        candidates=candidates,
+        plan=plan,
+    ).to_frame()
 
 
 ROLLUP = Question(

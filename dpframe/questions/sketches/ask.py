@@ -159,18 +159,9 @@ class _Releasable(Sketch):
         self._resumed = self._released
 
 
-def _documented(counting: type[Sketch]) -> str:
-    """The description of a class that counts, for the one that can be released."""
-    text = counting.__doc__ or ""
-    private = "Only what ``release`` returns is private; see there. Otherwise "
-    return text.replace("    None: this is", f"    {private}this is").replace(
-        "    None: see the class", f"    {private}see the class"
-    )
-
-
 class MergedSketch(_Releasable, raw.MergedSketch):
     __slots__ = ()
-    __doc__ = _documented(raw.MergedSketch)
+    __doc__ = raw.MergedSketch.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
         """This and another sketch of as many counters, by the same method."""
@@ -179,7 +170,7 @@ class MergedSketch(_Releasable, raw.MergedSketch):
 
 class MisraGries(_Releasable, raw.MisraGries):
     __slots__ = ()
-    __doc__ = _documented(raw.MisraGries)
+    __doc__ = raw.MisraGries.__doc__
 
     def update(self, batch: object) -> None:
         super().update(in_order(batch))
@@ -193,7 +184,7 @@ class MisraGries(_Releasable, raw.MisraGries):
 
 class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     __slots__ = ()
-    __doc__ = _documented(raw.PrivacyAwareMisraGries)
+    __doc__ = raw.PrivacyAwareMisraGries.__doc__
 
     def update_users(self, users: object, items: object) -> None:
         super().update_users(in_order(users), in_order(items))

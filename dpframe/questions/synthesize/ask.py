@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answered
+from dpframe.asking.answer import answer
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.synthesize.checks import Fitting, fitting
@@ -123,9 +123,28 @@ def synthesize(
     >>> list(rows.columns), str(rows["distance"].dtype), len(rows)
     (['distance'], 'int64', 100)
     """
-    answer = answered(SYNTHESIZE, locals())
-    asked: Fitting = answer.asked
-    return Generator(answer.release, asked.wanted, asked.schema, dict(asked.dtypes))
+    made = answer(
+        SYNTHESIZE,
+        source,
+        columns=columns,
+        epsilon=epsilon,
+        k=k,
+        width=width,
+        rows=rows,
+        depth=depth,
+        keys=keys,
+        split=split,
+        user=user,
+        max_contributions=max_contributions,
+        seed=seed,
+        period=period,
+        ledger=ledger,
+        release=release,
+        data=data,
+        progress=progress,
+    )
+    asked: Fitting = made.asked
+    return Generator(made.release, asked.wanted, asked.schema, dict(asked.dtypes))
 
 
 SYNTHESIZE = Question(

@@ -28,7 +28,7 @@ from dpframe.questions.synthesize.plan import (
 from dpframe.sketches.hot_partition import LARGEST, Shape
 from dpframe.sources.key_tables import key_table
 
-SPLITS = ("optimal", "uniform")
+SPLITS: tuple[Split, ...] = ("optimal", "uniform")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def synthetic_plan(
         digest=wanted.digest,
         schema="" if schema is None else written(schema),
         shape=shape,
-        split=cast(Split, chosen("split", given["split"], SPLITS)),
+        split=chosen("split", given["split"], SPLITS),
         epsilon=amount("epsilon", given["epsilon"], *EPSILON, "for example 1.0"),
         unit=unit_from(user, None if user is None else "records", most),
     )

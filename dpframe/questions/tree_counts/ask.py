@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answered
+from dpframe.asking.answer import answer
 from dpframe.asking.explain import explaining
 from dpframe.asking.question import Question
 from dpframe.questions.tree_counts.checks import tree_plan
@@ -148,7 +148,34 @@ def tree_counts(
     >>> bool(result["count"][0] == result["count"][1:].sum())
     True
     """
-    return answered(TREE_COUNTS, locals()).to_frame()
+    return answer(
+        TREE_COUNTS,
+        source,
+        hierarchy=hierarchy,
+        epsilon=epsilon,
+        delta=delta,
+        keys=keys,
+        user=user,
+        contribution=contribution,
+        max_contributions=max_contributions,
+        weight=weight,
+        max_weight=max_weight,
+        mechanism=mechanism,
+        level_weights=level_weights,
+        threshold=threshold,
+        consistent=consistent,
+        confidence=confidence,
+        alpha=alpha,
+        largest=largest,
+        period=period,
+        ledger=ledger,
+        release=release,
+        data=data,
+        progress=progress,
+        candidates=candidates,
+        plan=plan,
+        at_most=at_most,
+    ).to_frame()
 
 
 TREE_COUNTS = Question(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
 from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.questions.tree_counts.base import TreeMechanism, TreePlan
+from dpframe.questions.tree_counts.base import TreePlan
 from dpframe.questions.tree_counts.plan import ADDITIVE, GOES_WITH, TREE_MECHANISMS, make_tree_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
@@ -20,7 +20,7 @@ from dpframe.tree import ListedNodes
 def tree_plan(given: Given) -> TreePlan[Any]:
     """A plan from unchecked arguments."""
     levels = given.hierarchy
-    kind = cast(TreeMechanism, given.chosen("mechanism", TREE_MECHANISMS))
+    kind = given.chosen("mechanism", TREE_MECHANISMS)
     given.goes(GOES_WITH, kind)
     return make_tree_plan(
         hierarchy=levels,

@@ -15,7 +15,7 @@ from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
 
-MECHANISMS: Mapping[str, tuple[str, str]] = {
+MECHANISMS: Mapping[TreeMechanism, tuple[str, str]] = {
     "additive": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
     "laplace": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
     "gaussian": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 import re
 from collections.abc import Iterator
@@ -120,6 +122,29 @@ def test_a_value_of_another_type_is_refused_by_name(
             said.add(str(raised.value))
         assert len(said) == 1, said
     assert ledger.spent == dp.Spending(epsilon=0.0, delta=0.0)
+
+
+def handed_on(text: str) -> dict[str | None, str]:
+    """What a function hands on to ``answer``, by name."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    (call,) = [node for node in calls if ast.unparse(node.func) == "answer"]
+    _, source = call.args
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    return {"source": ast.unparse(source), **named}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[q.name for q in QUESTIONS])
+def test_every_argument_is_handed_on_under_its_own_name(question: Any) -> None:
+    """Law: no argument of a call is lost or taken for another one: a release without its ``user``
+    would protect records."""
+    found = handed_on(inspect.getsource(question.ask))
+    assert list(found.items()) == [(name, name) for name in question.parameters]
+
+
+def test_an_argument_that_is_taken_for_another_is_seen() -> None:
+    """Negative control."""
+    swapped = "def f(source, epsilon, user):\n    return answer(F, source, epsilon=user)"
+    assert handed_on(swapped) == {"source": "source", "epsilon": "user"}
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[q.name for q in QUESTIONS])
