@@ -1,4 +1,4 @@
-"""A noisy count a level of every record: baselines and tree counts; and the steps of the proof."""
+"""The game of noisy counts, one a level for every record: baselines and tree counts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROUNDING = "docs/guarantees.md, Integer noise, exactly"
 
 
 def counts(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """A record moves one count of each level by one, a user of shares those of a level by one in
-    all: docs/guarantees.md, "Counts of every node"."""
+    """Bound delta where a record moves one count of each level by one, and a user of shares moves
+    the counts of a level by one in all: docs/guarantees.md, "Counts of every node"."""
     levels, units = _levels(proof), proof.whole("units", 1)
     hidden = Step("a node that only one table has is never shown", BASELINES)
     if all(level.get("least") is None for level in levels):
@@ -80,7 +80,7 @@ def _pairs(levels: list[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _unbounded(levels: list[Mapping[str, Any]], units: int, epsilon: Fraction) -> Found:
-    """Discrete Laplace noise over all integers; scales count units."""
+    """Bound delta of discrete Laplace noise over all integers; its scales are in units."""
     claim(
         all(level.get("least") is None for level in levels),
         "noise without bounds can lift every node over a threshold",

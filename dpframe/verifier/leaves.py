@@ -1,6 +1,6 @@
-"""The leaves of a receipt: each is compared with the proof, or free by name, or unknown.
+"""The leaves of a receipt: each is compared with the proof, free by its name, or unknown.
 
-A check reads what it compares, and reading is noted. What nobody read is a claim that nobody
+A check reads what it compares, and reading is noted. What no check read is a claim that nobody
 checked, unless it is in ``FREE``.
 """
 
@@ -31,19 +31,19 @@ FREE: Mapping[str, str] = {
         "sketches sensitivity records sketch_error unpublished_at_most release_number",
     ),
 }
-"""By the beginning of the mechanism: fields that say nothing of privacy or noise. They are names,
-sentences, times and versions, arguments that no noise depends on, and what was released."""
+"""By the beginning of a mechanism's name: fields that say nothing of privacy or noise. They are
+names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
 LAW = ("noise", "whole_counts", "measures")
-"""Where laws are told. The name of a family, and how intervals follow from it, are free: ends and
-standard deviation are compared."""
+"""Fields that tell laws. There the name of a family, and how intervals follow from it, are free:
+ends and standard deviation are compared."""
 
 FLAGS = frozenset({"remainder", "adds_up", "segments"})
 """Compared fields that are true or false. Elsewhere Python would take true for 1."""
 
 
 class Facts(Mapping[str, Any]):
-    """An object of a receipt, which notes what is read of it."""
+    """An object of a receipt that notes which of its fields are read."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = {str(name): _noting(value) for name, value in fields.items()}
@@ -82,7 +82,7 @@ def _noting(value: Any) -> Any:
 
 
 def check_leaves(facts: Facts, mechanism: str) -> None:
-    """NotVerifiedError for a leaf that is neither compared nor free for the mechanism,
+    """Raise NotVerifiedError for a leaf that is neither compared nor free for the mechanism, and
     FailedClaimError for true or false in the place of a number or a text."""
     free = {
         name for of, names in FREE.items() if mechanism.startswith(of) for name in names.split()
@@ -103,5 +103,5 @@ def check_leaves(facts: Facts, mechanism: str) -> None:
 
 
 PARTS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
-"""What the proof is planned from again, what a ledger says of its reservation, and the part of the
-noise that every level got, which scales follow from."""
+"""Beginnings of free paths: what the proof is planned from again, what a ledger says of its
+reservation, and the part of the noise of every level, from which scales follow."""
