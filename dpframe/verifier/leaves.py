@@ -93,8 +93,8 @@ def check_leaves(facts: Facts, mechanism: str) -> None:
         known = path in free or named or path.startswith(PARTS)
         if not read and not known:
             raise NotVerifiedError(
-                f"the receipt has {path!r}, which this verifier does not know: it may be written "
-                f"by a later version of dpframe than {facts.get('version')!r}"
+                f"the receipt has {path!r}, which this verifier does not know: a later version "
+                f"of dpframe than {facts.get('version')!r} may have written it"
             )
         claim(
             not read or name in FLAGS or not isinstance(value, bool),

@@ -117,7 +117,7 @@ def reads(proof: Proof) -> Mapping[str, str]:
     draw nothing."""
     told = proof.game.get("read", {})
     if not isinstance(told, dict) or not all(isinstance(of, str) for of in told.values()):
-        raise BrokenProofError("'read' must name a mean for every sum that is read from one")
+        raise BrokenProofError("'read' must name a mean for every sum in it")
     return told
 
 
@@ -132,7 +132,7 @@ def _drawn(proof: Proof, told: Any, height: int) -> Drawn:
     elif kind == "distinct" and "table" in told:
         moved, wanted = _moved(part, kind, height), {"table", "epsilon", "delta"}
         if told.get("singly") is not True:
-            raise BrokenProofError("a table is for counts that move by one each")
+            raise BrokenProofError("a table needs counts that move by one each")
     else:
         moved, wanted = _moved(part, kind, height), {"scale"}
     if noise != wanted or not OWN[kind] <= set(told):

@@ -114,7 +114,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     one."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise BrokenProofError("an object of the proof tells one field twice")
+        raise BrokenProofError("an object of the proof has one field twice")
     return found
 
 

@@ -108,10 +108,10 @@ def _found(weighed: list[Noise], unit: int, threshold: int) -> Fraction:
 
 def _noise(told: object, norm: int, values: int) -> Noise:
     if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
-        raise BrokenProofError("noise has sigma, end, and in a round a part")
+        raise BrokenProofError("noise has sigma, end and, in a round, part, and no more")
     end, part = told.get("end"), told.get("part", 1)
     if type(end) is not int or end < 1 or type(part) is not int or part < 1:
-        raise BrokenProofError("the end of noise, and its part, must be whole numbers from 1 on")
+        raise BrokenProofError("'end' and 'part' of noise must be whole numbers from 1 on")
     return Noise(positive(told.get("sigma"), "sigma"), end, norm, values, part)
 
 

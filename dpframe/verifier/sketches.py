@@ -27,7 +27,7 @@ def sketches(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     standard = None if proof.game.get("standard") is None else proof.whole("standard", 1)
     claim(number <= MOST_COUNTS, f"there are more than {MOST_COUNTS} sketches")
     if (noise.lowest, list(noise.weights)) != (shared.lowest, list(shared.weights)):
-        raise NotVerifiedError("counters and errors have different noise, which is not known here")
+        raise NotVerifiedError("counters and errors have different noise, which has no proof here")
     unshared = ((1, 1), (0, 1)) if standard is None else ((1, standard),)
     chance = passing(noise, shared, theta, unshared)
     rest = max(Fraction(0), enough - number * chance)
