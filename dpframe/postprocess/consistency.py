@@ -151,8 +151,9 @@ def spread(
 ) -> NDArray[np.float64]:
     """Variance of every count that `consistent` gives if complete nodes alone tie their children.
 
-    That of the least squares estimate with the equations of complete nodes and no inequality, for
-    independent noises with the given variances; exact where every node with children is complete.
+    It is the variance of the least squares estimate with the equations of complete nodes and no
+    inequality, for independent noises with the given variances; exact where every node with
+    children is complete.
 
     Parameters
     ----------

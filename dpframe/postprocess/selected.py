@@ -1,11 +1,11 @@
 """Intervals for true counts of released nodes, given which nodes were released and why.
 
-Noise V is added to every count n. A node is shown because n + V reached the threshold t, or
-because a descendant is shown. In the first case V is known to be at least t - n, and an interval
-that ignores this is too high: near the threshold it misses almost always. In the second case the
-node's own noise had no say, and V keeps its law; noises of different nodes are independent. All
-statements below hold given all of that - which nodes are shown, and each for which reason - for
-every tree of true counts, and hence also without it.
+Noise V is added to every count n. A node is shown because n + V reached the threshold t, or because
+a descendant is shown. In the first case V is known to be at least t - n, and an interval that
+ignores this is too high: near the threshold it misses almost always. In the second case the node's
+own noise had no say, and V keeps its law; noises of different nodes are independent. All statements
+below hold given which nodes are shown and for which reason each is shown, for every tree of true
+counts. Hence they hold without that condition, too.
 
 Everything is in units of the released counts. Laws are symmetric; those of children of remainders
 also fall away from 0 on both sides (both hold for :func:`.noise.laplace` and ``gaussian``).
@@ -111,7 +111,8 @@ def _offsets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Noisy count minus lower end and minus upper end, for every excess over the threshold.
 
-    Tails are sums of integers from the top; "all" is the only one that 64 bits do not hold.
+    Tails are sums of integers from the top; the sum of all is the only one that 64 bits do not
+    hold.
     """
     whole = np.frombuffer(weights, dtype=np.uint64)
     size, cut = len(whole), np.arange(len(whole))
@@ -140,7 +141,7 @@ def _first_above(summed: NDArray[np.uint64], refused: NDArray[np.float64]) -> ND
     low, high = np.arange(size), np.full(size, size - 1)
     while (low < high).any():
         middle = (low + high) // 2
-        mass = (summed[:size] - summed[middle + 1]).astype(np.float64)  # wraps to what it should
+        mass = (summed[:size] - summed[middle + 1]).astype(np.float64)  # wraps to the right number
         mass[0] = 2.0**64 if middle[0] == size - 1 else mass[0]
         enough = mass > refused
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 
 MARGIN = 1.001
-"""Of `deviation_factor`, for what is found by search and not proved."""
+"""Factor in `deviation_factor`, for what is found by search and not proved."""
 
 _SLACK = 1e-10
 """Probabilities lean towards wider intervals by this part: rounding of float64."""
@@ -40,7 +40,7 @@ _EQUAL = (1, 2, 3, 4, 6, 10)
 """Numbers of equal weights that are looked at; more are closer to the normal law."""
 
 _TERMS = 10**6
-"""Most terms of a sum: memory."""
+"""The most terms of a sum: more take too much memory."""
 
 
 @lru_cache(maxsize=256)
@@ -186,7 +186,7 @@ def whole_half_width(
     confidence
         As for `deviation_factor`.
     largest
-        Of each, as for `share_factor`; None where it is not known.
+        The largest share of each, as for `share_factor`; None where it is not known.
 
     Returns
     -------
@@ -308,7 +308,7 @@ def _from_ratios(first: float, ratios: NDArray[np.float64]) -> NDArray[np.float6
 
 @lru_cache(maxsize=1024)
 def _equal_factor(k: int, confidence: float) -> float:
-    """Of k equal continuous Laplace variables: their quantile over the standard deviation.
+    """The quantile of a sum of k equal continuous Laplace variables, over its standard deviation.
 
     As in `sum_half_width`, with a Poisson process in the place of trials: the sum exceeds x if
     fewer than k events come within x and until another process of this rate has had k. Rounded up.

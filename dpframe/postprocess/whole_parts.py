@@ -160,12 +160,12 @@ def _check_fits(part: NDArray[np.float64] | Whole, total: Whole) -> None:
         < _LARGEST
     ):
         raise ParameterError(
-            "absolute values of parts and of the largest total must sum up to less than 2**62."
+            "absolute values of parts and the largest total must sum to less than 2**62."
         )
 
 
 def _measured(values: Whole, variance: NDArray[np.float64], name: str, n: int) -> Whole:
     array = np.asarray(values)
     if array.shape != (n,) or variance.shape != (n,) or array.dtype.kind != "i":
-        raise ParameterError(f"{name} must hold one whole number a node, and its variance.")
+        raise ParameterError(f"{name} must hold one whole number, with variance, a node.")
     return np.where(np.isfinite(variance), array.astype(np.int64), 0)

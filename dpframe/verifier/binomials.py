@@ -52,7 +52,7 @@ def trials(n: int, chance: Fraction) -> Trials:
     """The law of n trials, 0 < chance < 1, from the likeliest value outwards by the ratios of
     neighbouring probabilities."""
     if 30 * math.sqrt(n * float(chance) * (1 - float(chance))) > MOST:
-        raise NotVerifiedError(f"sums of {n} reports have too many values to look at")
+        raise NotVerifiedError(f"sums of {n} reports have too many values to check")
     odds = chance / (1 - chance)
     over, under = odds.numerator, odds.denominator
     mode = min(n, math.floor((n + 1) * chance))

@@ -65,13 +65,13 @@ def _levels(proof: Proof) -> list[Mapping[str, Any]]:
         raise BrokenProofError("the game needs a list of levels")
     for level in levels:
         if not isinstance(level, dict) or not set(level) <= {"table", "scale", "least", "moves"}:
-            raise BrokenProofError("a level has table, scale, least and moves, and no more")
+            raise BrokenProofError("a level has table, scale, least, moves and no more")
         least = level.get("least")
         moves = level.get("moves", 1)
         if type(moves) is not int or moves < 1 or (moves > 1 and "table" in level):
             raise BrokenProofError("'moves' must be a whole number from 1 on, and 1 with a table")
         if least is not None and type(least) is not int:
-            raise BrokenProofError("'least' of a level must be a whole number or null")
+            raise BrokenProofError("'least' must be a whole number or null")
     return levels
 
 
