@@ -8,9 +8,8 @@ How intervals are made, ``how``:
 
 * "joint": the laws of all numbers are known. N_a - N_b misses the true difference by X - Y, whose
   law is the convolution of both (:mod:`.joint_noise`).
-* "widened": of means the law of each is known, but not the law of their difference. The ends of
-both intervals, each for a confidence that both together need, give the ends in the way of "as
-shown".
+* "widened": of means the law of each is known, but not the law of their difference. Ends are made
+  as for "as shown", from intervals for a confidence that both together need.
 * "as shown": no law is known. The ends of both intervals as released, [a, b] and [c, d], give
   [a - d, b - c]; noises are independent, so that both hold with the product of their confidences.
 """

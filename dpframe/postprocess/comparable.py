@@ -53,7 +53,7 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
     _same(one, other, "counts", "what is counted", "Release both with the same arguments")
     if one.get("user") is not None and one.get("contribution") not in (None, "share"):
         counted = (
-            "each release found its own values, and a user with many counts less at each"
+            "each release found its own values, and a user with many of them counts less at each"
             if one["mechanism"] == "rounds"
             else "each release drew a sample of its own of every user's records"
         )
@@ -66,7 +66,7 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
 
 def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColumns:
     """The columns of a measure that both releases have, alike but for its share of the budget;
-    ParameterError if there is none."""
+    ParameterError if they differ otherwise."""
     if name not in other.measures:
         raise ParameterError(
             f"measure ({name!r}) is in one release only. Both have "

@@ -17,9 +17,9 @@ class Discovered:
     """Found items H against the true frequencies.
 
     ``found`` is |H|, ``real`` how many of them anybody has, ``false_positives`` the part of H that
-    nobody has, ``mass`` the sum of their frequencies, ``weight_ratio`` is ``mass`` over the mass of
-    the |H| most frequent items. ``precision`` and ``recall`` are against the ``top`` most frequent
-    items. Ratios of nothing are NaN.
+    nobody has, ``mass`` the sum of their frequencies, ``weight_ratio`` is that mass over the mass
+    of the |H| most frequent items. ``precision`` and ``recall`` are against the ``top`` most
+    frequent items. Ratios of nothing are NaN.
     """
 
     found: int

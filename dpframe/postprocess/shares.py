@@ -1,9 +1,9 @@
 """Shares of released nodes of the node above them, or of everything, with intervals that hold.
 
 A share is a quotient of two true numbers: C of a node, and P of a node that holds it. R = P - C is
-what is left, and 0 <= C <= P. With intervals [a, b] for C and [c, d] for P the share is in [a / d,
-b / c] if both hold; with [a, b] for C and [e, f] for R it is in [a / (a + f), b / (b + e)], as it
-grows with C and falls with R. Which ends are taken:
+what is left, and 0 <= C <= P. With intervals [a, b] for C and [c, d] for P the share is in
+[a / d, b / c] if both hold; with [a, b] for C and [e, f] for R it is in [a / (a + f), b / (b + e)],
+as it grows with C and falls with R. Which ends are taken:
 
 * "parts": counts are sums of independent draws, of which those of C are in P too; C and R share
   none. Both at confidence sqrt(g) hold together with confidence g.

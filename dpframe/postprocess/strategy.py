@@ -37,7 +37,8 @@ GRID = 1000
 """Weights are whole numbers of 1/GRID."""
 
 STEEP = 3.0
-"""How much error over all nodes one unit of error of a level above the limit counts for."""
+"""How much one unit of error above the limit, at one level, counts for in the error over all
+nodes."""
 
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9)
 """Weight of the parts in the first candidates; 0.5 first, so that it wins ties. Under many levels a
@@ -199,10 +200,10 @@ class _Tree:
         if depth.shape != (n,) or depth.dtype.kind != "i" or (depth < 0).any():
             raise ParameterError("level must hold one whole number of at least 0 a node.")
         if (depth <= np.where(above >= 0, depth[above], -1)).any():
-            raise ParameterError("level of a node must be above the level of its ancestor.")
+            raise ParameterError("level must be larger at a node than at its ancestor.")
         levels, at = np.unique(depth, return_inverse=True)
         if len(levels) > GRID // 2:
-            raise ParameterError(f"level must have at most {GRID // 2} values, not {len(levels)}.")
+            raise ParameterError(f"level has {len(levels)} different values, above {GRID // 2}.")
         return cls(
             ancestors=above.astype(np.int64).tobytes(),
             depths=depth.astype(np.int64).tobytes(),

@@ -20,8 +20,8 @@ from dpframe.verifier.numbers import ONE, exp_above, exp_below, rounded_up
 Points = Sequence[tuple[Fraction, Fraction]]
 
 BoundAt = Callable[[Fraction, Fraction], Fraction | None]
-"""Of an epsilon, and a delta that would be enough: an upper bound on delta, which need not be below
-what would be enough, or None where there is no bound."""
+"""Takes an epsilon and a delta that would be enough, and gives an upper bound on delta, which need
+not be below what would be enough; None where there is no bound."""
 
 TRIMMED = 10**8
 """Ends of a convolution are raised if they weigh at most delta, divided by this and by the number
@@ -71,8 +71,8 @@ def together(law: Points, times: int, epsilon: Fraction, delta: Fraction) -> Fra
 
 
 def _hull(law: Points) -> list[tuple[Fraction, Fraction]]:
-    """The lower convex hull of D(0) = 1, of the points, and of the points that they give below t =
-    1. Each t is rounded up, where D is no larger."""
+    """The lower convex hull of D(0) = 1, of the points, and of what they give below t = 1. Each t
+    is rounded up, where D is no larger."""
     right = sorted((Fraction(exp_above(epsilon), ONE), delta) for epsilon, delta in law)
     left = [(1 / t, 1 - 1 / t + delta / t) for t, delta in reversed(right) if t > 1]
     found: list[tuple[Fraction, Fraction]] = []

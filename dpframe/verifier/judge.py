@@ -95,7 +95,7 @@ def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdi
     if receipt.get("frame_changed"):
         return Verdict(outcome="failed", reason=str(receipt.get("frame")))
     told = receipt.get("proof")
-    if isinstance(told, Mapping) and "noise_source" not in receipt:  # older ones carry no proof
+    if isinstance(told, Mapping) and "noise_source" not in receipt:  # old receipts carry no proof
         return Verdict(outcome="not verified", reason=NO_SOURCE)
     if text is None:
         if not isinstance(told, Mapping):
