@@ -27,8 +27,8 @@ GAUSSIAN = 2.6
 k, in standard deviations of the Laplace noise that a level alone would have; at (1, 1e-6)."""
 
 OF_RECORDS, OF_USERS = 1.02, 1.2
-"""How large the error of a level may get, in errors of an even division. By record, others who
-divide evenly also pay for counts, so that 1.02 is below what their means have
+"""How large the error of a level may get, in errors of an even division. By record, other methods
+that divide evenly also pay for counts, so that 1.02 is below what their means have
 (tests/benchmarks/rollup_error.py). A user is clipped over all parts together, which is worst where
 there are many nodes, so that little should be taken from parts."""
 

@@ -29,7 +29,7 @@ from dpframe.steps import Steps
 Reals = NDArray[np.float64]
 
 ROUNDING = 2.0**-50
-"""By how much a shown end can be off, in parts of the larger bound: float64, several times."""
+"""How far a shown end can be off, in parts of the larger bound: float64 rounds several times."""
 
 BY_VALUE = {"intervals": "by the value of a mean"}
 """What the receipt says beside the noise of a mean whose intervals are made by

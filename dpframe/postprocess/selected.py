@@ -87,17 +87,17 @@ def selected_interval(
 
     Notes
     -----
-    With a = (1 - confidence)/2, d = noisy - threshold >= 0 and the cut k = threshold - n, the
-    count n is refused from above if P(V >= k + d) <= a P(V >= k), and from below if
-    P(k <= V <= k + d) <= a P(V >= k). Given V >= k each happens with probability at most a (a
-    survival function at its own argument). For given k the first is true from some d = D_k on, the
-    second is true for d < E_k, as tails are monotone. The lower end is the least n that is not
-    refused from above, k = max{k: D_k > d}, and the upper end the largest that is not refused from
-    below, k = min{k: E_k <= d}. A count n outside is refused, whatever the law; between the ends
-    counts may be refused that are kept here (none, if the law is log-concave). For k at or
-    below the lowest V nothing is cut, D_k = q + 1 - k and E_k = -q - k with q the half width of
-    the plain interval: from d = number of values of V on, the ends are those of that. Where even
-    the noisy count is refused, as can be at the very threshold, the upper end is raised to it.
+    With a = (1 - confidence)/2, d = noisy - threshold >= 0 and the cut k = threshold - n, the count
+    n is refused from above if P(V >= k + d) <= a P(V >= k), and from below if P(k <= V <= k + d) <=
+    a P(V >= k). Given V >= k each happens with probability at most a (a survival function at its
+    own argument). For given k the first is true from some d = D_k on, the second is true for d <
+    E_k, as tails are monotone. The lower end is the least n that is not refused from above, k =
+    max{k: D_k > d}, and the upper end the largest that is not refused from below, k = min{k: E_k <=
+    d}. A count n outside is refused, whatever the law; between the ends counts may be refused that
+    are kept here (none, if the law is log-concave). For k at or below the lowest V nothing is cut,
+    D_k = q + 1 - k and E_k = -q - k with q the half width of the plain interval: from d = number of
+    values of V on, the ends are the plain ends. Where even the noisy count is refused, as can be at
+    the very threshold, the upper end is raised to it.
     """
     low, high = _offsets(noise.weights.tobytes(), noise.lowest, confidence)
     excess = np.clip(noisy - threshold, 0, len(low) - 1)
@@ -246,7 +246,7 @@ def remainder_interval(
 def _cut_charge(
     law: NoiseTable, rate: float, excess: NDArray[np.int64], group: NDArray[np.int64], m: int
 ) -> NDArray[np.float64]:
-    """By how much cut children of each of m parents raise the sum of log M: mixed test (2, 3)."""
+    """How much cut children of each of m parents raise the sum of log M: mixed test (2, 3)."""
     moments = _log_moments(law, rate)
     place = np.maximum(law.highest - law.lowest - excess, 0)
     raised = [math.log(2) + np.bincount(group, moments[place] - moments[0], m)]

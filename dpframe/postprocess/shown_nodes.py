@@ -81,7 +81,8 @@ class ShownNodes:
 
     @cached_property
     def measures(self) -> dict[str, MeasureColumns]:
-        """By name, in the order of the frame; "count" where nobody named any."""
+        """Measures by name, in the order of the frame. Where nobody named any, "count"; of cells
+        "residual" and, if it is shown, "count"."""
         named = self.receipt.get("measures")
         if named is None and isinstance(self.hierarchy, Cells):
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}

@@ -48,7 +48,8 @@ REMEMBERED = 2000
 """Nodes of trees whose strategies are remembered."""
 
 FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
-"""By which a step changes one weight; the others then fill up the budget in proportion."""
+"""Factors by which a step changes one weight; the other weights then fill up the budget in
+proportion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,8 @@ def best_strategy(
     ancestor
         int64, shape (n,); as for :func:`.tree_squares.least_squares`.
     level
-        int64, shape (n,), at least 0, larger than that of the ancestor; at most 500 different.
+        int64, shape (n,), at least 0, larger than the level of the ancestor; at most 500 different
+        ones.
     least_parts
         Least weight of the parts, 0 to 1: parts are at most 1 / least_parts times as wide as if
         they were measured alone.
@@ -87,8 +89,9 @@ def best_strategy(
     Returns
     -------
     Strategy
-        The same for the same arguments. Its error is never above that of parts alone, nor above
-        that of equal weights (to 1/1000) for parts and all levels if these obey ``least_parts``.
+        The same for the same arguments. Its error is never above the error of parts alone, nor
+        above the error of equal weights (to 1/1000) for parts and all levels if these obey
+        ``least_parts``.
 
     Raises
     ------

@@ -38,8 +38,8 @@ _VARIANCES = (1e-100, 1e100)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
-    """Float64, shape (n,), in the order of the nodes; variances are inf where no measurement and
-    no sum of measurements tells the value apart from others: then it only adds up."""
+    """Float64, shape (n,), in the order of the nodes; variances are inf where no measurement and no
+    sum of measurements tells the value apart from other values: then it only adds up."""
 
     part: Reals
     total: Reals

@@ -74,8 +74,8 @@ def whole_estimates(
 
     Notes
     -----
-    The estimate is linear and keeps what adds up: that of measured values less any values b that
-    add up is the estimate less b. First b is made of the measured parts, which differ from the
+    The estimate is linear and keeps what adds up: for measured values less any values b that add
+    up, it is the estimate less b. First b is made of the measured parts, which differ from the
     measured totals by noise. Where parts were not measured the difference is not small, and b
     becomes the rounded estimate, twice.
 

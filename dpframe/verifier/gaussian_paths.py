@@ -18,7 +18,7 @@ GAUSSIAN = "docs/guarantees.md, Why it holds: users, Gaussian noise"
 NORMAL = "docs/verifying.md, normal"
 
 OFF = Fraction(1, 10**11)
-"""By what part of a probability a table may be off where epsilon pays for it."""
+"""The part of a probability by which a table may be off where epsilon pays for it."""
 
 MOST = 4_000_000
 """The most entries of a table that are compared with its law."""

@@ -31,7 +31,7 @@ FREE: Mapping[str, str] = {
         "sketches sensitivity records sketch_error unpublished_at_most release_number",
     ),
 }
-"""By the beginning of a mechanism's name: fields that say nothing of privacy or noise. They are
+"""Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
 names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
 LAW = ("noise", "whole_counts", "measures")

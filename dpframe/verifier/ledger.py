@@ -145,7 +145,7 @@ def verify_releases(
 def _groups(
     parts: Sequence[Held], reserved: Sequence[Reserved]
 ) -> Iterator[tuple[Reserved | None, list[Held]]]:
-    """Releases by the reservation that paid for them; first those without a reservation."""
+    """Releases by the reservation that paid for them; first all releases without a reservation."""
     known = {one.name: one for one in reserved}
     yield None, [part for part in parts if part.under not in known]
     for name, one in known.items():

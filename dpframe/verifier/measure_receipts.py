@@ -200,7 +200,7 @@ def _same_text(facts: Mapping[str, Any]) -> None:
 
 
 def _is(told: object, text: str) -> bool:
-    """Whether a text writes this number."""
+    """Whether a text stands for this number."""
     try:
         return is_number(told) and told == float(text)
     except ValueError:
@@ -304,7 +304,7 @@ LEAST = 1e-90
 """Scales in a receipt are above this: what they lose is then a number that can be told."""
 
 GRAIN = Fraction(1, 2**14)
-"""By how much the scale of a draw may be rounded up."""
+"""The amount by which the scale of a draw may be rounded up."""
 
 
 def _positive(value: object) -> bool:

@@ -150,7 +150,7 @@ def _drawn(proof: Proof, told: Any, height: int) -> Drawn:
 
 
 def _moved(part: Proof, kind: str, height: int) -> int:
-    """By how much one record, or user, moves a draw in total."""
+    """How far one record, or user, moves a draw in total."""
     if kind in COUNTED:
         return part.whole("unit", 1) * part.whole("at_most", 1)
     if kind in VALUED:
@@ -164,8 +164,8 @@ def _moved(part: Proof, kind: str, height: int) -> int:
 
 
 def moved_between(kind: str, low: int, high: int) -> int:
-    """By how much one value between bounds, in steps, moves a sum or a mean: for a mean, what it
-    moves both vectors by."""
+    """How far one value between bounds, in steps, moves a sum or a mean; for a mean, how far it
+    moves both vectors together."""
     if low > high:
         raise BrokenProofError("the lower bound must not be above the upper one")
     return max(1, high - low if kind == "mean" else max(abs(low), abs(high)))

@@ -45,7 +45,7 @@ def same_noise(
 
 
 def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
-    """Check that the standard deviation in the receipt is that of discrete Laplace noise over all
+    """Check that the standard deviation in the receipt belongs to discrete Laplace noise over all
     integers, with ``scale`` in units: sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
     facts = told if isinstance(told, Mapping) else {}
     sd, grid = facts.get("sd"), facts.get("grid")
@@ -63,7 +63,8 @@ def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
 
 
 def same_number(told: Any, proved: Fraction, name: str) -> None:
-    """Check that a number of the receipt is that of the proof, but for the rounding of a double."""
+    """Check that a number of the receipt is the number of the proof, but for the rounding of a
+    double."""
     claim(
         is_number(told) and abs(Fraction(told) - proved) <= abs(proved) / 10**9,
         f"the receipt has {name} {told!r}, the proof {float(proved):g}",

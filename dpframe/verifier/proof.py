@@ -60,7 +60,7 @@ class Proof:
         return self.law(name)
 
     def of(self, game: Mapping[str, Any]) -> Proof:
-        """A proof with another game, a step of this one, and the same tables and promise."""
+        """This proof with another game, such as one of its steps; tables and promise stay."""
         return replace(self, game=game)
 
     def scale(self, name: str) -> Fraction:
@@ -110,8 +110,8 @@ def _whole(digits: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object in which every field occurs once: of two, another reader might take the other
-    one."""
+    """An object in which every field occurs once: of two values another reader might take the
+    other."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BrokenProofError("an object of the proof has one field twice")

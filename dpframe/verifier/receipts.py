@@ -79,7 +79,7 @@ ALWAYS: Mapping[str, Mapping[str, object]] = {
     },
     "synthetic-": {"threshold": None, "remainder": None},
 }
-"""By the beginning of a mechanism's name: what its receipts always say."""
+"""What receipts of a mechanism always say, by the beginning of the mechanism's name."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:

@@ -31,7 +31,7 @@ HELD = Fraction(1, 2)
 """Chance with which the cell that a device holds reports 1."""
 
 OFF = Fraction(1, 10**12)
-"""By what part of a probability a 64-bit table may be off before it is rounded."""
+"""The part of a probability by which a 64-bit table may be off before it is rounded."""
 
 KEPT = 10**6
 """Curves may cross by delta divided by this, and by the number of cells that change."""

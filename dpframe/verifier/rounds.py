@@ -20,11 +20,11 @@ USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"
 ROUNDS = "docs/verifying.md, rounds"
 
 OFF = Fraction(1, 10**11)
-"""By what part of a probability a 64-bit table may be off before it is rounded."""
+"""The part of a probability by which a 64-bit table may be off before it is rounded."""
 
 FLOATS = Fraction(4, 10**16)
-"""By how much the weights of a table may be off together, beside half a unit each and as much at
-the mode."""
+"""The amount by which the weights of a table may be off together, beside half a unit each and as
+much at the mode."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) -> int:
-    """By how much a user moves each of their counts: ``at_most`` counts together by a vector of at
-    most the norm in the proof. Where a release finds ``at_most``, it divides the norm only then."""
+    """How far a user moves each of their counts: ``at_most`` counts together by a vector of at most
+    the norm in the proof. Where a release finds ``at_most``, it divides the norm only then."""
     told, most, norm = facts.get("release"), receipt.get("at_most"), proof.whole("norm", 1)
     each = told.get("grid") if isinstance(told, Mapping) else None
     number = 1 if most is None else most

@@ -123,5 +123,5 @@ class Verdict:
     __repr__ = __str__
 
     def _told(self) -> Iterable[tuple[str, Verdict]]:
-        """The parts, with those that are not proved first."""
+        """The parts; first come parts that are not proved."""
         return sorted(self.parts, key=lambda part: bool(part[1]))
