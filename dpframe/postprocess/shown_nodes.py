@@ -160,7 +160,7 @@ def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
     """The hierarchy of a release; ParameterError for cells of several, which are no tree."""
     if not is_one(receipt["hierarchy"]):
         raise ParameterError(
-            f"{what} needs one hierarchy; this release has several ({receipt['hierarchy']}). Its "
+            f"{what} does not take cells of several hierarchies ({receipt['hierarchy']}). Their "
             "rows are of disjoint records: filter and add them up, or take result.dp.top or "
             "result.dp.report."
         )
