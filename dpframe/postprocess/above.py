@@ -1,7 +1,7 @@
-"""Totals that add up, of parts that were measured and levels above them that were too.
+"""Totals that add up, from measured parts and from measured levels above them.
 
-Whole numbers of any size: least squares sees only what measured totals differ by from the sums of
-measured parts, which is as large as noise is.
+Whole numbers of any size: least squares sees only the differences between measured totals and the
+sums of measured parts, which are as large as noise is.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from dpframe.postprocess.tree_squares import checked_forest
 from dpframe.postprocess.whole_parts import totals_of, whole_estimates
 
 LEAST_PARTS = Fraction(9, 20)
-"""Of epsilon: what a part has of its own is at most 2.3 times as far off as without levels above
-it, whatever the height."""
+"""The least part of epsilon that parts get: what a part has of its own is then at most 2.3 times as
+far off as without levels above it, whatever the height."""
 
 GAUSSIAN = 2.6
-"""Error of every level where Gaussian noise is divided evenly over k levels, over the root of k and
-in standard deviations of the Laplace noise that a level alone would have: at (1, 1e-6)."""
+"""Error of every level where Gaussian noise is divided evenly over k levels, divided by the root of
+k, in standard deviations of the Laplace noise that a level alone would have; at (1, 1e-6)."""
 
 OF_RECORDS, OF_USERS = 1.02, 1.2
-"""Parts of the error of an even division up to which a level may go. By record others who divide
-evenly pay for counts beside, so that 1.02 is below what their means have
-(tests/benchmarks/rollup_error.py). A user is cut over all parts
-together: that is worst where nodes are many, so that little should be taken from parts."""
+"""How large the error of a level may get, in errors of an even division. By record, other methods
+that divide evenly also pay for counts, so that 1.02 is below what their means have
+(tests/benchmarks/rollup_error.py). A user is clipped over all parts together, which is worst where
+there are many nodes, so that little should be taken from parts."""
 
 SHORT = 2.0**62
 """Sums of absolute values below this, as floating-point numbers tell them, fit 64 bits."""
 
 PARTS = -1
-"""The place of parts among levels that are measured."""
+"""The key of the parts among the levels that are measured."""
 
 
 def level_strategy(
     level: NDArray[np.int64], ancestor: NDArray[np.int64], *, by_user: bool
 ) -> Mapping[int, Fraction]:
-    """Parts of epsilon for the parts and for the totals of levels; they sum to 1.
+    """Divide epsilon between the parts and the totals of levels, in fractions that sum to 1.
 
     The error over all nodes is the least, with no level above what an even division over levels
     leaves it, as far as that can be.
@@ -88,7 +88,7 @@ def adding_up(
 
 
 def sums(parts: NDArray[np.object_], ancestor: NDArray[np.int64] | Forest) -> NDArray[np.object_]:
-    """Of the parts at and below every node: in 64 bits where they fit, which is far faster."""
+    """Sums of the parts at and below every node: in 64 bits where they fit, which is far faster."""
     forest = checked_forest(ancestor)
     try:
         short = parts.astype(np.int64)

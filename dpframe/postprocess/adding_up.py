@@ -13,7 +13,7 @@ from dpframe.tree import NoisyTree
 
 
 def in_records(noisy: NoisyTree, grid: int) -> NoisyTree:
-    """Units to whole records: counts to the nearest, halves up, intervals outwards."""
+    """Convert units to whole records: counts to the nearest, halves up, and intervals outwards."""
     rest = noisy.rest
     return replace(
         noisy,
@@ -28,12 +28,13 @@ def added_up(noisy: NoisyTree, grid: int) -> NoisyTree:
     """Non-negative whole records in which every node is the sum of its children.
 
     Weighted least squares, then the nearest whole numbers (:mod:`.consistency`); where a node may
-    have children that are not released, an ``<other>`` child takes what the others leave, and is
-    never negative. Post-processing: free. No longer unbiased.
+    have children that are not released, an ``<other>`` child takes what the released children
+    leave, and is never negative. Post-processing: free. No longer unbiased.
 
     Intervals are those of the noise in the released counts, for which they were computed: true
     counts are not negative, so their ends are raised to 0, and they are widened where needed to
-    hold the adjusted count. Both keep their confidence. That of an ``<other>`` row is ``rest``.
+    hold the adjusted count. Both changes keep their confidence. The interval of an ``<other>`` row
+    is ``rest``.
     """
     variance = noisy.variance
     if variance is None:

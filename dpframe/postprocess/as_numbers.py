@@ -16,7 +16,7 @@ EPOCH = "1970-01-01"
 
 
 def kind_of(column: pd.Series[Any]) -> str | None:
-    """Of a column, "number", "time" or None for anything else, truth values among it."""
+    """The kind of a column: "number", "time", or None for anything else, truth values among it."""
     import datetime as dt
     from decimal import Decimal
 

@@ -1,8 +1,8 @@
-"""Levels that were categories come back as such, with the categories that were released.
+"""Level columns that were categories become categories again, with the released values only.
 
-The list of categories of a source holds values of its rows, and for one that is read from a file
-also their order: of it a result has those that it shows anyway. The order of a column that is
-declared as ordered is its owner's and stays.
+The list of categories of a source holds values of its rows and, if the source was read from a file,
+also their order. So a result has only the categories that it shows anyway. The order of a column
+that is declared as ordered is its owner's, and stays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_categories(frame: pd.DataFrame, source: object, levels: Sequence[str]) -> pd.DataFrame:
-    """A released frame, its level columns categorical where those of the source are."""
+    """A released frame whose level columns are categorical where the columns of the source are."""
     import pandas as pd
 
     kinds = {name: _order(source, name) for name in levels if name in frame.columns}

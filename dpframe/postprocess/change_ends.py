@@ -12,8 +12,8 @@ from dpframe.postprocess.change_sides import Numbers, Side
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ends:
-    """Ends of intervals, one a row, None for nothing known; ``ratio`` has the quotients before
-    them. ``confidence`` is what holds."""
+    """Ends of intervals, one a row, None where nothing is known; ``ratio`` has the quotients and
+    then their two ends. ``confidence`` is the one that holds."""
 
     confidence: float
     before: tuple[Numbers, Numbers]
@@ -23,7 +23,7 @@ class Ends:
     ratio: tuple[Numbers, Numbers, Numbers]
 
     def of_side(self, role: str) -> tuple[Numbers, Numbers]:
-        """Of the numbers themselves."""
+        """The ends for the numbers of one release."""
         return self.before if role == "before" else self.after
 
 
@@ -32,7 +32,7 @@ def minus(a: int | None, b: int | None, more: int = 0) -> int | None:
 
 
 def number(units: int | None, scale: Fraction, whole: bool, *, up: bool) -> Any:
-    """Units as the frame shows them, ends of whole numbers outwards."""
+    """An end in units, as the frame shows it: for whole numbers rounded outwards."""
     if units is None:
         return None
     exact = Fraction(units) / scale
@@ -50,7 +50,8 @@ def finished(
     ratio: tuple[list[float], list[float]] | None,
     scale: Fraction,
 ) -> Ends:
-    """As the frame shows them; what was drawn is within what is said of it."""
+    """The ends as the frame shows them, wide enough to hold the changes and quotients of the drawn
+    numbers."""
     lower = [number(end, scale, before.whole, up=False) for end in units[0]]
     upper = [number(end, scale, before.whole, up=True) for end in units[1]]
     values: Numbers = []

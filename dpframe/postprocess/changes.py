@@ -8,8 +8,8 @@ How intervals are made, ``how``:
 
 * "joint": the laws of all numbers are known. N_a - N_b misses the true difference by X - Y, whose
   law is the convolution of both (:mod:`.joint_noise`).
-* "widened": of means the law of each is known, not that of their difference: the ends of both, each
-  for a confidence that both together need, in the same way.
+* "widened": of means the law of each is known, but not the law of their difference. Ends are made
+  as for "as shown", from intervals for a confidence that both together need.
 * "as shown": no law is known. The ends of both intervals as released, [a, b] and [c, d], give
   [a - d, b - c]; noises are independent, so that both hold with the product of their confidences.
 """
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHANGE = "dp_change"
-"""Key of ``attrs``."""
+"""The key of ``attrs`` that says what the intervals mean."""
 
 NUMBERS = (
     *("before", "before_lower", "before_upper", "after", "after_lower", "after_upper"),
     *("change", "change_lower", "change_upper", "ratio", "ratio_lower", "ratio_upper"),
     "more_than_noise",
 )
-"""Columns of a change behind those of the node."""
+"""Columns of a change, after the columns of the node."""
 
 Given = tuple["pd.DataFrame", Mapping[str, Any], NoiseTable | None]
 """A release: its frame, its receipt, and the law of its tests where somebody knows it."""
@@ -107,16 +107,16 @@ def _confidence(given: object, *sides: ShownNodes) -> float:
 # -- rows ----------------------------------------------------------------------------------------
 
 Row = tuple[int, int, Place]
-"""Where a node is in the first and the second frame, -1 for nowhere."""
+"""The row of a node in the first and in the second frame, -1 for none, and the node."""
 
 
 def _rows(first: ShownNodes, second: ShownNodes) -> list[Row]:
-    """Every node of either, coarse to fine, in the order of the frames."""
+    """Every node of either frame, coarse to fine, in the order of the frames."""
     for nodes in (first, second):
         if nodes.alike.any():
             raise ParameterError(
-                "two rows of a release read alike, so that nobody can say which of them is which "
-                "in the other one: release with a hierarchy that tells them apart."
+                "two rows of a release read alike and cannot be matched. Release with a hierarchy "
+                "that tells them apart."
             )
     others = first.receipt.get("keys") is not None
     others &= first.receipt.get("keys") == second.receipt.get("keys")
@@ -126,7 +126,8 @@ def _rows(first: ShownNodes, second: ShownNodes) -> list[Row]:
 
 
 def _places(nodes: ShownNodes, others: bool) -> dict[Place, int]:
-    """The row of every node; what ``<other>`` covers differs unless keys are the same."""
+    """The row of every node. ``<other>`` rows are left out unless keys are the same, as what they
+    cover differs."""
     tree = str(nodes.receipt["mechanism"]).startswith("tree-")
     prefixes = nodes.nodes["prefix"].astype(str).tolist()
     found = {
@@ -147,7 +148,8 @@ def _labels(nodes: ShownNodes, rows: Mapping[Place, int]) -> dict[Place, str]:
 def _merged(
     one: Sequence[Place], other: Sequence[Place], *labels: Mapping[Place, str]
 ) -> list[Place]:
-    """Both lists in one that keeps their orders; what only one of them has by level and label."""
+    """Merge two lists in one that keeps their orders; a node that only one list has is placed by
+    level and label."""
     left, right, out = set(one), set(other), dict[Place, None]()
     i = j = 0
     while i < len(one) or j < len(other):
@@ -187,7 +189,7 @@ def _frame(
     clash = [name for name in NUMBERS if name in names]
     if clash:
         raise ParameterError(
-            f"change would write column {clash[0]!r}, which a level has already: release with "
+            f"change would write column {clash[0]!r}, which a level has already. Release with "
             "another name of the column."
         )
     missing = [row[0] for row in rows if row[1] < 0]
@@ -225,7 +227,7 @@ def _frame(
 
 
 def column(values: Sequence[Any], whole: bool) -> Any:
-    """Whole or other numbers, missing where there is None."""
+    """A column of whole or other numbers, missing where there is None."""
     import pandas as pd
 
     found = [None if value is None or value != value else value for value in values]

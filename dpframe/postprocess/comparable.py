@@ -1,7 +1,8 @@
-"""Whether the numbers of two releases are about the same thing, so that a difference says a change.
+"""Check that the numbers of two releases are about the same thing, so that a difference is a
+change.
 
-Compared are true numbers of nodes: of one hierarchy, counted of the same unit, and of a measure
-within the same bounds. Noise, budget, mechanism and what is shown may differ.
+What is compared are true numbers of nodes: both releases need one hierarchy, one counted unit and,
+for a measure, the same bounds. Noise, budget, mechanism and what is shown may differ.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COUNTED = {
 """Facts that say what a number counts."""
 
 SHARE = re.compile(r"(?:, |(?<=\())share=[^,)]*")
-"""Part of the budget in the text of a measure: no part of what it says."""
+"""The share of the budget in the text of a measure, which says nothing about what is measured."""
 
 
 def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
@@ -32,44 +33,43 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
     one, other = before.receipt, after.receipt
     if one["release_id"] == other["release_id"]:
         raise ParameterError(
-            f"before and after are the same release ({_name(one)}), or one is a replay of the "
-            "other: its noise is the same, and nothing changed. Pass releases of two periods or "
-            "states of the data, drawn under two names."
+            f"before and after are the same release ({_name(one)}), or a replay of it. Pass "
+            "releases of two periods or states of the data, drawn under two names."
         )
     for nodes, role in ((before, "before"), (after, "after")):
         if not nodes.whole:
             raise ParameterError(
-                f"{role} is some rows of a release, which do not say what else it reported: pass "
-                "the whole frame that dpframe returned, and choose rows of the result."
+                f"{role} has only some rows of a release. Pass the whole frame that dpframe "
+                "returned, and choose rows of the result."
             )
     if before.is_rollup != after.is_rollup:
         raise ParameterError(
-            f"before and after are releases of different questions ({_what(one)} and "
-            f"{_what(other)}): compare rollups with rollups, counts with counts."
+            f"before and after answer different questions ({_what(one)} and {_what(other)}). "
+            "Compare rollups with rollups, counts with counts."
         )
-    _same(one, other, "hierarchy", "the nodes", "release both with one hierarchy")
+    _same(one, other, "hierarchy", "the nodes", "Release both with one hierarchy")
     for fact, what in COUNTED.items():
-        _same(one, other, fact, what, "release both with the same arguments")
-    _same(one, other, "counts", "what is counted", "release both with the same arguments")
+        _same(one, other, fact, what, "Release both with the same arguments")
+    _same(one, other, "counts", "what is counted", "Release both with the same arguments")
     if one.get("user") is not None and one.get("contribution") not in (None, "share"):
         counted = (
-            "each release found values of its own, and a user with many of them counts less at each"
+            "each release found its own values, and a user with many of them counts less at each"
             if one["mechanism"] == "rounds"
-            else "each release counted a sample of its own of every user's records"
+            else "each release drew a sample of its own of every user's records"
         )
         raise ParameterError(
-            f"contribution is {one.get('contribution')!r}: {counted}, so that numbers differ where "
-            "nothing changed, and no interval knows by how much. "
+            f"contribution is {one.get('contribution')!r}: {counted}. "
             "Release both with contribution='share', or without user."
         )
     _check_periods(one.get("period"), other.get("period"))
 
 
 def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColumns:
-    """The columns of a measure that both have, alike but for the part of the budget."""
+    """The columns of a measure that both releases have, alike but for its share of the budget;
+    ParameterError if they differ otherwise."""
     if name not in other.measures:
         raise ParameterError(
-            f"measure ({name!r}) is in one release only: both have "
+            f"measure ({name!r}) is in one release only. Both have "
             f"{', '.join(n for n in one.measures if n in other.measures) or 'none alike'}."
         )
     columns = one.measures[name]
@@ -79,21 +79,20 @@ def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColum
     was, now = (_measure(facts["spec"]) for facts in (first, second))
     if was != now:
         raise ParameterError(
-            f"measure ({name!r}) is {was} before and {now} after, so that numbers do not compare: "
-            "release both with one definition and the same bounds."
+            f"measure ({name!r}) is {was} before and {now} after. Release both with one definition "
+            "and the same bounds."
         )
     ends = [(facts["lower"], facts["upper"]) for facts in (first, second)]
     if ends[0] != ends[1]:
         raise ParameterError(
             f"measure ({name!r}) was cut to bounds {_bounds(ends[0])} before and "
-            f"{_bounds(ends[1])} after, as found by 'auto': what is cut off differs. Release both "
-            "with the same numbers as bounds."
+            f"{_bounds(ends[1])} after, found by 'auto'. Release both with the same numbers as "
+            "bounds."
         )
     if columns.kind == "distinct" and one.receipt.get("user") is not None:
         raise ParameterError(
-            f"measure ({name!r}) counts different values of users, of which each release chose a "
-            "sample of its own among the nodes that it reports, so that numbers differ where "
-            "nothing changed, and no interval knows by how much. Name another measure."
+            f"measure ({name!r}) counts values in a sample of its own in each release. Name "
+            "another measure: no interval covers how samples differ."
         )
     return columns
 
@@ -103,22 +102,22 @@ def _same(
 ) -> None:
     if one.get(fact) != other.get(fact):
         raise ParameterError(
-            f"{fact} is {one.get(fact)!r} before and {other.get(fact)!r} after ({what}), so that "
-            f"numbers do not compare: {help_}."
+            f"{fact} is {one.get(fact)!r} before and {other.get(fact)!r} after ({what}). {help_}."
         )
 
 
 def _check_periods(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> None:
-    """Periods of different columns are no earlier and later of anything."""
+    """Raise ParameterError for periods of different columns or zones, which have no order, and for
+    a later period first."""
     if one is None or other is None:
         return
     for fact in ("column", "zone"):
-        _same(one, other, fact, "of the periods", "release both by one column of times and zone")
+        _same(one, other, fact, "of the periods", "Release both by one column of times and zone")
     starts, ends = ([side[end] or "" for side in (one, other)] for end in ("start", "end"))
     if all(starts) and starts[0] > starts[1] and ends[0] >= ends[1]:
         raise ParameterError(
-            f"before is a release of {one['text']} and after one of {other['text']}, so that what "
-            "fell would be shown as risen: write the earlier one first."
+            f"before is a release of {one['text']} and after one of {other['text']}. Write the "
+            "earlier one first."
         )
 
 

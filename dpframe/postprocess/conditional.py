@@ -11,7 +11,8 @@ from dpframe.tree import CountTree
 def topmost_subtracted(
     tree: CountTree, noisy: NDArray[np.int64], visible: NDArray[np.bool_], threshold: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Residual = noisy count minus those of the topmost selected descendants; select bottom up.
+    """Residual = noisy count minus the noisy counts of the topmost selected descendants; nodes are
+    selected bottom up.
 
     Reads the shape of the tree and the noisy counts of visible nodes, nothing else.
     """

@@ -59,10 +59,10 @@ def consistent(
     Minimises ``sum((x - noisy)**2 / variance)`` over x with x[v] = sum of x over the children of
     v for every complete v that has children, and x[v] >= that sum for every other such v.
 
-    Without incomplete nodes, and if the noises are independent and unbiased with these variances,
-    x is the best linear unbiased estimate of the true counts (Gauss-Markov). In any case
-    ``sum((x - true)**2 / variance) <= sum((noisy - true)**2 / variance)``, for every noise: x is
-    the projection onto a convex set in which the true counts lie.
+    Without incomplete nodes, and if the noises are independent and unbiased with these variances, x
+    is the best linear unbiased estimate of the true counts (Gauss-Markov). In any case ``sum((x -
+    true)**2 / variance) <= sum((noisy - true)**2 / variance)``, for every noise: x is the
+    projection onto a convex set in which the true counts lie.
 
     Parameters
     ----------
@@ -151,8 +151,9 @@ def spread(
 ) -> NDArray[np.float64]:
     """Variance of every count that `consistent` gives if complete nodes alone tie their children.
 
-    That of the least squares estimate with the equations of complete nodes and no inequality, for
-    independent noises with the given variances; exact where every node with children is complete.
+    It is the variance of the least squares estimate with the equations of complete nodes and no
+    inequality, for independent noises with the given variances; exact where every node with
+    children is complete.
 
     Parameters
     ----------

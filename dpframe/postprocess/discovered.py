@@ -17,9 +17,9 @@ class Discovered:
     """Found items H against the true frequencies.
 
     ``found`` is |H|, ``real`` how many of them anybody has, ``false_positives`` the part of H that
-    nobody has, ``mass`` the sum of their frequencies, ``weight_ratio`` that over the mass of the
-    |H| most frequent items. ``precision`` and ``recall`` are against the ``top`` most frequent
-    items. Ratios of nothing are NaN.
+    nobody has, ``mass`` the sum of their frequencies, ``weight_ratio`` is that mass over the mass
+    of the |H| most frequent items. ``precision`` and ``recall`` are against the ``top`` most
+    frequent items. Ratios of nothing are NaN.
     """
 
     found: int
@@ -39,11 +39,11 @@ def discovered(
     Parameters
     ----------
     frequency
-        float64, shape (K,): of every item that anybody has.
+        float64, shape (K,): the frequency of every item that anybody has.
     items
         Which of these were found, each once.
     found
-        Number of found items, those that nobody has included.
+        Number of found items, including items that nobody has.
     top
         Number of most frequent items that count as relevant.
     """

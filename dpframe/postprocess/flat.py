@@ -1,4 +1,5 @@
-"""Frequent values of a flat column: a hierarchy of one level, largest counts first; and back."""
+"""Frequent values of a flat column, largest counts first, from a hierarchy of one level; and
+back."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, 
 
 
 def as_nodes(frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
-    """A flat frame as nodes of one level, for drawings of hierarchies; any other as it is.
+    """A flat frame as nodes of one level, for drawings of hierarchies; other frames are left alone.
 
     ``columns`` are the label columns of the hierarchy of the release.
     """

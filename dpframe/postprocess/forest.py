@@ -1,4 +1,4 @@
-"""A tree or several, level by level: checks, and the two passes of least squares."""
+"""One or several trees, level by level: checks, and the two passes of least squares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Forest:
         depth = (parent >= 0).astype(np.int64)
         ancestor = parent.astype(np.int64)
         below = np.flatnonzero(depth)
-        while below.size:  # depth of a node = steps to an ancestor + those from there on
+        while below.size:  # depth = steps to an ancestor + its steps upwards
             above = ancestor[below]
             depth[below] += depth[above]
             ancestor[below] = ancestor[above]
@@ -51,7 +51,8 @@ class Forest:
         return cls(order=order, up=up, starts=(0, *starts.tolist()))
 
     def levels(self) -> Iterator[tuple[slice, slice, NDArray[np.intp]]]:
-        """Downwards: a level, the next one, and for each node of that its parent in the first."""
+        """From the top down: a level, the next level, and for each node of the next level the place
+        of its parent in the first."""
         for lo, mid, hi in zip(self.starts, self.starts[1:], self.starts[2:], strict=False):
             yield slice(lo, mid), slice(mid, hi), self.up[mid:hi] - lo
 
@@ -68,15 +69,15 @@ def checked(
     """Forest, counts and variances by level; complete and incomplete nodes that have children."""
     above, counts, var, flags = map(np.asarray, (parent, noisy, variance, complete))
     if above.ndim != 1 or not above.shape == counts.shape == var.shape == flags.shape:
-        raise ParameterError("tree arrays must be one-dimensional and of one length: one a node.")
+        raise ParameterError("tree arrays must be one-dimensional, one value a node each.")
     if above.dtype.kind != "i" or (above < -1).any() or (above >= np.arange(len(above))).any():
         raise ParameterError(
-            "parent must hold whole numbers with -1 <= parent[i] < i: list parents before children."
+            "parent must hold whole numbers with -1 <= parent[i] < i. List parents before children."
         )
     if flags.dtype != np.bool_:
         raise ParameterError("complete must be an array of booleans, one a node.")
     if counts.dtype.kind not in "if" or not np.abs(counts.astype(np.float64)).sum() < _LARGEST:
-        raise ParameterError("counts must be finite numbers whose absolute sum is below 2**61.")
+        raise ParameterError("counts must be finite numbers with absolute sum below 2**61.")
     if var.dtype.kind not in "if" or not ((var >= _VARIANCES[0]) & (var <= _VARIANCES[1])).all():
         raise ParameterError("variance must hold numbers from 1e-100 to 1e100.")
     inner = np.zeros(len(above), dtype=np.bool_)
@@ -89,7 +90,8 @@ def checked(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Upward:
-    """Float64 or bool, shape (n,), by level: of a node from its subtree alone, given who is tied.
+    """What the subtree of a node alone tells of it, given which nodes are tied: float64 or bool,
+    shape (n,), by level.
 
     ``z`` and ``s``: best estimate and its variance. ``sums`` and ``below``: their sums over the
     children.

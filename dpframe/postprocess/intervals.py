@@ -42,7 +42,7 @@ def _half_width(weights: bytes, terms: int, confidence: float) -> int:
     sd = math.sqrt(float(pmf @ np.arange(-bound, bound + 1, dtype=np.float64) ** 2))
     reach = min(terms * bound, math.ceil(12 * sd * math.sqrt(terms)) + bound)
     size = 1 << (2 * reach + 1).bit_length()
-    if terms == 2:  # whose law has the most frequencies
+    if terms == 2:  # such a sum has the most frequencies
         return _first(np.fft.irfft(_spectrum(pmf, size) ** 2, size)[: reach + 1], wanted)
     seen = _low_frequencies(weights, size) ** terms
     seen = seen[: 1 + int(np.flatnonzero(np.abs(seen) > NOTHING)[-1])]
@@ -58,7 +58,7 @@ def _half_width(weights: bytes, terms: int, confidence: float) -> int:
 
 
 NOTHING = 1e-18
-"""Frequencies of which the law of a sum has no more than this are left out."""
+"""Frequencies at which the spectrum of a sum is no larger than this are left out."""
 
 
 def _law(weights: bytes) -> NDArray[np.float64]:
@@ -66,7 +66,8 @@ def _law(weights: bytes) -> NDArray[np.float64]:
 
 
 def _first(law: NDArray[np.float64], wanted: float) -> int:
-    """The least w within which the probability is, from that of 0, 1, ... of a symmetric law."""
+    """The least w within which a symmetric law has probability ``wanted``, from its probabilities
+    of 0, 1, ..."""
     inside = law[0] + 2 * np.concatenate([[0.0], np.cumsum(law[1:])])
     return int(np.searchsorted(inside, wanted))
 
@@ -81,6 +82,6 @@ def _spectrum(pmf: NDArray[np.float64], size: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=8)
 def _low_frequencies(weights: bytes, size: int) -> NDArray[np.float64]:
-    """The spectrum as far as sums of three or more have something of it."""
+    """The spectrum up to the last frequency that is of any size in sums of three or more."""
     whole = _spectrum(_law(weights), size)
     return whole[: 1 + int(np.flatnonzero(np.abs(whole) ** 3 > NOTHING)[-1])].copy()

@@ -1,12 +1,13 @@
 """Intervals for the changes of nodes, together or each on its own.
 
-A row can be wrong in two ways. The noise of the counts that it is made of, drawn after and
-independently of what is reported, can be beyond its width: that has its chance given everything
-that is reported. And a node that one release does not report can hold more there than its bound:
-for nodes that the *other* release names, whose noise is independent, that has its chance with
-everything else given. The first get most of 1 - confidence, evenly over all rows (Bonferroni), the
-second :data:`BOUNDS` of it, half for either release, evenly over all nodes that the other one
-reports, whether this one does or not: the number of those that it does not is chosen by its noise.
+A row can be wrong in two ways. First, the noise of the counts that it is made of, which is drawn
+after and independently of what is reported, can be beyond its width: the chance of that holds given
+everything that is reported. Second, a node that one release does not report can hold more there
+than its bound: for nodes that the *other* release names, whose noise is independent, the chance of
+that holds given everything else. The first way gets most of 1 - confidence, evenly over all rows
+(Bonferroni). The second gets :data:`BOUNDS` of it, half for either release, evenly over all nodes
+that the other release reports, whether this one reports them or not: how many it does not report is
+chosen by its noise.
 """
 
 from __future__ import annotations
@@ -29,25 +30,27 @@ BOUNDS = 0.1
 are exponential, so that a twentieth costs three of its scales, and counts lose a percent."""
 
 SINGLE = 0.05
-"""Part of what is left to each count on its own, where counts were made to add up and ranges of
-drawn ones can reach without end."""
+"""Part of the chance of a row that goes to each of its counts on its own, where counts were made to
+add up and the range of a drawn count can be without end."""
 
 ROUNDED = 1.5
-"""Units by which an estimate by least squares and its whole number differ at most, and by which
-whole noise is wider than continuous noise, in quotients."""
+"""Units, in quotients, by which an estimate by least squares and its whole number differ at most,
+together with what whole noise is wider by than continuous noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chances:
-    """What each way of being wrong may have, a row; ``bound`` is for either release."""
+    """The chance that each way of being wrong may have, a row; ``bound`` has one for either
+    release."""
 
     noise: float
     bound: tuple[float, float]
 
 
 def chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> Chances:
-    """How 1 - confidence is divided; nothing of it depends on who is reported by one of them only
-    but for the number of rows, given which the noise of counts is what it was."""
+    """Divide 1 - confidence between the ways of being wrong. Which nodes only one release reports
+    matters through the number of rows alone, and given that number the noise of counts keeps its
+    law."""
     bounded = [side.hidden.by_chance for side in (before, after)]
     part = alpha * BOUNDS if any(bounded) else 0.0
     rows, named = len(before.value), (after.reported, before.reported)
@@ -61,7 +64,8 @@ def chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> C
 
 
 def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bool) -> Ends:
-    """By the laws of all numbers; ParameterError where they do not hold together."""
+    """Ends of intervals by the laws of all numbers; ParameterError where they do not hold
+    together."""
     assert before.drawn is not None
     assert after.drawn is not None
     check_together(before, after, simultaneous)
@@ -96,7 +100,7 @@ def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bo
 
 
 Range = tuple[int | None, int | None]
-"""Least and most of a number and of what is hidden beside it, in units; None without end."""
+"""The least and the most of a number with what is hidden beside it, in units; None without end."""
 
 
 def _ranges(side: Side, chance: float) -> list[Range]:
@@ -121,7 +125,7 @@ def _smaller(a: int | None, b: int | None) -> int | None:
 
 
 def _halves(one: Drawn, other: Drawn, confidence: float) -> list[int]:
-    """Half widths of what both noises differ by."""
+    """Half widths of the difference of both noises."""
     out = []
     for row in range(len(one.low)):
         first, second = _noise(one, row), _noise(other, row)
@@ -136,7 +140,7 @@ def _halves(one: Drawn, other: Drawn, confidence: float) -> list[int]:
 
 
 def _noise(drawn: Drawn, row: int) -> Noise | float:
-    """As a table, or its variance."""
+    """The noise of a row as a law with a table, or its variance."""
     if drawn.noise is None:
         assert drawn.variance is not None
         return float(drawn.variance[row])
@@ -149,7 +153,7 @@ def _spread(noise: Noise | float) -> float:
 
 
 def _marginal(side: Side, ranges: list[Range], chance: float) -> list[Range]:
-    """Of each number on its own; counts are not negative."""
+    """Intervals of each number on its own; counts are not negative."""
     assert side.drawn is not None
     nothing = Drawn(
         low=[0] * len(ranges),
@@ -177,7 +181,7 @@ def _marginal(side: Side, ranges: list[Range], chance: float) -> list[Range]:
 
 
 def _of_side(side: Side, confidence: float, chance: float) -> tuple[Numbers, Numbers]:
-    """As the release shows it; bounds, each on its own, where it does not."""
+    """Intervals of one release as it shows them; bounds, each on its own, where it shows none."""
     assert side.drawn is not None
     unknown = [row for row, shown in enumerate(side.shown) if not shown]
     bounds = _marginal(side, _ranges(side, chance), 1 - confidence) if unknown else []
@@ -224,7 +228,7 @@ def _quotients(
 
 
 def _reals(ranges: list[Range], rows: list[int], end: int) -> Any:
-    """One end of ranges; the caller knows which have none."""
+    """One end of all ranges, 0 where there is none: the caller knows where."""
     values = [ranges[row][end] for row in rows]
     return np.array([0.0 if value is None else float(value) for value in values])
 
@@ -232,7 +236,7 @@ def _reals(ranges: list[Range], rows: list[int], end: int) -> Any:
 def _narrowed(
     ratio: tuple[list[float], list[float]], singles: list[tuple[Range, Range]]
 ) -> tuple[list[float], list[float]]:
-    """With what each number on its own allows."""
+    """Narrow quotients to what each number on its own allows."""
     low, high = list(ratio[0]), list(ratio[1])
     for row, (below, above) in enumerate(singles):
         if below[1] and above[0] is not None:

@@ -35,8 +35,8 @@ FLOOR = 1e-12
 """Probabilities lean towards wider intervals by this: rounding of the transform."""
 
 CELLS = 1024
-"""Groups of values of the lower noise of a quotient. Wider laws are grouped, outwards: ends of
-intervals move by a sixtieth of a standard deviation at most."""
+"""The most groups of values of the noise in a denominator. Wider laws are grouped, outwards: ends
+of intervals move by a sixtieth of a standard deviation at most."""
 
 ROUNDS, BLOCK = 44, 2**21
 """Halvings of a search, and numbers that are held at once."""
@@ -48,26 +48,27 @@ Key = tuple[bytes | float, int]
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The sum of ``terms`` independent draws of a law, in its units; of none a constant 0."""
+    """The sum of ``terms`` independent draws of a law, in its units; without draws the constant
+    0."""
 
     law: NoiseTable | UnboundedNoise
     terms: int = 1
 
     @property
     def tabled(self) -> bool:
-        """Whether the law is one of tables here."""
+        """Whether the law is written as a table here."""
         scale = scale_of(self.law)
         return scale is None or scale <= WIDEST
 
     @property
     def variance(self) -> float:
-        """As if the noise were continuous, where it has no bounds."""
+        """The variance; where the noise has no bounds, as if it were continuous."""
         scale = scale_of(self.law)
         return self.terms * (self.law.sd**2 if scale is None else 2 * scale**2)
 
     @property
     def key(self) -> Key:
-        """What laws are known by."""
+        """A key that tells laws apart."""
         table, scale = table_of(self.law), scale_of(self.law)
         law = table.weights.tobytes() if table is not None else scale
         assert law is not None
@@ -80,7 +81,7 @@ def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
     The least one up to 32 terms of each and rounding of 1e-12; above, at most 5 % more.
     """
     first, last = sorted((one.key, other.key), key=lambda key: (isinstance(key[0], bytes), key))
-    return _half(first, last, confidence)  # the same, to the bit, of both in the other order
+    return _half(first, last, confidence)  # sorted: the same, to the bit, in either order
 
 
 @lru_cache(maxsize=8192)
@@ -94,8 +95,8 @@ def _half(one: Key, other: Key, c: float) -> int:
 
 
 def _rounded_up(k: int) -> int:
-    """To one of 8 sizes an octave above 32, as in :mod:`.sums`: one more symmetric unimodal draw
-    never makes a sum more peaked [2]_."""
+    """Round up to one of 8 sizes an octave above 32, as in :mod:`.sums`: one more symmetric
+    unimodal draw never makes a sum more peaked [2]_."""
     return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
 
 
@@ -159,8 +160,9 @@ def quotient_ends(
     Returns
     -------
     tuple
-        float64, shape (m,); from 0 to infinity, which is what is said where D is not clearly above
-        0. Both ends are those of the widest numbers.
+        float64, shape (m,); from 0 to infinity, which is the answer where D is not clearly above 0.
+        The lower end is for the least N and the largest D, the upper end for the largest N and the
+        least D.
 
     Notes
     -----
@@ -181,8 +183,8 @@ def quotient_ends(
 
 @lru_cache(maxsize=256)
 def _grouped(law: bytes | float, terms: int) -> tuple[tuple[Real, Real], Real, float]:
-    """Values of a noise in groups, the least and the largest of each, and their probabilities;
-    what is beyond all of them."""
+    """Groups of values of a noise: the least and the largest value of each group, their
+    probabilities, and the probability of what is beyond all groups."""
     pmf = _joint((law, terms))
     middle = len(pmf) // 2
     tail = np.cumsum(pmf[:middle])
@@ -214,7 +216,8 @@ def _searched(
     *,
     upper: bool,
 ) -> Real:
-    """The least q from which on all are refused, or the largest up to which all are."""
+    """The least q from which on all are refused if ``upper``, else the largest q up to which all
+    are."""
     bound = len(survival) // 2 - 1
 
     def beyond(x: Real) -> Real:

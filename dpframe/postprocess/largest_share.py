@@ -1,7 +1,7 @@
-"""How much of the variance of an estimate one noise makes: the largest share, node by node.
+"""The largest share that one noise has in the variance of an estimate, node by node.
 
-Estimates by least squares are sums of independent noises with weights. What a half width needs of
-these beside the variance is whether one of them makes most of it (:mod:`.weighted_laplace`).
+Estimates by least squares are sums of independent noises with weights. Beside the variance, a half
+width depends on whether one of them makes up most of it (:mod:`.weighted_laplace`).
 
 Privacy
 -------
@@ -85,7 +85,7 @@ def largest_shares(forest: Forest, part_variance: Reals, total_variance: Reals) 
 
 
 def _two_largest(group: NDArray[np.intp], values: Reals, size: int) -> tuple[Reals, Reals]:
-    """Of the values of every group; 0 where there are fewer."""
+    """The two largest values of every group; 0 where there are fewer."""
     first, later = np.zeros(size), np.zeros(size)
     np.maximum.at(first, group, values)
     at = np.lexsort((values, group))

@@ -24,7 +24,7 @@ TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 """dtype of text columns: pandas 3 has one of its own."""
 
 LAST = "\U0010ffff"
-"""Sorts behind what a label can go on with: stands for ``<other>``."""
+"""Sorts behind everything that a label can go on with; stands for ``<other>``."""
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
@@ -45,15 +45,15 @@ PANDAS = {
 """What pandas calls the types that a level column keeps."""
 
 SORTED = (*KEPT, "HUGEINT", "UHUGEINT", "DECIMAL", "BIGNUM", "TIME")
-"""Types whose values have an order of their own, not that of their texts."""
+"""Types whose values have an order of their own, other than the order of their texts."""
 
 
 def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, kind: str,
                  other: NDArray[np.bool_]) -> pd.Series:  # fmt: skip
     """The column of one level, NULL for coarser nodes.
 
-    Text has ``<invalid>`` and ``<other>`` in it; in other types both are NULL, and only the label
-    of the row says which. So are times outside the years 1 to 9999.
+    A column of text has ``<invalid>`` and ``<other>`` in it; in other types both are NULL, and only
+    the label of the row tells which. Times outside the years 1 to 9999 are NULL, too.
     """
     if kind in KEPT:
         held = pc.if_else(pa.array((level >= depth) & ~(other & (level == depth))), texts, None)
@@ -88,33 +88,34 @@ def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
 
 
 def _value(kind: str) -> str:
-    """SQL of what a level column holds of a text."""
+    """SQL for the value that a level column holds for a text."""
     value = f"TRY_CAST(t AS {_written(kind)})"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
         held = f"isfinite({value})"
-        if not _written(kind).endswith("NS"):  # which holds fewer years than these
+        if not _written(kind).endswith("NS"):  # nanoseconds hold fewer years than these
             held += f" AND {value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
         return f"CASE WHEN {held} THEN {value} END"
     return "TRY_CAST(t AS BIGINT)" if kind in WHOLE else value
 
 
 def _written(kind: str) -> str:
-    """The type of the text of a value: times with a zone are written in UTC, without it."""
+    """The type to read the text of a value as: times with a zone are written in UTC, without the
+    zone."""
     if has_zone(kind):
         return "TIMESTAMP_NS" if kind.endswith("NS") else "TIMESTAMP"
     return kind
 
 
 def _different(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Every text once, NULL too, and the place of each of them there: parents come again and
-    again."""
+    """Every different text once, NULL too, and the place of each text among them: parents come
+    again and again."""
     whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     coded = whole.dictionary_encode(null_encoding="encode")
     return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _asked(texts: pa.Array, value: str) -> pa.Array:
-    """A value for every text, in their order."""
+    """Values that DuckDB computes from texts, in the order of the texts."""
     table = pa.table({"i": np.arange(len(texts)), "t": texts})
     with _duck.register(table, "the labels") as relation:
         statement = f"SELECT {value} AS v FROM {identifier(_duck.VIEW)} ORDER BY {ascending('i')}"
@@ -131,8 +132,9 @@ def natural_order(
 ) -> NDArray[np.int64]:
     """Positions of nodes by level, and at a level by value: numbers by size, times as they pass,
     intervals by their lower bound, text and other labels by code points. ``<invalid>`` comes behind
-    the values of the same parent, ``<other>`` behind that; ``<other>`` of addresses and host names,
-    whose labels do not begin like that of their parent, at the end of the level.
+    the values of the same parent, ``<other>`` behind ``<invalid>``. ``<other>`` nodes of addresses
+    and host names, whose labels do not begin like the label of their parent, come at the end of the
+    level.
     """
     rest = np.zeros(len(level), dtype=np.bool_) if other is None else other
     by: list[pa.Array | pa.ChunkedArray] = [pa.array(level)]
@@ -170,7 +172,7 @@ def _ending(labels: pa.Array) -> pa.Array:
 
 
 def _rank(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
-    """What sorts as the values of a type do."""
+    """A column that sorts as the values of a type do."""
     outer = kind.split("(")[0]
     if outer not in SORTED or kind.endswith("]"):
         return key

@@ -11,7 +11,7 @@ LARGEST_TREE = 20_000
 """Nodes up to which weights are searched for; large trees have wide nodes and gain nothing."""
 
 RATIOS = (1.0, 0.8, 0.9, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5)
-"""Weight of a level over that of the level above; 1 first, so that it wins ties."""
+"""Weight of a level over the weight of the level above; 1 first, so that it wins ties."""
 
 
 def deepest_level(listed: ListedNodes) -> int:

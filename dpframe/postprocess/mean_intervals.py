@@ -1,16 +1,16 @@
-"""Intervals of means, by a factor that each value that the mean could have needs for itself.
+"""Intervals of means, with a factor for each value that the mean could have.
 
-Source: Fieller (1954), as in :mod:`.ratios`. A mean is a quotient of A, by how much its values are
-above the lower bound, and A + B, with B by how much they are below the upper one. Both have the
+Source: Fieller (1954), as in :mod:`.ratios`. A mean is a quotient of A and A + B: A is by how much
+its values are above the lower bound, B by how much they are below the upper bound. Both have the
 same weighted sums of noises, eA and eB, drawn apart. If the true mean is the part u of the way from
-the lower to the upper bound, then what its interval is made of is the sum (1 - u) eA - u eB. The
-noise with the most of eA has the share L there; here it has
+the lower to the upper bound, then its interval is made of the sum (1 - u) eA - u eB. The noise with
+the largest share in eA has the share L there; in this sum it has
 
     L max(u, 1 - u)^2 / (u^2 + (1 - u)^2),
 
-from L/2 in the middle to L at a bound: of each value that the mean could have this is known, and so
-the factor that it needs (:func:`.weighted_laplace.share_factor`). The set of all values that fit
-holds the true one with the confidence; its ends are shown.
+from L/2 in the middle to L at a bound. So this share is known for each value that the mean could
+have, and with it the factor that the value needs (:func:`.weighted_laplace.share_factor`). The set
+of all values that fit holds the true one with the confidence; its ends are shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpframe.postprocess.weighted_laplace import CELLS, deviation_factor, share_
 Reals = NDArray[np.float64]
 
 BOUNDARY = 1e-9
-"""In parts of half the width: ends so near to where the factor changes are taken to be there."""
+"""In parts of half the width: ends this near to where the factor changes are taken to be there."""
 
 
 def mean_ends(
@@ -91,8 +91,8 @@ def mean_ends(
 def told_by(
     quotient: Reals, end: Reals, largest: Reals | None, confidence: float, *, half: float
 ) -> tuple[Reals, Reals]:
-    """The least and the most that ``told`` of `mean_ends` was, by one of its ends that is between
-    the bounds: they differ where the end is at a value at which the factor changes."""
+    """The least and the most that ``told`` of `mean_ends` can have been, from one end that is
+    between the bounds: they differ where the end is at a value at which the factor changes."""
     n = len(end)
     fewest, most = np.full(n, np.inf), np.full(n, -np.inf)
     place = np.abs(end) / half
@@ -110,8 +110,9 @@ def told_by(
 def _rings(
     largest: Reals | None, confidence: float, nearest: Reals, furthest: Reals
 ) -> list[tuple[NDArray[np.intp], Reals, Reals, float]]:
-    """Which nodes, and from where to where in distances from the middle, one factor serves: all
-    distances from the nearest to the furthest one. All are in parts of half the width."""
+    """For each factor: which nodes it serves, from which distance from the middle to which, and the
+    factor. Together they cover all distances from the nearest to the furthest; distances are in
+    parts of half the width."""
     if largest is None:
         n = len(nearest)
         return [(np.arange(n), np.zeros(n), np.full(n, np.inf), deviation_factor(confidence))]
@@ -130,14 +131,15 @@ def _rings(
 
 
 def _share(distance: Reals, largest: Reals) -> Reals:
-    """Of one noise, the largest, at a distance from the middle."""
+    """The share of one noise, the largest share, at a distance from the middle."""
     x = (1 + np.clip(distance, 0.0, 1.0)) / 2
     shares: Reals = largest * x**2 / (x**2 + (1 - x) ** 2)
     return shares
 
 
 def _distance(cells: int, largest: Reals) -> Reals:
-    """From the middle, of the value of a mean at which the largest share is so many cells."""
+    """The distance from the middle of the value of a mean at which the largest share is so many
+    cells."""
     part = cells / CELLS / largest
     x = 1 / (1 + np.sqrt(np.maximum(1 / np.clip(part, 0.5, 1.0) - 1, 0.0)))
     return np.where(part > 1, math.inf, 2 * x - 1)

@@ -1,12 +1,12 @@
-"""What a rollup shows of the noise in its means: intervals anew.
+"""The noise in the means of a rollup, as far as the rollup shows it, for new intervals.
 
-Neither the two numbers that a mean is a quotient of nor the noise in them is shown, but t, the
-standard deviation of the noisy number of values over that number, is all that an interval takes of
-them beside the largest share of one noise (:mod:`.mean_intervals`); and one end that is not a bound
-tells it. The shares follow from the scales that the receipt tells and from the tree. Receipts of
-older versions do not say that their intervals are made of these: one factor then serves every
-mixture. Where nothing tells t, an interval that holds is kept: the shown ends for a smaller
-confidence, the bounds for a larger one.
+A rollup shows neither the two numbers that a mean is a quotient of nor the noise in them. An
+interval depends on them only through t, the standard deviation of the noisy number of values over
+that number, and through the largest share of one noise (:mod:`.mean_intervals`). One end that is
+not a bound tells t. The shares follow from the tree and from the scales that the receipt tells.
+Receipts of older versions do not say that their intervals are made with shares: one factor then
+serves every mixture. Where nothing tells t, an interval that holds is kept: the shown ends for a
+smaller confidence, the bounds for a larger one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from dpframe.steps import Steps
 Reals = NDArray[np.float64]
 
 ROUNDING = 2.0**-50
-"""By how much a shown end can be off, in parts of the larger bound: float64, several times."""
+"""How far a shown end can be off, in parts of the larger bound: float64 rounds several times."""
 
 BY_VALUE = {"intervals": "by the value of a mean"}
-"""In the receipt, beside the noise of a mean whose intervals are those of :mod:`.mean_intervals`
-with the shares of its noises."""
+"""What the receipt says beside the noise of a mean whose intervals are made by
+:mod:`.mean_intervals` with the shares of its noises."""
 
 AGREEMENT = 1e-6
-"""Relative, of what both ends tell."""
+"""Relative difference up to which both ends tell one number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,8 +105,8 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     outside = (lower > value) | (value > upper) | (lower < low) | (upper > high)
     if (apart | outside | (np.abs(own) > half + doubt)).any():
         raise ParameterError(
-            f"the intervals of {name!r} are not those of a mean between the bounds that its "
-            f"receipt tells, so that others cannot be told from them: {NEW_RELEASE}."
+            f"the intervals of {name!r} are not those of a mean with the bounds in its receipt: "
+            f"{NEW_RELEASE}."
         )
     return MeanNoise(
         columns=columns,
@@ -129,12 +129,12 @@ def _largest(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
 
 
 def _bounds(steps: Steps) -> tuple[float, float, float]:
-    """Both, and their middle, as the frame of a rollup has it."""
+    """Both bounds, and their middle, as the frame of a rollup has them."""
     return steps.lower, steps.upper, (steps.lower + steps.upper) / 2
 
 
 def _half(steps: Steps) -> float:
-    """Half the distance of the bounds as one value moves it: that of whole steps."""
+    """Half the distance of the bounds as one value moves it: in whole steps."""
     return steps.width * steps.step / 2
 
 

@@ -1,4 +1,5 @@
-"""Which reported node lies under which, and room for each in a drawing; from public data alone."""
+"""Which reported node lies under which, and how much room each gets in a drawing; from public data
+alone."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.in
 
 
 def nearest(rows: Sequence[tuple[Hashable, ...]]) -> NDArray[np.int64]:
-    """The same, of rows whose :func:`lineages` are known."""
+    """The nearest reported ancestor of every row, from :func:`lineages` that are known."""
     places: dict[tuple[int, Hashable], int] = {}
     for place, lineage in enumerate(rows):
         places.setdefault((len(lineage), lineage[-1] if lineage else None), place)
@@ -122,7 +123,8 @@ def joint(hierarchy: Hierarchy) -> str:
 
 
 def _lineage(hierarchy: Hierarchy, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
-    """As the hierarchy says it; an ``<other>`` row lies under the node whose label it carries."""
+    """The lineage of a row as the hierarchy says it; an ``<other>`` row lies under the node whose
+    label it carries."""
     label, tail = shown[-1], f"{joint(hierarchy) or ' '}{OTHER}"
     if hierarchy.label_columns or hierarchy.kind == "code":  # the same for rows and for values
         return hierarchy.lineage(level, shown)
@@ -151,13 +153,13 @@ def _texts(frame: pd.DataFrame, depth: int, name: str) -> pd.Series:
 def lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
     """The nodes above every row and itself, coarse to fine, as the hierarchy says them.
 
-    Arguments and errors as of :func:`nearest_reported`; the root has none.
+    Arguments and errors as of :func:`nearest_reported`; the lineage of the root is empty.
     """
     names = hierarchy.label_columns or ("prefix",)
     missing = [name for name in ("level", *names) if name not in frame.columns]
     if missing:
         raise ParameterError(
-            f"the frame has no column {missing[0]!r}: pass it as dpframe returned it."
+            f"the frame has no column {missing[0]!r}. Pass it as dpframe returned it."
         )
     texts = [_texts(frame, depth, name) for depth, name in enumerate(names, 1)]
     levels = frame["level"].to_numpy(dtype=np.int64).tolist()
@@ -170,7 +172,7 @@ def lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, 
                 lineage = _lineage(hierarchy, level, own)
         if len(lineage) != level:
             raise ParameterError(
-                f"row {row} of the frame is no node of {hierarchy.spec!r}: pass the frame as "
+                f"row {row} of the frame is no node of {hierarchy.spec!r}. Pass the frame as "
                 "dpframe returned it, with its own receipt."
             )
         out.append(lineage)

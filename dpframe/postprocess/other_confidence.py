@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 LOWEST, HIGHEST = 0.5, 0.999999
 
 LINE = "new intervals"
-"""Of the card."""
+"""The name of a line of the card."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NewEnds:
-    """The frame with the columns that are kept, whole, and what finds new ends for some of them."""
+    """The frame with the columns that are kept, and the noise that gives new ends for some of
+    them."""
 
     frame: pd.DataFrame
     columns: list[MeasureColumns]
@@ -62,8 +63,8 @@ def other_confidence(
 def _of_counts(nodes: ShownNodes, measures: object) -> NewEnds:
     if measures is not None:
         raise ParameterError(
-            f"measures ({measures!r}) chooses among those of a rollup, and this release has one "
-            "number a row: leave it out."
+            f"measures ({measures!r}) is for rollups, and this release has one number a row. "
+            "Leave it out."
         )
     noise = known_noise(nodes)
     columns = [MeasureColumns(value="count", lower="lower", upper="upper")]
@@ -95,7 +96,7 @@ def _chosen(nodes: ShownNodes, measures: object) -> list[str]:
         return list(nodes.measures)
     named = [measures] if isinstance(measures, str) else measures
     if not isinstance(named, Sequence) or not named:
-        raise ParameterTypeError(f"measures must be a list of names of some; got {measures!r}.")
+        raise ParameterTypeError(f"measures must be a list of names; got {measures!r}.")
     known = {nodes.measure(name)[0] for name in named if name is not None}
     if len(known) != len(named):
         raise ParameterError(f"measures ({measures!r}) must name each once.")
@@ -115,16 +116,16 @@ def checked_confidence(confidence: object) -> float:
 
 
 def _check_together(nodes: ShownNodes) -> None:
-    """What is shown must not depend on the noise of the counts."""
+    """Raise ParameterError where what is shown depends on the noise of the counts."""
     if nodes.is_flat:
         raise ParameterError(
-            "simultaneous=True needs all rows that were released, and heavy_hitters keeps the "
-            "largest: ask dp.hhh with the column as its only level."
+            "simultaneous=True needs all released rows, and heavy_hitters keeps the largest. Ask "
+            "dp.hhh with the column as its only level."
         )
     if nodes.receipt["mechanism"] in NOMINAL:
         raise ParameterError(
             f"simultaneous=True does not hold for mechanism {nodes.receipt['mechanism']!r}, whose "
-            "counts were selected upon: release with mechanism='offline'."
+            "counts were selected upon. Release with mechanism='offline'."
         )
 
 
@@ -135,7 +136,7 @@ def _facts(
     intervals: int,
     left_out: list[str],
 ) -> dict[str, Any]:
-    """The receipt, which says what the intervals are now."""
+    """The receipt, changed to say what the intervals are now."""
     facts = {key: value for key, value in receipt.items() if key not in ("frame", "simultaneous")}
     first = facts.get("released_confidence", receipt["confidence"])
     card = [line for line in facts["card"] if line[0] != LINE]

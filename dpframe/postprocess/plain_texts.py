@@ -1,8 +1,8 @@
-"""Whole numbers, days and truth values of texts that are written as DuckDB writes them.
+"""Whole numbers, days and truth values, read from texts that are written as DuckDB writes them.
 
-DuckDB reads more than it writes (``' 7'``, ``1e3``, ``1_000``). Of texts in the one usual way it
-and Arrow make the same values, and Arrow makes them without the start of a statement, which costs a
-small release more than anything else.
+DuckDB reads more than it writes (``' 7'``, ``1e3``, ``1_000``). From texts in that usual form
+DuckDB and Arrow make the same values, and Arrow makes them without starting a statement, which
+costs a small release more than anything else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpframe import _compute as pc
 
 NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""In 64 bits with or without a sign, as far as its type goes."""
+"""A number that 64 bits hold, with or without a sign, as far as its type goes."""
 
 YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 
@@ -31,7 +31,7 @@ PLAIN = {
     "BOOLEAN": ("^(true|false)$", pa.bool_()),
     "DATE": (f"^{YEAR}-[0-9]{{2}}-[0-9]{{2}}$", pa.date32()),
 }
-"""By DuckDB's name of a type: what a usual text is, and Arrow's type for it."""
+"""By DuckDB's name of a type: the pattern of a usual text, and Arrow's type for it."""
 
 
 def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
@@ -46,7 +46,7 @@ def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
 
 
 def places(values: pa.Array) -> NDArray[np.int64]:
-    """The rank of each of different values, from 1; one that is missing comes last."""
+    """The rank of each of different values, from 1; a missing value comes last."""
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[pc.array_sort_indices(values).to_numpy()] = np.arange(1, len(values) + 1)
     return ranks

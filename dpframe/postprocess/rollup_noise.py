@@ -1,10 +1,11 @@
-"""What a rollup and its receipt say of the noise in every number of a measure: intervals anew.
+"""The noise in every number of a measure, from a rollup and its receipt, for new intervals.
 
-The receipt tells the scales of the noise on parts and on levels, and the frame the tree; variances
-of the estimates by least squares follow, to the last bit, in whichever order rows are. Shown
-numbers are the drawn ones but for counts of users, which are shown in whole users: these are known
-up to a range, and an interval is that of the whole range. The intervals that the frame shows must
-be those of the noise that the receipt tells; if not, nothing is said.
+The receipt tells the scales of the noise on parts and on levels, and the frame tells the tree. From
+these follow the variances of the estimates by least squares, to the last bit, in whichever order
+rows are. Shown numbers are the drawn numbers but for counts of users, which are shown in whole
+users: drawn counts are known up to a range then, and an interval covers the whole range. The
+intervals that the frame shows must be those of the noise that the receipt tells; if not, nothing is
+said.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from dpframe.postprocess.weighted_laplace import whole_half_width
 Objects = NDArray[np.object_]
 
 PARTS = "parts"
-"""Key of the scale of what each node has of its own, beside those of levels."""
+"""Key of the scale of what each node has of its own, beside the scales of levels."""
 
 PRECISE = 2**52
-"""Numbers of steps below this are told by the float64 that shows them."""
+"""A number of steps below this is told exactly by the float64 that shows it."""
 
 EXACT_TENS = 22
-"""Powers of ten up to this one are float64 themselves."""
+"""Ten to any power up to this one is exactly a float64."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,20 +80,20 @@ class ColumnNoise:
     def within(
         self, shown: tuple[NDArray[Any], NDArray[Any]], confidence: float, *, strict: bool
     ) -> ColumnNoise:
-        """With the range that both ends of shown intervals leave; ParameterError where these are
-        not intervals of this noise."""
+        """This noise with the range that both ends of shown intervals leave; ParameterError where
+        these are not intervals of this noise."""
         half = self.half(confidence, strict=strict)
         least, most = self._shown(self.low - half, self.low + half)
         later, last = self._shown(self.high - half, self.high + half)
         (lower, upper), low, high = shown, self.low, self.high
-        if self.decimals is None:  # ends are outwards: of a range that was narrowed they are its
+        if self.decimals is None:  # ends were rounded outwards, from a range that may be narrower
             low = np.maximum(low, lower.astype(object) * self.unit + half)
             high = np.minimum(high, upper.astype(object) * self.unit - half)
         fits = (least <= lower) & (lower <= later) & (most <= upper) & (upper <= last)
         if not (fits & (low <= high)).all():
             raise ParameterError(
-                f"the intervals of {self.columns.value!r} are not those of the noise that its "
-                f"receipt tells, so that others cannot be told from them: {NEW_RELEASE}."
+                f"the intervals of {self.columns.value!r} are not those of the noise in its "
+                f"receipt: {NEW_RELEASE}."
             )
         return replace(self, low=low, high=high)
 
@@ -103,8 +104,8 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[ColumnNoise, ...]:
     facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
     if "noise" not in facts:
         raise ParameterError(
-            f"the receipt of this release does not tell the noise of measure {name!r}, as those of "
-            f"older versions do not: {NEW_RELEASE}."
+            f"the receipt lacks the noise of measure {name!r}, as those of older versions do: "
+            f"{NEW_RELEASE}."
         )
     check_whole(nodes)
     _check_told_apart(nodes)
@@ -125,13 +126,13 @@ def largest_told(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.f
 def _check_told_apart(nodes: ShownNodes) -> None:
     if nodes.alike.any():
         raise ParameterError(
-            "two rows of this release read alike, so that nobody can say which rows are below "
-            f"them, and what noise their numbers hold: {NEW_RELEASE}."
+            "two rows of this release read alike, so that the noise in them is not known: "
+            f"{NEW_RELEASE}."
         )
 
 
 def _clipped(name: str) -> dict[str, str]:
-    """The columns of how many values of a sum were cut."""
+    """The columns that say how many values of a sum were clipped."""
     ends = {"value": "", "lower": "_lower", "upper": "_upper"}
     return {field: f"{name}_clipped{end}" for field, end in ends.items()}
 
@@ -159,7 +160,8 @@ def _column(nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns)
 def _variance(
     nodes: ShownNodes, scales: Mapping[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of the estimates, in units squared, and the largest share of one draw in it."""
+    """The variances of the estimates, in units squared, and the largest share of one draw in
+    each."""
     spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     total = np.full(len(nodes.level), np.inf)
     for at, own in spread.items():
@@ -177,7 +179,8 @@ def _variance(
 
 
 def _drawn(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:
-    """Drawn numbers as far as the shown ones, which are rounded halves up, tell them."""
+    """The range of drawn numbers, as far as the shown numbers, which are rounded halves up, tell
+    it."""
     if decimals is None:
         count = value.astype(np.int64).astype(object) * unit
         return count - unit // 2, count + (unit - 1) // 2

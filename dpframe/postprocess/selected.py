@@ -1,11 +1,11 @@
 """Intervals for true counts of released nodes, given which nodes were released and why.
 
-Noise V is added to every count n. A node is shown because n + V reached the threshold t, or
-because a descendant is shown. In the first case V is known to be at least t - n, and an interval
-that ignores this is too high: near the threshold it misses almost always. In the second case the
-node's own noise had no say, and V keeps its law; noises of different nodes are independent. All
-statements below hold given all of that - which nodes are shown, and each for which reason - for
-every tree of true counts, and hence also without it.
+Noise V is added to every count n. A node is shown because n + V reached the threshold t, or because
+a descendant is shown. In the first case V is known to be at least t - n, and an interval that
+ignores this is too high: near the threshold it misses almost always. In the second case the node's
+own noise had no say, and V keeps its law; noises of different nodes are independent. All statements
+below hold given which nodes are shown and for which reason each is shown, for every tree of true
+counts. Hence they hold without that condition, too.
 
 Everything is in units of the released counts. Laws are symmetric; those of children of remainders
 also fall away from 0 on both sides (both hold for :func:`.noise.laplace` and ``gaussian``).
@@ -87,17 +87,17 @@ def selected_interval(
 
     Notes
     -----
-    With a = (1 - confidence)/2, d = noisy - threshold >= 0 and the cut k = threshold - n, the
-    count n is refused from above if P(V >= k + d) <= a P(V >= k), and from below if
-    P(k <= V <= k + d) <= a P(V >= k). Given V >= k each happens with probability at most a (a
-    survival function at its own argument). For given k the first is true from some d = D_k on, the
-    second is true for d < E_k, as tails are monotone. The lower end is the least n that is not
-    refused from above, k = max{k: D_k > d}, and the upper end the largest that is not refused from
-    below, k = min{k: E_k <= d}. A count n outside is refused, whatever the law; between the ends
-    counts may be refused that are kept here (none, if the law is log-concave). For k at or
-    below the lowest V nothing is cut, D_k = q + 1 - k and E_k = -q - k with q the half width of
-    the plain interval: from d = number of values of V on, the ends are those of that. Where even
-    the noisy count is refused, as can be at the very threshold, the upper end is raised to it.
+    With a = (1 - confidence)/2, d = noisy - threshold >= 0 and the cut k = threshold - n, the count
+    n is refused from above if P(V >= k + d) <= a P(V >= k), and from below if P(k <= V <= k + d) <=
+    a P(V >= k). Given V >= k each happens with probability at most a (a survival function at its
+    own argument). For given k the first is true from some d = D_k on, the second is true for d <
+    E_k, as tails are monotone. The lower end is the least n that is not refused from above, k =
+    max{k: D_k > d}, and the upper end the largest that is not refused from below, k = min{k: E_k <=
+    d}. A count n outside is refused, whatever the law; between the ends counts may be refused that
+    are kept here (none, if the law is log-concave). For k at or below the lowest V nothing is cut,
+    D_k = q + 1 - k and E_k = -q - k with q the half width of the plain interval: from d = number of
+    values of V on, the ends are the plain ends. Where even the noisy count is refused, as can be at
+    the very threshold, the upper end is raised to it.
     """
     low, high = _offsets(noise.weights.tobytes(), noise.lowest, confidence)
     excess = np.clip(noisy - threshold, 0, len(low) - 1)
@@ -111,7 +111,8 @@ def _offsets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Noisy count minus lower end and minus upper end, for every excess over the threshold.
 
-    Tails are sums of integers from the top; "all" is the only one that 64 bits do not hold.
+    Tails are sums of integers from the top; the sum of all is the only one that 64 bits do not
+    hold.
     """
     whole = np.frombuffer(weights, dtype=np.uint64)
     size, cut = len(whole), np.arange(len(whole))
@@ -140,7 +141,7 @@ def _first_above(summed: NDArray[np.uint64], refused: NDArray[np.float64]) -> ND
     low, high = np.arange(size), np.full(size, size - 1)
     while (low < high).any():
         middle = (low + high) // 2
-        mass = (summed[:size] - summed[middle + 1]).astype(np.float64)  # wraps to what it should
+        mass = (summed[:size] - summed[middle + 1]).astype(np.float64)  # wraps to the right number
         mass[0] = 2.0**64 if middle[0] == size - 1 else mass[0]
         enough = mass > refused
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
@@ -245,7 +246,7 @@ def remainder_interval(
 def _cut_charge(
     law: NoiseTable, rate: float, excess: NDArray[np.int64], group: NDArray[np.int64], m: int
 ) -> NDArray[np.float64]:
-    """By how much cut children of each of m parents raise the sum of log M: mixed test (2, 3)."""
+    """How much cut children of each of m parents raise the sum of log M: mixed test (2, 3)."""
     moments = _log_moments(law, rate)
     place = np.maximum(law.highest - law.lowest - excess, 0)
     raised = [math.log(2) + np.bincount(group, moments[place] - moments[0], m)]

@@ -1,9 +1,9 @@
 """Shares of released nodes of the node above them, or of everything, with intervals that hold.
 
-A share is a quotient of two true numbers, of a node and of one that holds it. Say C is that of the
-node, P of the other one, R = P - C what is left, and 0 <= C <= P. With [a, b] and [c, d] for C and
-P the share is in [a / d, b / c] if both hold; with [a, b] and [e, f] for C and R it is in
-[a / (a + f), b / (b + e)], as it grows with C and falls with R. Which ends are taken:
+A share is a quotient of two true numbers: C of a node, and P of a node that holds it. R = P - C is
+what is left, and 0 <= C <= P. With intervals [a, b] for C and [c, d] for P the share is in
+[a / d, b / c] if both hold; with [a, b] for C and [e, f] for R it is in [a / (a + f), b / (b + e)],
+as it grows with C and falls with R. Which ends are taken:
 
 * "parts": counts are sums of independent draws, of which those of C are in P too; C and R share
   none. Both at confidence sqrt(g) hold together with confidence g.
@@ -12,7 +12,7 @@ P the share is in [a / d, b / c] if both hold; with [a, b] and [e, f] for C and 
 * "as shown": no law is known. Both at g, as the frame shows them, hold together at 1 - 2 (1 - g),
   which is what is said then.
 
-Of what two intervals say only what 0 <= C <= P allows is kept. That loses no confidence.
+The interval is then cut to what 0 <= C <= P allows, which loses no confidence.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ Real = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """Intervals of rows, and those of what they are shares of; ``rest`` where P is C and a rest."""
+    """Intervals of rows (C) and of the rows that they are shares of (P); ``rest`` has intervals of
+    R where P is C and R."""
 
     own: tuple[Real, Real]
     above: tuple[Real, Real]
@@ -61,19 +62,18 @@ def shares(
     nodes = shown_nodes(frame, receipt, "share")
     if receipt.get("adds_up") is False:
         raise ParameterError(
-            "contribution is 'items': of each level some nodes of every user count, chosen anew, "
-            "so that a node is no part of the one above it, and no interval knows by how much. "
-            "Release with contribution='share', or without user."
+            "contribution is 'items', where a node is no part of the one above it. Release with "
+            "contribution='share', or without user."
         )
     if receipt["mechanism"] == "rounds":
         raise ParameterError(
-            "a user has many of these values, which are parts of nothing, and no total is "
-            "released: release with contribution='share' for parts of all users, or without user."
+            "a user has many of these values: they are parts of nothing. Release with "
+            "contribution='share' for parts of all users, or without user."
         )
     name, columns = nodes.measure(measure)
     if columns.kind == "mean":
         raise ParameterError(
-            f"measure ({name!r}) is a mean, of which nodes have no share: ask for a count or a sum."
+            f"measure ({name!r}) is a mean, which has no share. Ask for a count or a sum."
         )
     without_clash(nodes.frame, NAMES, "share")
     whose = _whose(nodes, of)
@@ -106,15 +106,16 @@ def shares(
 
 
 def _whose(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
-    """The place of the row that a row is a share of; -1 for none, or for one that nobody knows."""
+    """For each row, the place of the row that it is a share of; -1 if there is none, or nobody
+    knows which."""
     if of == "parent":
         above = nodes.ancestor
     elif of == "total":
         root = np.flatnonzero(nodes.level == 0)
         if not len(root):
             raise ParameterError(
-                "of='total' needs the row of everything (level 0), which this frame does not have: "
-                "ask with of='parent', or of a release with remainder=True."
+                "of='total' needs the row of everything (level 0), which this frame lacks. Ask "
+                "with of='parent', or of a release with remainder=True."
             )
         above = np.full(len(nodes.level), root[0], dtype=np.int64)
     else:
@@ -174,7 +175,7 @@ def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
 def _quotients(
     value: Real, found: Ends, whose: NDArray[np.int64], *, nested: bool
 ) -> tuple[Real, Real, Real]:
-    """Shares and the ends of their intervals; of rows that are no share of anything NaN."""
+    """Shares and the ends of their intervals; NaN for rows that are no share of anything."""
     (a, b), (c, d) = found.own, found.above
     least, most = (0.0, 1.0) if nested else (-np.inf, np.inf)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Released nodes as what is asked of them afterwards takes them: checked, and who is below whom."""
+"""Released nodes for what is asked of them afterwards: checked, and which node is below which."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ShownNodes:
 
     @cached_property
     def nodes(self) -> pd.DataFrame:
-        """With level and prefix, which the frame of a flat column does not have."""
+        """The frame with level and prefix, which the frame of a flat column does not have."""
         return as_nodes(self.frame, self.hierarchy.label_columns)
 
     @property
@@ -75,13 +75,14 @@ class ShownNodes:
 
     @cached_property
     def alike(self) -> NDArray[np.bool_]:
-        """Rows that read like another one: which rows are below them nobody can say."""
+        """Whether a row reads like another row: then nobody can say which rows are below it."""
         times = Counter(self.lineages)
         return np.array([times[lineage] > 1 for lineage in self.lineages], dtype=np.bool_)
 
     @cached_property
     def measures(self) -> dict[str, MeasureColumns]:
-        """By name, in the order of the frame; "count" where nobody named any."""
+        """Measures by name, in the order of the frame. Where nobody named any, "count"; of cells
+        "residual" and, if it is shown, "count"."""
         named = self.receipt.get("measures")
         if named is None and isinstance(self.hierarchy, Cells):
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
@@ -106,7 +107,7 @@ class ShownNodes:
         if name is None:
             return next(iter(self.measures.items()))
         if not isinstance(name, str):
-            raise ParameterTypeError(f"measure must be the name of one; got {shown(name)}.")
+            raise ParameterTypeError(f"measure must be a name; got {shown(name)}.")
         if name not in self.measures:
             raise ParameterError(
                 f"measure ({name!r}) must be one of this release: {', '.join(self.measures)}."
@@ -123,8 +124,8 @@ class ShownNodes:
 def shown_nodes(
     frame: pd.DataFrame, receipt: Mapping[str, Any], what: str, *, cells: bool = False
 ) -> ShownNodes:
-    """The nodes of a frame that a release returned, or of some of its rows; with ``cells``, what
-    does not ask who is below whom, those of cells of several hierarchies, too.
+    """The nodes of a frame that a release returned, or of some of its rows. With ``cells``, for
+    what does not ask which node is below which, also nodes that are cells of several hierarchies.
 
     Raises
     ------
@@ -133,18 +134,17 @@ def shown_nodes(
     """
     if "hierarchy" not in receipt or str(receipt["mechanism"]).startswith(("synthetic", "prefix")):
         raise ParameterError(
-            f"{what} asks about the nodes of a hierarchy, and this is a release of another kind."
+            f"{what} needs nodes of a hierarchy, and this is a release of another kind."
         )
     found = standing(frame)
     if found is None:
         raise ParameterError(
-            f"{what} asks about released numbers, and nothing in this frame says whether they are "
-            "as they were released: ask the frame that dpframe returned."
+            f"{what} needs released numbers, and this frame has no digest of them. Ask the frame "
+            "that dpframe returned."
         )
     if found.changed:
         raise ParameterError(
-            f"{found.sentence}. Ask for the {what} of the release itself, or of some of its rows; "
-            "compute with numbers that you derived from it with a tool of your own."
+            f"{found.sentence}. Ask for the {what} of the release itself, or of some of its rows."
         )
     check_columns(found, what)
     hierarchy = as_hierarchies(receipt["hierarchy"]) if cells else tree_of_nodes(receipt, what)
@@ -160,25 +160,24 @@ def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
     """The hierarchy of a release; ParameterError for cells of several, which are no tree."""
     if not is_one(receipt["hierarchy"]):
         raise ParameterError(
-            f"{what} asks about nodes above and below each other, and this release has cells of "
-            f"several hierarchies ({receipt['hierarchy']}). Its rows are of disjoint records: "
-            "sort and filter them, and add up counts and sums, as you like; result.dp.top has the "
-            "largest, and result.dp.report draws them."
+            f"{what} does not take cells of several hierarchies ({receipt['hierarchy']}). Their "
+            "rows are of disjoint records: filter and add them up, or take result.dp.top or "
+            "result.dp.report."
         )
     return as_hierarchy(receipt["hierarchy"])
 
 
 def check_columns(found: Standing, what: str) -> None:
-    """ParameterError if columns were left out, all of which ``what`` needs."""
+    """Raise ParameterError if columns were left out: ``what`` needs all of them."""
     if found.lacks:
-        raise ParameterError(f"{what}: {found.needs}. Leave rows out, and no columns.")
+        raise ParameterError(f"{what}: {found.needs}. Leave out rows only, no columns.")
 
 
 def without_clash(frame: pd.DataFrame, names: tuple[str, ...], what: str) -> None:
-    """ParameterError if a frame has a column that ``what`` would write."""
+    """Raise ParameterError if a frame has a column that ``what`` would write."""
     taken = [name for name in names if name in frame.columns]
     if taken:
         raise ParameterError(
-            f"{what} would write column {taken[0]!r}, which the frame has already: release under "
+            f"{what} would write column {taken[0]!r}, which the frame has already. Release under "
             "other names of columns."
         )

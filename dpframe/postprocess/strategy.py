@@ -1,4 +1,4 @@
-"""Which totals to measure beside the parts of a selection: weights that least squares serves best.
+"""Which totals to measure beside the parts of a selection: the weights that leave the least error.
 
 One unit's change touches one part and at most one total on each measured level, so pure budgets
 add up: the weights of parts and of levels, fractions of the budget, sum up to 1, and a value
@@ -37,7 +37,8 @@ GRID = 1000
 """Weights are whole numbers of 1/GRID."""
 
 STEEP = 3.0
-"""Error over all nodes that the last unit of a level above the limit may cost."""
+"""How much one unit of error above the limit, at one level, counts for in the error over all
+nodes."""
 
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9)
 """Weight of the parts in the first candidates; 0.5 first, so that it wins ties. Under many levels a
@@ -47,14 +48,15 @@ REMEMBERED = 2000
 """Nodes of trees whose strategies are remembered."""
 
 FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
-"""By which a step changes one weight; the others then fill up the budget in proportion."""
+"""Factors by which a step changes one weight; the other weights then fill up the budget in
+proportion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
     """Weights that sum to exactly 1; ``levels`` holds the measured ones only. ``error``: root mean
     square error of the totals of all nodes, in standard deviations of a value measured with weight
-    1, and ``STEEP`` times by how much levels are above the limit."""
+    1, plus ``STEEP`` times the amount by which levels are above the limit."""
 
     parts: Fraction
     levels: dict[int, Fraction]
@@ -75,7 +77,8 @@ def best_strategy(
     ancestor
         int64, shape (n,); as for :func:`.tree_squares.least_squares`.
     level
-        int64, shape (n,), at least 0, larger than that of the ancestor; at most 500 different.
+        int64, shape (n,), at least 0, larger than the level of the ancestor; at most 500 different
+        ones.
     least_parts
         Least weight of the parts, 0 to 1: parts are at most 1 / least_parts times as wide as if
         they were measured alone.
@@ -86,8 +89,9 @@ def best_strategy(
     Returns
     -------
     Strategy
-        The same for the same arguments. Its error is never above that of parts alone, nor above
-        that of equal weights (to 1/1000) for parts and all levels if these obey ``least_parts``.
+        The same for the same arguments. Its error is never above the error of parts alone, nor
+        above the error of equal weights (to 1/1000) for parts and all levels if these obey
+        ``least_parts``.
 
     Raises
     ------
@@ -108,7 +112,7 @@ def best_strategy(
     """
     tree = _Tree.of(ancestor, level)
     if not 0 <= least_parts <= 1:
-        raise ParameterError(f"least_parts ({least_parts}) must be within 0 and 1.")
+        raise ParameterError(f"least_parts ({least_parts}) must be from 0 to 1.")
     if not limit > 0:
         raise ParameterError(f"limit ({limit}) must be above 0.")
     floor = max(1, -(-least_parts.numerator * GRID // least_parts.denominator))
@@ -118,7 +122,8 @@ def best_strategy(
 
 @lru_cache(maxsize=64)
 def _searched(tree: _Tree, floor: int, limit: float) -> Strategy:
-    """Releases of a series often show the same nodes, above all of listed keys."""
+    """Search the strategy. Cached: releases of a series often show the same nodes, above all of
+    listed keys."""
     depth = len(tree.levels)
     tried: dict[tuple[int, ...], float] = {}
 
@@ -156,7 +161,8 @@ def _searched(tree: _Tree, floor: int, limit: float) -> Strategy:
 
 
 def _families(depth: int) -> list[NDArray[np.float64]]:
-    """Of levels present: the first; every g-th from the first; the first few."""
+    """Sets of levels to measure, as masks: the first; every g-th from the first; all but the
+    last."""
     place = np.arange(depth)
     steps = [g for g in (2, 3, 1, 4, 6, 8, 12, 16) if g < depth]
     sets = [place == 0, *(place % g == 0 for g in steps), place < depth - 1]
@@ -197,10 +203,10 @@ class _Tree:
         if depth.shape != (n,) or depth.dtype.kind != "i" or (depth < 0).any():
             raise ParameterError("level must hold one whole number of at least 0 a node.")
         if (depth <= np.where(above >= 0, depth[above], -1)).any():
-            raise ParameterError("level of a node must be larger than that of its ancestor.")
+            raise ParameterError("level must be larger at a node than at its ancestor.")
         levels, at = np.unique(depth, return_inverse=True)
         if len(levels) > GRID // 2:
-            raise ParameterError(f"there must be at most {GRID // 2} levels, not {len(levels)}.")
+            raise ParameterError(f"level has {len(levels)} different values, above {GRID // 2}.")
         return cls(
             ancestors=above.astype(np.int64).tobytes(),
             depths=depth.astype(np.int64).tobytes(),
@@ -212,8 +218,8 @@ class _Tree:
         )
 
     def error(self, weights: NDArray[np.float64], limit: float) -> float:
-        """That of a strategy, with the variances of :func:`.tree_squares.variances`: here all parts
-        are measured, and nothing is infinite."""
+        """The error of a strategy, with the variances of :func:`.tree_squares.variances`: here all
+        parts are measured, and nothing is infinite."""
         vp = np.full(len(self.at), weights[0] ** -2)
         precision = weights[1:][self.at] ** 2
         terms, s = vp.copy(), vp / (1 + vp * precision)

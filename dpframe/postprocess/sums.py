@@ -33,7 +33,8 @@ def sum_widths(
 
 
 def _rounded_up(k: int) -> int:
-    """To one of 8 sizes an octave, above 32: fewer laws to compute, at most 4.5 % more width.
+    """Round up to one of 8 sizes an octave, above 32: fewer laws to compute, at most 4.5 % more
+    width.
 
     A further symmetric unimodal draw never lowers P(sum > w), w >= 0: P(|sum + v| <= w) is the
     mass of a shifted interval, and sums of such draws are symmetric and unimodal too [1]_.
@@ -43,7 +44,8 @@ def _rounded_up(k: int) -> int:
 
 @lru_cache(maxsize=16)
 def _spectrum(weights: bytes, g: int, size: int) -> NDArray[np.float64]:
-    """Of the law of V rounded to multiples of g, around a circle; real, as the law is symmetric."""
+    """The spectrum of the law of V rounded to multiples of g, around a circle; real, as the law is
+    symmetric."""
     pmf = np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
     steps = (np.arange(len(pmf)) - len(pmf) // 2 + g // 2) // g
     spectrum: NDArray[np.float64] = np.fft.rfft(np.bincount(steps % size, pmf, size)).real

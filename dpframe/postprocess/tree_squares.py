@@ -38,8 +38,8 @@ _VARIANCES = (1e-100, 1e100)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
-    """Float64, shape (n,), in the order of the nodes; variances are inf where no measurement and
-    no sum of measurements tells the value apart from others: then it only adds up."""
+    """Float64, shape (n,), in the order of the nodes; variances are inf where no measurement and no
+    sum of measurements tells the value apart from other values: then it only adds up."""
 
     part: Reals
     total: Reals
@@ -51,8 +51,9 @@ class Estimates:
 class _Below:
     """From measurements in the subtree of a node alone, by level, shape (n,).
 
-    ``s``: variance of its total, own measurement and all; ``terms``: of part and children together;
-    ``known``: of those of them that are not infinite; ``unknown``: how many are.
+    ``s``: variance of its total, with its own measurement; ``terms``: variance of part and children
+    together; ``known``: the sum of their variances that are not infinite; ``unknown``: how many are
+    infinite.
     """
 
     s: Reals
@@ -178,7 +179,7 @@ def checked_forest(ancestor: ArrayLike | Forest) -> Forest:
         raise ParameterError("ancestor must be an array of whole numbers, one a node.")
     if (above < -1).any() or (above >= np.arange(len(above))).any():
         raise ParameterError(
-            "ancestor must hold -1 <= ancestor[i] < i: list every node after its ancestor."
+            "ancestor must hold -1 <= ancestor[i] < i. List every node after its ancestor."
         )
     return Forest.of(above.astype(np.int64))
 
@@ -214,7 +215,7 @@ def _merged(a: Reals, b: Reals) -> Reals:
 
 
 def _share(below: _Below, top: slice, s: Reals, group: NDArray[np.intp]) -> Reals:
-    """Of what is to be distributed over the terms of nodes ``top``: the part of each term."""
+    """The part that each term gets of what is to be distributed over the terms of nodes ``top``."""
     unknown = below.unknown[top][group]
     open_, known = ~np.isfinite(s), np.maximum(below.known[top][group], _VARIANCES[0])
     shared = np.where(open_, 0.0, s) / known

@@ -25,7 +25,7 @@ def distance(real: Reals, synthetic: Reals) -> float:
     Parameters
     ----------
     real, synthetic
-        Finite, (n,) and (m,), from 1 each. Every value has the same weight in its sample.
+        Finite, (n,) and (m,), at least 1 value each. Every value has the same weight in its sample.
     """
     values = np.sort(np.concatenate([real, synthetic]))
     below = [
@@ -40,11 +40,11 @@ def sliced_distance(real: Reals, synthetic: Reals, *, projections: int, seed: in
     Parameters
     ----------
     real, synthetic
-        Finite, (n, d) and (m, d), from 1 row each.
+        Finite, (n, d) and (m, d), at least 1 row each.
     projections
         Directions, from 1. The error of the mean falls as one over their root.
     seed
-        Of the directions, from 0: the same seed compares along the same ones.
+        Seed of the directions, from 0: one seed always gives the same directions.
     """
     along = directions(projections, real.shape[1], seed)
     return float(np.mean([distance(real @ v, synthetic @ v) for v in along]))

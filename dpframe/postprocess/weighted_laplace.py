@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 
 MARGIN = 1.001
-"""Of `deviation_factor`, for what is found by search and not proved."""
+"""Factor in `deviation_factor`, for what is found by search and not proved."""
 
 _SLACK = 1e-10
 """Probabilities lean towards wider intervals by this part: rounding of float64."""
@@ -40,7 +40,7 @@ _EQUAL = (1, 2, 3, 4, 6, 10)
 """Numbers of equal weights that are looked at; more are closer to the normal law."""
 
 _TERMS = 10**6
-"""Most terms of a sum: memory."""
+"""The most terms of a sum: more take too much memory."""
 
 
 @lru_cache(maxsize=256)
@@ -68,15 +68,15 @@ def deviation_factor(confidence: float) -> float:
     -----
     For discrete Laplace noise on whole numbers see `whole_half_width`.
 
-    *How it is known.* Given exponential variables E_i of mean 1, X of variance 1 is normal with
-    the variance w_0 + sum of w_i E_i, where the w are the shares of variance. Its tail beyond t is
-    the mean of a function of that variance which is convex, then concave; so is extremal at equal
+    *How it is known.* Given exponential variables E_i of mean 1, X of variance 1 is normal with the
+    variance w_0 + sum of w_i E_i, where the w are the shares of variance. Its tail beyond t is the
+    mean of a function of that variance which is convex, then concave; so is extremal at equal
     shares in every search that was made: of the weights of one value, of two values, with a normal
-    part, and of thousands of random ones none had a tail above the largest of those of a normal
-    variable and of 1, 2, 3, ... equal Laplace variables. Only one Laplace variable (from about
-    91 % on), a normal one (below that) and, within 0.1 points where these meet, a few equal ones
-    are ever the worst. That no others are is not proved here: hence `MARGIN`, and a test that
-    inverts the characteristic functions of thousands of weights.
+    part, and of thousands of random ones none had a tail above the largest tail of a normal
+    variable and of 1, 2, 3, ... equal Laplace variables. Only one Laplace variable (from about 91 %
+    on), a normal one (below that) and, within 0.1 points where these meet, a few equal ones are
+    ever the worst. That no others are is not proved here: hence `MARGIN`, and a test that inverts
+    the characteristic functions of thousands of weights.
 
     Examples
     --------
@@ -108,8 +108,8 @@ def share_factor(confidence: float, largest: float) -> float:
     Returns
     -------
     float
-        At most that of `deviation_factor`. For X a sum of Laplace variables of which the largest
-        share is this one.
+        At most the factor of `deviation_factor`. For X a sum of Laplace variables of which the
+        largest share is this one.
 
     Notes
     -----
@@ -181,12 +181,12 @@ def whole_half_width(
     Parameters
     ----------
     variance
-        float64, shape (n,), below 2**120: of each estimate, as if noises were continuous: 2 b**2
-        for one of scale b.
+        float64, shape (n,), below 2**120: the variance of each estimate as if noises were
+        continuous, where a noise of scale b has 2 b**2.
     confidence
         As for `deviation_factor`.
     largest
-        Of each, as for `share_factor`; None where it is not known.
+        The largest share of each, as for `share_factor`; None where it is not known.
 
     Returns
     -------
@@ -199,14 +199,14 @@ def whole_half_width(
     Notes
     -----
     *The half.* A continuous Laplace variable is b E_1 - b E_2 with exponential E, and the floor of
-    b E is geometric and independent of its fraction: it is a discrete Laplace variable [1]_ plus
-    an independent symmetric rest. So a continuous sum is X + W, W symmetric and independent, and
-    with weights 1 and -1, X being unimodal on the whole numbers, no interval of length 2 w holds
-    more of X than the middle one [2]_: P(|X| <= w) >= P(|X + W| <= w) for whole w. For those
-    ceil(f sd) is enough. For one noise of scale b, p = exp(-1/b) and weight a <= 1,
-    P(|X| > h + 1/2) <= 2 p**(m + 1) / (1 + p) with m + 1 >= h/a + 1/2, and 2 sqrt(p) <= 1 + p. For
-    sums of several it is not proved but computed, exactly, for thousands of weights; without the
-    half it fails for weights such as 8/13.
+    b E is geometric and independent of its fraction: it is a discrete Laplace variable [1]_ plus an
+    independent symmetric rest. So a continuous sum is X + W, W symmetric and independent, and with
+    weights 1 and -1, X being unimodal on the whole numbers, no interval of length 2 w holds more of
+    X than the middle one [2]_: P(|X| <= w) >= P(|X + W| <= w) for whole w. For such sums ceil(f sd)
+    is enough. For one noise of scale b, p = exp(-1/b) and weight a <= 1, P(|X| > h + 1/2) <= 2
+    p**(m + 1) / (1 + p) with m + 1 >= h/a + 1/2, and 2 sqrt(p) <= 1 + p. For sums of several it is
+    not proved but computed, exactly, for thousands of weights; without the half it fails for
+    weights such as 8/13.
     """
     f: NDArray[np.float64] | float = deviation_factor(confidence)
     if largest is not None and confidence <= SURE:
@@ -301,14 +301,14 @@ def _tail(w: int, rate: float, before: NDArray[np.float64]) -> float:
 
 
 def _from_ratios(first: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A law from the logarithms of its first probability and of those of neighbors."""
+    """A law from the logarithms of its first probability and of the ratios of neighbors."""
     law: NDArray[np.float64] = np.exp(np.cumsum(np.concatenate([[first], ratios])))
     return law
 
 
 @lru_cache(maxsize=1024)
 def _equal_factor(k: int, confidence: float) -> float:
-    """Of k equal continuous Laplace variables: their quantile over the standard deviation.
+    """The quantile of a sum of k equal continuous Laplace variables, over its standard deviation.
 
     As in `sum_half_width`, with a Poisson process in the place of trials: the sum exceeds x if
     fewer than k events come within x and until another process of this rate has had k. Rounded up.

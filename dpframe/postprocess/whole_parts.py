@@ -74,8 +74,8 @@ def whole_estimates(
 
     Notes
     -----
-    The estimate is linear and keeps what adds up: that of measured values less any values b that
-    add up is the estimate less b. First b is made of the measured parts, which differ from the
+    The estimate is linear and keeps what adds up: for measured values less any values b that add
+    up, it is the estimate less b. First b is made of the measured parts, which differ from the
     measured totals by noise. Where parts were not measured the difference is not small, and b
     becomes the rounded estimate, twice.
 
@@ -160,12 +160,12 @@ def _check_fits(part: NDArray[np.float64] | Whole, total: Whole) -> None:
         < _LARGEST
     ):
         raise ParameterError(
-            "absolute values of parts and of the largest total must sum up to less than 2**62."
+            "absolute values of parts and the largest total must sum to less than 2**62."
         )
 
 
 def _measured(values: Whole, variance: NDArray[np.float64], name: str, n: int) -> Whole:
     array = np.asarray(values)
     if array.shape != (n,) or variance.shape != (n,) or array.dtype.kind != "i":
-        raise ParameterError(f"{name} must hold one whole number a node, and its variance.")
+        raise ParameterError(f"{name} must hold one whole number, with variance, a node.")
     return np.where(np.isfinite(variance), array.astype(np.int64), 0)

@@ -1,4 +1,4 @@
-"""Games one after the other, each of which may depend on what the others showed."""
+"""Games in sequence, each of which may depend on what the games before it showed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Game = Callable[[Proof, Fraction, Fraction], Found]
 
 
 def parts(proof: Proof) -> list[tuple[Fraction, Fraction, Proof]]:
-    """The games of a proof, with the epsilon and delta of each: the one that it has, or steps."""
+    """The games of a proof, each with its epsilon and delta: its only game, or its steps."""
     if proof.game.get("kind") != "steps":
         return [(proof.epsilon / proof.group, proof.delta, proof)]
     told = proof.game.get("steps")
@@ -36,8 +36,9 @@ def _part(proof: Proof, told: Any) -> tuple[Fraction, Fraction, Proof]:
 
 
 def steps(games: Mapping[str, Game], proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """All games of a proof: their epsilons add up to at most the promised one, and so do the deltas
-    that are found (adaptive composition). The delta of a step says how fine it is bounded."""
+    """Bound delta of all games of a proof by adaptive composition: their epsilons must add up to at
+    most the promised epsilon, and the deltas that are found add up to the bound. The delta of a
+    step says how finely that step is bounded."""
     each = parts(proof)
     spent = sum((own for own, _, _ in each), Fraction(0))
     claim(spent <= epsilon, f"steps lose {float(spent):.9g}, more than {float(epsilon):.9g}")

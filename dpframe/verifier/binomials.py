@@ -1,4 +1,5 @@
-"""Successes of independent trials, each probability between two whole numbers of 2**96 parts."""
+"""The law of successes in independent trials, each probability between two whole numbers of parts
+of 2**-96."""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ FINE = 1 << 176
 """The weight of the likeliest value, before all are divided by their sum."""
 
 LEAST = 1 << 60
-"""Of ``FINE``: values below are summed up in ``rest``."""
+"""In the scale of ``FINE``: what follows a value that weighs less is bounded together, in
+``rest``."""
 
 MOST = 2_000_000
-"""Values that are looked at one by one."""
+"""The most values that are looked at one by one."""
 
 
 @dataclass(frozen=True)
 class Trials:
-    """P(successes = lowest + i) is from ``low[i]`` to ``high[i]``; of all others at most ``rest``,
-    in parts of ONE."""
+    """Bounds in parts of ONE: P(successes = lowest + i) is from ``low[i]`` to ``high[i]``, and all
+    other values together have at most ``rest``."""
 
     lowest: int
     low: list[int]
@@ -32,7 +34,8 @@ class Trials:
     rest: int
 
     def with_one(self, chance: Fraction, *, more: bool) -> list[int]:
-        """Bounds on the law with one trial more of another chance: from above, or from below."""
+        """Bounds on the law with one more trial, of another chance: from above if ``more``, else
+        from below."""
         own = self.high if more else self.low
         over, under = chance.numerator, chance.denominator
         parts = zip([*own, 0], [0, *own], strict=True)
@@ -40,15 +43,16 @@ class Trials:
         return [rounded_up(each, under) if more else each // under for each in sums]
 
     def below(self, x: int) -> int:
-        """P(successes < x), at most."""
+        """An upper bound on P(successes < x)."""
         return min(ONE, sum(self.high[: max(0, x - self.lowest)]) + self.rest)
 
 
 @lru_cache(maxsize=8)
 def trials(n: int, chance: Fraction) -> Trials:
-    """The law of n trials, 0 < chance < 1: from the likeliest value on by ratios of neighbours."""
+    """The law of n trials, 0 < chance < 1, from the likeliest value outwards by the ratios of
+    neighbouring probabilities."""
     if 30 * math.sqrt(n * float(chance) * (1 - float(chance))) > MOST:
-        raise NotVerifiedError(f"sums of {n} reports have more values than are looked at here")
+        raise NotVerifiedError(f"sums of {n} reports have too many values to check")
     odds = chance / (1 - chance)
     over, under = odds.numerator, odds.denominator
     mode = min(n, math.floor((n + 1) * chance))
@@ -69,8 +73,8 @@ def trials(n: int, chance: Fraction) -> Trials:
 def _ratios(
     start: int, end: int, ratio: Callable[[int], tuple[int, int]], step: int
 ) -> tuple[list[tuple[int, int]], int]:
-    """Weights from next to ``start`` towards ``end``, and what all after them weigh at most: their
-    ratios fall from value to value."""
+    """The weights of the values after ``start`` towards ``end``, and an upper bound on the weight
+    of all values that follow: ratios fall from value to value."""
     low = high = FINE
     out: list[tuple[int, int]] = []
     for k in range(start, end, step):

@@ -1,4 +1,4 @@
-"""Whether the receipt of cells with whole counts says what its proof is about."""
+"""Compare the receipt of cells with whole counts with its proof."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dpframe.verifier.verdict import claim
 
 
 def beside_whole_counts(receipt: Mapping[str, Any], proof: Proof) -> Proof:
-    """The selection; with whole counts of cells the first of two steps, with one count of every
-    kind and of the total in the second."""
+    """The proof of the selection. With whole counts of cells it is the first of two steps; the
+    second has one count for every kind of cells and one for the total."""
     told = receipt.get("whole_counts")
     if not isinstance(told, Mapping):
         claim(told is None, "the receipt's whole counts are not understood")

@@ -1,10 +1,11 @@
-"""Independent counts that each move by one, together: what their privacy losses add up to.
+"""The sum of the privacy losses of independent counts that each move by one.
 
 docs/guarantees.md, "Counts of every node". An outcome of probability p under the first law and q
-under the second has loss ln(p / q). Losses are put on multiples of ln(rho), rho a fixed fraction:
-an outcome between two of them is divided into one at each, with the same p and q together; who is
-told which part it was can only tell the tables apart better. Then losses of independent counts are
-convolved, in whole numbers, and the divergence is a sum over the grid. Any rho above 1 is sound.
+under the second has loss ln(p / q). Losses are put on multiples of ln(rho) for a fixed fraction
+rho: an outcome between two multiples is divided into two outcomes, one at each, whose p and q add
+up to those of the outcome. Whoever is told which of the two it was can only tell the tables apart
+better. Then losses of independent counts are convolved, in whole numbers, and the divergence is a
+sum over the grid. Any rho above 1 is sound.
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 from dpframe.verifier.verdict import NotVerifiedError, check_time
 
 POINTS = (1_000, 4_000, 16_000, 64_000)
-"""About as many points has a grid; of each next one only if the bound is not small enough yet."""
+"""About how many points a grid has; the next number is tried only if the bound is not small enough
+yet."""
 
 COARSE = 1_000
-"""Up to which so few points say nothing about what more would gain."""
+"""Up to this many points a grid says nothing about what more points would gain."""
 
 TRIMMED = 10**8
-"""Ends of a convolution that weigh less than what would be enough, divided by this, are raised."""
+"""Ends of a convolution are raised if they weigh at most the delta that would be enough, divided by
+this."""
 
 BYTES = (2 * BITS + 40) // 8
-"""Of one number in a product of two polynomials, with room for a sum of 2**40 products."""
+"""Bytes of one number in a product of two polynomials, with room for a sum of 2**40 products."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Losses are multiples of the logarithm of ``rho``, in parts of ONE."""
+    """A grid of losses: the multiples of the logarithm of ``rho``, which is in parts of ONE."""
 
     rho: int
 
@@ -44,7 +47,7 @@ class Grid:
         return math.log1p((self.rho - ONE) / ONE)
 
     def power(self, n: int) -> tuple[int, int]:
-        """Two numbers with rho**n between them, in parts of ONE."""
+        """A lower and an upper bound on rho**n, in parts of ONE."""
         low = high = ONE
         square_low = square_high = self.rho
         left = abs(n)
@@ -60,12 +63,13 @@ class Grid:
 
 
 MOST_LOSSES = 2_000_000
-"""Of a convolution, each of some dozen bytes."""
+"""The most losses of a convolution; each takes some dozen bytes."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Masses under the first law at losses ``lowest``, ``lowest + 1``, ... and at infinite ones."""
+    """Masses under the first law, in parts of ONE: at losses ``lowest``, ``lowest + 1``, ... of a
+    grid, and at infinite losses."""
 
     lowest: int
     masses: list[int]
@@ -75,14 +79,16 @@ class Losses:
 def composed_bound(
     laws: Sequence[tuple[Law, int]], epsilon: Fraction, enough: Fraction = Fraction(0)
 ) -> Fraction:
-    """Upper bound on delta of counts with these laws, each so many times; both directions."""
+    """Upper bound on delta, in both directions, of counts with these laws; each law comes with the
+    number of counts that have it."""
     return divergence_bound(laws, exp_below(epsilon), enough)
 
 
 def divergence_bound(
     laws: Sequence[tuple[Law, int]], start: int, enough: Fraction = Fraction(0)
 ) -> Fraction:
-    """The same at a u in parts of ONE, in the place of e^epsilon."""
+    """Upper bound as from `composed_bound`, with ``start``, in parts of ONE, in the place of
+    e^epsilon."""
     bound, epsilon = Fraction(0), math.log(max(start, 1) / ONE)
     ways = (False,) if all(law.symmetric for law, _ in laws) else (False, True)
     for more_first in ways:
@@ -103,7 +109,8 @@ def divergence_bound(
 
 
 def grid_for(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
-    """Fine enough for the losses that matter, and so that the likeliest loss is on it."""
+    """A grid that is fine enough for the losses that matter, and that has the likeliest loss on
+    it."""
     total, usual = 0.0, 0.0
     for law, times in laws:
         ratios = [abs(math.log(a / b)) for a, b in pairwise(law.weights) if a and b]
@@ -127,8 +134,9 @@ def _dots(law: Law, grid: Grid, *, more_first: bool) -> Losses:
 def losses_between(
     first: Sequence[int], second: Sequence[int], grid: Grid, infinite: int = 0
 ) -> Losses:
-    """The losses of one law to another, in parts of ONE: "connect the dots". The first may be an
-    upper bound of a law, the second a lower one; ``infinite`` is what the first has elsewhere."""
+    """The losses of one law against another, both in parts of ONE, on the grid: "connect the dots".
+    The first may be an upper bound on a law, the second a lower bound; ``infinite`` is the mass of
+    the first elsewhere."""
     step = grid.step
     at = dict[int, int]()
     powers: dict[int, int] = {}
@@ -158,6 +166,7 @@ def losses_between(
 
 
 def power(losses: Losses, times: int, ends: int) -> Losses:
+    """The losses of ``times`` independent counts together."""
     whole, square = Losses(0, [ONE], 0), losses
     while times:
         if times & 1:
@@ -169,7 +178,8 @@ def power(losses: Losses, times: int, ends: int) -> Losses:
 
 
 def product(one: Losses, other: Losses, ends: int) -> Losses:
-    """Both together: masses convolve, rounded up; what is infinite in either is."""
+    """The losses of two independent counts together: masses convolve, rounded up; a loss that is
+    infinite in either is infinite."""
     if one.masses == [ONE] and one.infinite == 0:
         return Losses(one.lowest + other.lowest, other.masses, other.infinite)
     check_time()
@@ -187,8 +197,8 @@ def product(one: Losses, other: Losses, ends: int) -> Losses:
 
 
 def trimmed(losses: Losses, ends: int) -> Losses:
-    """The largest losses, of a mass up to ``ends``, as infinite ones, and the smallest ones raised
-    to one of them: larger losses only make a bound larger."""
+    """Make the largest losses infinite, and raise the smallest ones to one loss, each up to a mass
+    of ``ends``: larger losses only make a bound larger."""
     masses, lowest, infinite = losses.masses, losses.lowest, losses.infinite
     top, mass = len(masses), 0
     while top > 1 and mass + masses[top - 1] <= ends:
@@ -204,7 +214,7 @@ def trimmed(losses: Losses, ends: int) -> Losses:
 
 
 def _polynomial(masses: list[int]) -> int:
-    """Numbers side by side in one large one, so that one product convolves them."""
+    """Masses side by side in one large number, so that one product convolves them."""
     return int.from_bytes(b"".join(mass.to_bytes(BYTES, "little") for mass in masses), "little")
 
 
@@ -213,7 +223,7 @@ def delta_at(losses: Losses, grid: Grid, start: int) -> int:
     total, high = losses.infinite, None
     first = max(losses.lowest, math.floor(math.log(start / ONE) / grid.step) - 1)
     while first > losses.lowest and grid.power(first)[1] > start:
-        first -= 1  # what the float left out counts
+        first -= 1  # a float chose the first: no positive term may be left out
     for i in range(first, losses.lowest + len(losses.masses)):
         high = grid.power(i)[1] if high is None else rounded_up(high * grid.rho, ONE)
         if high > start:

@@ -1,4 +1,4 @@
-"""Whether the receipt of noisy counts, or of sketches of levels, says what its proof is about."""
+"""Compare the receipt of noisy counts, or of one sketch a level, with its proof."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dpframe.verifier.verdict import claim
 
 
 def check_counts(receipt: Mapping[str, Any], proof: Proof, units: int) -> None:
-    """As many levels as the hierarchy has and the total, where keys are not listed a threshold on
-    all of them but that, and the noise of each."""
+    """Check the number of levels (of the hierarchy, and the total), their thresholds and their
+    noise. Where keys are not listed, every level but the total has a threshold."""
     told, height = proof.game.get("levels"), receipt.get("height")
     levels = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     noise = receipt.get("noise")
@@ -34,7 +34,7 @@ def check_counts(receipt: Mapping[str, Any], proof: Proof, units: int) -> None:
     )
     _thresholds(receipt, levels, units)
     told = facts.get("levels")
-    if told is None:  # of histograms, which have one law for all
+    if told is None:  # histograms have one law for all levels
         each = [(name, level) for level in levels for name in ("test", "release")]
         for name, level in each:
             same_noise(facts.get(name), proof.table(level.get("table"), "table"), name, units)
@@ -52,8 +52,9 @@ def _same_law(facts: Any, level: Mapping[str, Any], proof: Proof, name: str, uni
 
 
 def _thresholds(receipt: Mapping[str, Any], levels: list[Mapping[str, Any]], units: int) -> None:
-    """The receipt has the largest of all levels, in whole counts: no node is shown from fewer on
-    than it says. Histograms have the same on all."""
+    """Check that the threshold of the receipt, in whole counts, is at least the largest of all
+    levels: no node is shown with fewer than it says. Histograms have one threshold on all
+    levels."""
     least = [each["least"] for each in levels if each.get("least") is not None]
     told = receipt.get("threshold")
     if not least:
@@ -74,8 +75,8 @@ def _synthetic(
     levels: list[Mapping[str, Any]],
     noise: Mapping[str, Any],
 ) -> None:
-    """A count that moves on each level down to floor(log2 k), and one cell of every row of a sketch
-    on each level below."""
+    """Check that a record moves one count on each level down to floor(log2 k), and one cell of
+    every row of a sketch on each level below; and the scale of each level."""
     height, k, rows = (receipt.get(name) for name in ("height", "k", "rows"))
     claim(
         type(k) is int and k > 0 and type(rows) is int and rows > 0 and type(height) is int,
@@ -99,7 +100,7 @@ def _synthetic(
 
 
 def check_levels(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """A sketch of every level: their number, counters, threshold and noise."""
+    """Check the sketches of all levels: their number, counters, threshold and noise."""
     kind, game = proof.game.get("kind"), proof.game
     height, told = receipt.get("height"), receipt.get("threshold")
     claim(

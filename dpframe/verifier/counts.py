@@ -1,4 +1,4 @@
-"""A noisy count a level of every record: baselines and tree counts; and the steps of the proof."""
+"""The game of noisy counts, one a level for every record: baselines and tree counts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROUNDING = "docs/guarantees.md, Integer noise, exactly"
 
 
 def counts(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """A record moves one count of each level by one, a user of shares those of a level by one in
-    all: docs/guarantees.md, "Counts of every node"."""
+    """Bound delta where a record moves one count of each level by one, and a user of shares moves
+    the counts of a level by one in all: docs/guarantees.md, "Counts of every node"."""
     levels, units = _levels(proof), proof.whole("units", 1)
     hidden = Step("a node that only one table has is never shown", BASELINES)
     if all(level.get("least") is None for level in levels):
@@ -65,13 +65,13 @@ def _levels(proof: Proof) -> list[Mapping[str, Any]]:
         raise BrokenProofError("the game needs a list of levels")
     for level in levels:
         if not isinstance(level, dict) or not set(level) <= {"table", "scale", "least", "moves"}:
-            raise BrokenProofError("a level has a table, a scale, the least count shown, moves")
+            raise BrokenProofError("a level has table, scale, least, moves and no more")
         least = level.get("least")
         moves = level.get("moves", 1)
         if type(moves) is not int or moves < 1 or (moves > 1 and "table" in level):
-            raise BrokenProofError("how many cells of a level move must be a whole number from 1")
+            raise BrokenProofError("'moves' must be a whole number from 1 on, and 1 with a table")
         if least is not None and type(least) is not int:
-            raise BrokenProofError("the least count that a level shows must be a whole number")
+            raise BrokenProofError("'least' must be a whole number or null")
     return levels
 
 
@@ -80,7 +80,7 @@ def _pairs(levels: list[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _unbounded(levels: list[Mapping[str, Any]], units: int, epsilon: Fraction) -> Found:
-    """Discrete Laplace noise over all integers; scales count units."""
+    """Bound delta of discrete Laplace noise over all integers; its scales are in units."""
     claim(
         all(level.get("least") is None for level in levels),
         "noise without bounds can lift every node over a threshold",

@@ -1,10 +1,10 @@
-"""Releases of one law, reserved together: docs/guarantees.md, "Several releases".
+"""The cost of releases of one law, reserved together: docs/guarantees.md, "Several releases".
 
 A law is a list of points (epsilon, delta) that every release of it keeps, in both directions. The
-divergence D at t = e^epsilon is convex, D(0) = 1 and D(1 / t) = 1 - 1 / t + D'(t) / t, D' that of
-the other direction. So the lower convex hull of all these points is above D, and as a curve of its
-own it is that of two laws whose losses are at its corners (docs/decisions/0011): they dominate
-every release of the law, and their losses convolve.
+divergence D at t = e^epsilon is convex, D(0) = 1 and D(1 / t) = 1 - 1 / t + D'(t) / t, with D' the
+divergence in the other direction. So the lower convex hull of all these points is above D. The hull
+is itself the curve of two laws whose losses are at its corners (docs/decisions/0011): these two
+dominate every release of the law, and their losses convolve.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from dpframe.verifier.numbers import ONE, exp_above, exp_below, rounded_up
 Points = Sequence[tuple[Fraction, Fraction]]
 
 BoundAt = Callable[[Fraction, Fraction], Fraction | None]
-"""Upper bound on delta at an epsilon, which need not be less than what would be enough; None where
-there is none."""
+"""Takes an epsilon and a delta that would be enough, and gives an upper bound on delta, which need
+not be below what would be enough; None where there is no bound."""
 
 TRIMMED = 10**8
-"""Ends of a convolution that weigh less than delta divided by this are raised."""
+"""Ends of a convolution are raised if they weigh at most delta, divided by this and by the number
+of releases."""
 
 
 def is_law(law: Points) -> bool:
-    """Whether points are those of a curve: epsilons grow from 0 on and are no larger than what is
-    promised, the last point, which may be anywhere between the others."""
+    """Whether a curve can go through the points: epsilons grow, and are from 0 to ``MOST``; deltas
+    are from 0 to 1. The last point is what is promised; its epsilon may be anywhere in the
+    range."""
     epsilons = [epsilon for epsilon, _ in law[:-1]]
     grow = all(less < more for less, more in pairwise(epsilons))
     within = all(0 <= epsilon <= MOST and 0 <= delta <= 1 for epsilon, delta in law)
@@ -37,11 +39,11 @@ def is_law(law: Points) -> bool:
 
 
 MOST = 1000
-"""Of an epsilon."""
+"""The largest epsilon of a law."""
 
 
 def keeps(law: Points, bound_at: BoundAt) -> str | None:
-    """Why a release does not keep a law; None if it does, at every point."""
+    """Why a release does not keep a law; None if it keeps every point."""
     for epsilon, delta in law:
         bound = bound_at(epsilon, delta)
         if bound is None or bound > delta:
@@ -51,7 +53,7 @@ def keeps(law: Points, bound_at: BoundAt) -> str | None:
 
 
 def together(law: Points, times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Upper bound on delta at an epsilon of so many releases that keep a law."""
+    """Upper bound on delta, at an epsilon, of ``times`` releases that keep a law."""
     points = _hull(law)
     slopes = [(there[1] - here[1]) / (there[0] - here[0]) for here, there in pairwise(points)]
     second = [more - less for less, more in zip(slopes, [*slopes[1:], Fraction(0)], strict=True)]
@@ -70,8 +72,8 @@ def together(law: Points, times: int, epsilon: Fraction, delta: Fraction) -> Fra
 
 
 def _hull(law: Points) -> list[tuple[Fraction, Fraction]]:
-    """The lower convex hull of t = 0, of the points, and of what they are below t = 1. Each t is
-    rounded up, where D is no larger."""
+    """The lower convex hull of D(0) = 1, of the points, and of what they give below t = 1. Each t
+    is rounded up, where D is no larger."""
     right = sorted((Fraction(exp_above(epsilon), ONE), delta) for epsilon, delta in law)
     left = [(1 / t, 1 - 1 / t + delta / t) for t, delta in reversed(right) if t > 1]
     found: list[tuple[Fraction, Fraction]] = []

@@ -1,10 +1,10 @@
-"""Whether one count tells tables apart no better than another one, at every epsilon.
+"""Check that one count tells tables apart no better than another one, at every epsilon.
 
 A curve of losses on a grid, as a function of u = e^epsilon, is linear between two points of the
-grid, and beyond its ends. If such a curve is nowhere above another one by more than c, a
-composition of n of these counts, chosen after looking, is below that of n of the other one by at
-most n c: the rest of a composition is convex in the likelihood ratio of a count, with slopes from 0
-to 1.
+grid, and beyond its ends. If the curve of one count is nowhere above the curve of another by more
+than c, then delta of n counts like the first, chosen after looking, exceeds delta of n counts like
+the other by at most n c: the rest of a composition is convex in the likelihood ratio of a count,
+with slopes from 0 to 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dpframe.verifier.numbers import BITS, rounded_up
 
 
 def is_below(one: Losses, other: Losses, grid: Grid, crossing: int) -> bool:
-    """Whether the curve of ``one`` is nowhere above the other one by more than ``crossing``."""
+    """Whether the curve of ``one`` is nowhere above the curve of ``other`` by more than
+    ``crossing``."""
     lowest = min(one.lowest, other.lowest) - 1
     highest = max(each.lowest + len(each.masses) for each in (one, other))
     above = _curve(other, grid, lowest, highest, more=False)
@@ -23,8 +24,8 @@ def is_below(one: Losses, other: Losses, grid: Grid, crossing: int) -> bool:
 
 
 def _curve(losses: Losses, grid: Grid, lowest: int, highest: int, *, more: bool) -> list[int]:
-    """Delta at all powers of rho from the highest to the lowest, and at 0; bounds from above or
-    from below."""
+    """Bounds on delta at all powers of rho from the highest to the lowest, and at 0: from above if
+    ``more``, else from below."""
     out, mass, moved = [losses.infinite], 0, 0
     for i in range(highest, lowest, -1):
         at = i - losses.lowest

@@ -1,4 +1,4 @@
-"""Gaussian noise for tests and releases of users, and of groups of records.
+"""The game of Gaussian noise in tests and releases: for users, and for groups of records.
 
 docs/guarantees.md, "Why it holds: users".
 """
@@ -18,15 +18,15 @@ GAUSSIAN = "docs/guarantees.md, Why it holds: users, Gaussian noise"
 NORMAL = "docs/verifying.md, normal"
 
 OFF = Fraction(1, 10**11)
-"""Part of a probability by which a table may be off, where that is paid for in epsilon."""
+"""The part of a probability by which a table may be off where epsilon pays for it."""
 
 MOST = 4_000_000
-"""Entries of a table that are compared with its law."""
+"""The most entries of a table that are compared with its law."""
 
 
 def normal(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """All units of a user, or of a group of records, wherever they lie and whatever was answered:
-    the squares of what moves add up."""
+    """Bound delta for all units of a user, or of a group of records, wherever they lie and whatever
+    was answered: the squares of what moves add up."""
     test, release = proof.law("test"), proof.law("release")
     height, units = proof.whole("height", 1), proof.whole("units", 1) * proof.whole("moves", 1)
     threshold = proof.whole("threshold")
@@ -64,16 +64,17 @@ def normal(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def _end(law: Law, units: int) -> Fraction:
-    """Mass of answers that a neighbour cannot give, where counts move by ``units`` together: the
-    most that a unit of some move has, times all."""
+    """An upper bound on the mass of answers that a neighbour cannot give, where counts move by
+    ``units`` together: the largest mass per unit of any move, times all units."""
     sums = list(accumulate(law.weights[::-1][:units], initial=0))[1:]
     most = max(Fraction(mass, number) for number, mass in enumerate(sums, 1))
     return units * most / TABLE
 
 
 def _compared(law: Law, sigma: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """How far a table is in total variation from a rounded Gaussian that is cut at its ends; the
-    same of what is off by more than ``OFF`` of a probability; and the mass beyond the ends."""
+    """Compare a table with a rounded Gaussian that is cut at its ends: how far they are apart in
+    total variation; how far where each probability may be off by ``OFF`` of itself; and the mass
+    beyond the ends."""
     claim(law.symmetric, "Gaussian noise must be symmetric")
     if len(law.weights) > MOST:
         raise NotVerifiedError(f"a table of {len(law.weights)} entries takes too long to compare")

@@ -46,14 +46,14 @@ ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     "sums": sums.sums,
     "relative": relative.relative,
 }
-"""By the kind of a game: an upper bound on delta for one record at an epsilon. It need not be less
-than what would be enough."""
+"""For each kind of game: the function that bounds delta for one record at an epsilon. Its bound
+need not be below what would be enough."""
 
 GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
     **ALONE,
     "steps": partial(adaptive.steps, ALONE),
 }
-"""And several of them after each other."""
+"""The same functions, and the one for several games in sequence."""
 
 GROUPS = "docs/guarantees.md, Why it holds: users; decision 0031"
 
@@ -89,13 +89,13 @@ NO_SOURCE = "the receipt does not say where its noise is from"
 
 
 def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdict:
-    """The verdict on a receipt by the proof inside of it, or by the ``text`` of one beside it."""
+    """The verdict on a receipt by the proof inside it, or by ``text``, a proof beside it."""
     if receipt.get("noise_source", SECRET) != SECRET:
         return Verdict(outcome="failed", reason=SEEDED)
     if receipt.get("frame_changed"):
         return Verdict(outcome="failed", reason=str(receipt.get("frame")))
     told = receipt.get("proof")
-    if isinstance(told, Mapping) and "noise_source" not in receipt:  # it is older than proofs
+    if isinstance(told, Mapping) and "noise_source" not in receipt:  # old receipts carry no proof
         return Verdict(outcome="not verified", reason=NO_SOURCE)
     if text is None:
         if not isinstance(told, Mapping):
@@ -118,7 +118,7 @@ def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdi
     return _judged_text(text)
 
 
-@lru_cache(maxsize=32)  # of a ledger many releases have one proof
+@lru_cache(maxsize=32)  # many releases of a ledger have one proof
 def _judged_text(text: str) -> Verdict:
     return _judged(read_proof(text))
 
@@ -156,8 +156,8 @@ def _judged(proof: Proof) -> Verdict:
 
 @lru_cache(maxsize=4096)
 def bound_at(text: str, epsilon: Fraction, enough: Fraction) -> Fraction | None:
-    """An upper bound on delta at another epsilon than that of the promise; None where the game of
-    a proof has none there."""
+    """An upper bound on delta at an epsilon other than the promised one; None where the game gives
+    no bound there."""
     try:
         proof = read_proof(text)
         per_record = enough / max(Fraction(1), _of_group(proof.group, epsilon, Fraction(1)))
@@ -179,5 +179,5 @@ def _of_group(group: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _per_record(proof: Proof) -> Fraction:
-    """Delta of one record that is enough for the promise."""
+    """The delta of one record that is enough for the promise."""
     return proof.delta / max(Fraction(1), _of_group(proof.group, proof.epsilon, Fraction(1)))

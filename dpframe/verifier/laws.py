@@ -16,7 +16,7 @@ from dpframe.verifier.numbers import TABLE
 
 
 class BrokenProofError(ValueError):
-    """A proof that is none: what it lacks, or claims and must not."""
+    """A malformed proof: the message says what it lacks, or claims and must not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Law:
 
     @cached_property
     def variance(self) -> Fraction:
-        """Exactly."""
+        """The variance, exactly."""
         first = sum(i * w for i, w in enumerate(self.weights))
         second = sum(i * i * w for i, w in enumerate(self.weights))
         return Fraction(second, TABLE) - Fraction(first, TABLE) ** 2
@@ -57,7 +57,7 @@ class Law:
 
 
 def read_law(number: int, told: object) -> Law:
-    """A table out of a proof: weights in base64, eight bytes each, the lowest byte first."""
+    """Read a table of a proof: weights in base64, eight bytes each, the lowest byte first."""
     if not isinstance(told, dict) or set(told) != {"lowest", "weights"}:
         raise BrokenProofError(f"table {number} must have 'lowest' and 'weights' and nothing else")
     lowest, text = told["lowest"], told["weights"]

@@ -1,6 +1,6 @@
-"""The leaves of a receipt: each is compared with the proof, or free by name, or unknown.
+"""The leaves of a receipt: each is compared with the proof, free by its name, or unknown.
 
-A check reads what it compares, and reading is noted. What nobody read is a claim that nobody
+A check reads what it compares, and reading is noted. What no check read is a claim that nobody
 checked, unless it is in ``FREE``.
 """
 
@@ -32,19 +32,19 @@ FREE: Mapping[str, str] = {
         "sketches sensitivity records sketch_error unpublished_at_most release_number",
     ),
 }
-"""By the beginning of the mechanism: fields that say nothing of privacy or noise. They are names,
-sentences, times and versions, arguments that no noise depends on, and what was released."""
+"""Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
+names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
 LAW = ("noise", "whole_counts", "measures")
-"""Where laws are told. The name of a family, and how intervals follow from it, are free: ends and
-standard deviation are compared."""
+"""Fields that tell laws. There the name of a family, and how intervals follow from it, are free:
+ends and standard deviation are compared."""
 
 FLAGS = frozenset({"remainder", "adds_up", "segments"})
 """Compared fields that are true or false. Elsewhere Python would take true for 1."""
 
 
 class Facts(Mapping[str, Any]):
-    """An object of a receipt, which notes what is read of it."""
+    """An object of a receipt that notes which of its fields are read."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = {str(name): _noting(value) for name, value in fields.items()}
@@ -83,7 +83,7 @@ def _noting(value: Any) -> Any:
 
 
 def check_leaves(facts: Facts, mechanism: str) -> None:
-    """NotVerifiedError for a leaf that is neither compared nor free for the mechanism,
+    """Raise NotVerifiedError for a leaf that is neither compared nor free for the mechanism, and
     FailedClaimError for true or false in the place of a number or a text."""
     free = {
         name for of, names in FREE.items() if mechanism.startswith(of) for name in names.split()
@@ -94,8 +94,8 @@ def check_leaves(facts: Facts, mechanism: str) -> None:
         known = path in free or named or path.startswith(PARTS)
         if not read and not known:
             raise NotVerifiedError(
-                f"the receipt has {path!r}, which this verifier does not know: it may be written "
-                f"by a later version of dpframe than {facts.get('version')!r}"
+                f"the receipt has {path!r}, which this verifier does not know: a later version "
+                f"of dpframe than {facts.get('version')!r} may have written it"
             )
         claim(
             not read or name in FLAGS or not isinstance(value, bool),
@@ -104,5 +104,5 @@ def check_leaves(facts: Facts, mechanism: str) -> None:
 
 
 PARTS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
-"""What the proof is planned from again, what a ledger says of its reservation, and the part of the
-noise that every level got, which scales follow from."""
+"""Beginnings of free paths: what the proof is planned from again, what a ledger says of its
+reservation, and the part of the noise of every level, from which scales follow."""

@@ -1,4 +1,4 @@
-"""Releases of a ledger together: docs/guarantees.md, "Several releases"."""
+"""The verdict on all releases of a ledger together: docs/guarantees.md, "Several releases"."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"
 UNITS = "docs/guarantees.md, Several releases; decision 0036"
 ROUNDED = (1 + Fraction(1, 2**53)) ** 2
-"""Two roundings to floats, of the parts and of the total: n times the n-th part of a total fits it,
-and so do decimals that add up to it."""
+"""Room for two roundings to floats, of the parts and of the total: n times the n-th part of a total
+fits it, and so do decimals that add up to it."""
 
 RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 
@@ -36,13 +36,13 @@ class Held:
 
     @property
     def cost(self) -> Cost:
-        """Epsilon from the receipt, and the delta that its proof gives."""
+        """The epsilon of the receipt, and the delta that its proof gives."""
         return Fraction(float(self.receipt["epsilon"])), self.verdict.bound or Fraction(0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reserved:
-    """So many releases of a law, paid for together. A filter has no law."""
+    """A reservation: ``times`` releases of one law, paid for together. A filter has no law."""
 
     name: str
     epsilon: Fraction
@@ -60,9 +60,9 @@ def verify_releases(
     unless: str | None = None,
     protects: str | None = None,
 ) -> Verdict:
-    """The verdict on all of a ledger's releases within its totals: each is proved, and promised
-    epsilons and proved deltas add up (basic composition), those of a reservation to what its law
-    costs so many times, those of periods to the most at any moment.
+    """The verdict on all of a ledger's releases: whether they are within its totals. Each must be
+    proved. Promised epsilons and proved deltas add up (basic composition); a reservation costs what
+    its law costs so many times, and releases of periods cost the most at any moment.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def verify_releases(
     reserved
         Every reservation and filter.
     epsilon, delta
-        The totals. They and what is promised are the exact numbers that floats are.
+        The totals. They, and what is promised, are taken as the exact values of floats.
     unless
         Why releases may be within the totals though their sum is not, if they may.
     protects
@@ -145,7 +145,7 @@ def verify_releases(
 def _groups(
     parts: Sequence[Held], reserved: Sequence[Reserved]
 ) -> Iterator[tuple[Reserved | None, list[Held]]]:
-    """Releases by what paid for them; by themselves first."""
+    """Releases by the reservation that paid for them; first all releases without a reservation."""
     known = {one.name: one for one in reserved}
     yield None, [part for part in parts if part.under not in known]
     for name, one in known.items():
@@ -155,7 +155,7 @@ def _groups(
 
 
 def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
-    """Delta of a reservation at its epsilon; or why it is not known."""
+    """Delta of a reservation at its epsilon, or the reason why it is not known."""
     if not one.law:
         return "what releases of a filter tell together is not verified"
     if not is_law(one.law):
@@ -211,8 +211,8 @@ def words(unit: str) -> str:
 
 
 def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int | None:
-    """Steps of a release between tables that differ by one ``unit``: docs/decisions/0036. None
-    where no number bounds them."""
+    """How many steps between a release's own neighbours lead from a table to one that differs by
+    one ``unit``: docs/decisions/0036. None where no number bounds them."""
     own = unit_of(receipt)
     if own == unit:
         return 1
@@ -238,5 +238,6 @@ def times_steps(cost: Cost, steps: int) -> Cost:
 
 
 def written(number: float) -> Fraction:
-    """The number as it is written, 0.1 for the double next to it: totals are kept in decimals."""
+    """The number as it is written, such as 0.1 for the double next to it: totals are kept in
+    decimals."""
     return Fraction(Decimal(repr(float(number))))

@@ -2,8 +2,8 @@
 
 docs/mechanism.md, "Users as shares". A record or user is ``units`` units. Where a count moves by
 one unit, an answer loses at most 1 / (scale units) but for a *slip*: the largest excess of one law
-over e^(that) times the other. Losses are linear in the units that move, slips of a level
-superadditive, so that both are at most what all units together give.
+over e^(1 / (scale units)) times the other. Losses are linear in the units that move, slips of a
+level superadditive, so that both are at most what all units together give.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from dpframe.verifier.verdict import claim
 
 
 def of_all_units(slip: Fraction, rate: Fraction, units: int) -> Fraction:
-    """S(units) = slip (1 + r + ... + r^(units - 1)), r the lower bound on e^(rate / units)."""
+    """The slip of all units together, S(units) = slip (1 + r + ... + r^(units - 1)), with r the
+    lower bound on e^(rate / units)."""
     if units == 1 or slip == 0:
         return slip
     r = exp_below(rate / units)
@@ -27,7 +28,7 @@ def of_all_units(slip: Fraction, rate: Fraction, units: int) -> Fraction:
 
 
 def slip_of_tails(tails: Iterable[int], rate: Fraction) -> Fraction:
-    """The largest excess of a tail that takes in one unit more over e^rate times the tail.
+    """The largest excess of a tail with one unit more over e^rate times the tail.
 
     ``tails`` grow, in parts of 2**64.
     """
@@ -46,14 +47,14 @@ def slip_of_values(law: Law, rate: Fraction) -> Fraction:
 
 
 def slip_of_release(law: Law, scale: Fraction, units: int) -> Fraction:
-    """Of a released count, for all units together; ``scale`` in records or users."""
+    """The slip of a released count, for all units together; ``scale`` is in records or users."""
     return of_all_units(slip_of_values(law, 1 / (scale * units)), 1 / scale, units)
 
 
 def selection_slips(
     test: Law, *, left: Fraction, right: Fraction, units: int
 ) -> tuple[Fraction, Fraction]:
-    """Of one level of tests: of not being selected, and of being selected."""
+    """The slips of one level of tests: of not being selected, and of being selected."""
     sums = test.sums
     bot = slip_of_tails(sums, 1 / (left * units))
     top = slip_of_tails((TABLE - below for below in reversed(sums)), 1 / (right * units))
@@ -63,8 +64,8 @@ def selection_slips(
 def selection_loss(
     *, left: Fraction, right: Fraction, release: Fraction | None, height: int, remainder: bool
 ) -> Fraction:
-    """What a unit pays at most, times all units: selected at the first test, at the last, never.
-    Without ``release`` no number is released."""
+    """What a unit loses at most, times all units: if it is selected at the first test, at the last
+    one, or never. Without ``release`` no number is released."""
     seen = Fraction(0) if release is None else 1 / release
     return max(
         1 / right + seen,

@@ -1,5 +1,5 @@
-"""Whether the receipt of a rollup says what its proof is about: which measures there are, within
-which bounds, and the noise that they got."""
+"""Compare the receipt of a rollup with its proof: the measures, their bounds, and the noise that
+they got."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ AT_MOST = re.compile(r"at_most=([0-9]+)(?:, share=[^,\"()=]+)?\)$")
 BOUNDS = re.compile(
     r'(?:[^,"()=]+|"(?:[^"]|"")+"), ([^,"()=]+), ([^,"()=]+?)(, clipped=true)?(?:, |\))'
 )
-"""Of the text of a measure in a receipt: what it measures, how many rows or nodes of a user, the
-bounds of values."""
+"""Patterns for the text of a measure in a receipt: what it measures, how many rows or nodes of a
+user count, the bounds of values."""
 
 ROUNDED = Fraction(1, 2**50)
-"""How far a product of doubles is off, in parts of it, at most."""
+"""The largest relative error of a product of doubles."""
 
 
 def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """One selection where keys are not listed, and one game of measures."""
+    """Check that the proof has one game of measures and, where keys are not listed, one selection;
+    and compare both with the receipt."""
     claim(proof.group == 1, f"the receipt has one record or user, the proof {proof.group}")
     each = parts(proof)
     measures = [part for _, _, part in each if part.game.get("kind") == "measures"]
@@ -54,8 +55,8 @@ def check_rollup(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _same_selection(receipt: Mapping[str, Any], proof: Proof, epsilon: Fraction) -> None:
-    """Epsilon, height, threshold, ends of the noise, in records or users, or in what a sum
-    counts."""
+    """Compare epsilon, height, threshold and noise: in records or users, or in the unit of a sum
+    that selects."""
     game, shares = proof.game, proof.game.get("kind") == "shares"
     units = proof.whole("units", 1) if shares else 1
     height, told = receipt.get("height"), receipt.get("threshold")
@@ -72,7 +73,7 @@ def _same_selection(receipt: Mapping[str, Any], proof: Proof, epsilon: Fraction)
     low = facts.get("lowest") if isinstance(facts, Mapping) else None
     measures = receipt["measures"].values()
     sums = [m.get("upper") for m in measures if str(m.get("spec")).startswith("sum(")]
-    worth = next(  # of the sum that is selected by, if it is one
+    worth = next(  # of the sum that selects, if a sum does
         (Fraction(each) for each in sums if _positive(each) and low == law.lowest / units * each),
         Fraction(1),
     )
@@ -109,7 +110,8 @@ def _worth(receipt: Mapping[str, Any], epsilon: Fraction) -> Fraction:
 
 
 def _check_measures(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """FailedClaimError for what is measured and not in the proof, or drawn with less noise."""
+    """Raise FailedClaimError for a measure that is not in the proof, or is drawn with less
+    noise."""
     told = receipt.get("measures")
     claim(isinstance(told, Mapping), "the receipt names no measures, and the proof does")
     assert isinstance(told, Mapping)
@@ -160,7 +162,8 @@ def _column(spec: str) -> str | None:
 def _no_more_than_told(
     told: Mapping[str, Any], drawn: list[Drawn], read: Mapping[str, str]
 ) -> None:
-    """No measure loses more than the receipt says; a mean for itself and what is read from it."""
+    """Check that no measure loses more than the receipt says; a mean pays for itself and for the
+    sums that are read from it."""
     for name in set(told) - set(read):
         names = {name, *(each for each, of in read.items() if of == name)}
         loss = sum((each.loss for each in drawn if each.measure in names), Fraction(0))
@@ -173,7 +176,7 @@ def _no_more_than_told(
 
 
 def _wanted(spec: str, user: object, read: bool) -> list[str]:
-    """What a measure draws, as its text says."""
+    """The kinds of draws that the text of a measure calls for."""
     kind = spec.partition("(")[0]
     if kind == "count":
         return ["users" if user is not None and not AT_MOST.search(spec) else "rows"]
@@ -187,7 +190,7 @@ def _wanted(spec: str, user: object, read: bool) -> list[str]:
 
 
 def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) -> None:
-    """How often a user counts, and bounds of values."""
+    """Compare how often a user counts, and the bounds of values."""
     told, own = AT_MOST.search(spec), each.facts
     if "at_most" in own:
         most = int(told[1]) if told else 1
@@ -205,7 +208,8 @@ def _same_facts(each: Drawn, spec: str, facts: Mapping[str, Any], user: object) 
 
 
 def _same_text(facts: Mapping[str, Any]) -> None:
-    """Bounds are those in the text of a measure, but for what a search finds; others have none."""
+    """Check that bounds are those in the text of the measure, unless a search finds them; measures
+    without bounds in the text have none."""
     spec = str(facts.get("spec"))
     found = BOUNDS.match(spec.partition("(")[2])
     bounded = found is not None and spec.startswith(("sum(", "mean("))
@@ -219,7 +223,7 @@ def _same_text(facts: Mapping[str, Any]) -> None:
 
 
 def _is(told: object, text: str) -> bool:
-    """Whether a text writes this number."""
+    """Whether a text stands for this number."""
     try:
         return is_number(told) and told == float(text)
     except ValueError:
@@ -244,16 +248,18 @@ def _in_steps(bound: object, decimals: object) -> Fraction:
 
 
 TOLD: Mapping[str, tuple[str, ...]] = {"mean": ("above", "below"), "search": ()}
-"""What the noise of is in a receipt: a mean is made of what is above and below."""
+"""What a receipt calls the noise of a draw, if not by the kind of the draw: a mean is made of what
+is above and below."""
 
 
 # -- the noise that was drawn, which a receipt says after the release -----------------------------
 
 
 def _same_noise(name: str, facts: Mapping[str, Any], own: list[Drawn], pair: list[Drawn]) -> None:
-    """Of what is its own, and of the ``pair`` that a sum is read from."""
+    """Compare the noise of a measure's own draws, and of the ``pair``: the mean that a sum is read
+    from."""
     told = facts.get("noise")
-    if told is None:  # of a plan
+    if told is None:  # a plan tells no noise
         return
     if not isinstance(told, list) or not all(isinstance(each, Mapping) for each in told):
         raise BrokenProofError(f"the receipt's noise of {name!r} is not understood")
@@ -271,7 +277,7 @@ def _same_noise(name: str, facts: Mapping[str, Any], own: list[Drawn], pair: lis
 
 
 def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], each: Drawn) -> None:
-    """No less noise than the proof says."""
+    """Check that an estimate in the receipt has no less noise than the proof says."""
     of, unit = str(estimate.get("of")), estimate.get("unit")
     wanted = each.facts.get("unit", 1)
     claim(unit == wanted, f"{name!r} counts in units of 1/{unit!r}, in the proof 1/{wanted}")
@@ -318,10 +324,10 @@ def _within(name: str, facts: Mapping[str, Any], estimate: Mapping[str, Any], ea
 
 
 LEAST = 1e-90
-"""Of scales: what they lose is a number that can be told."""
+"""Scales in a receipt are above this: what they lose is then a number that can be told."""
 
 GRAIN = Fraction(1, 2**14)
-"""By how much scales that are drawn with may be rounded up."""
+"""The amount by which the scale of a draw may be rounded up."""
 
 
 def _positive(value: object) -> bool:
@@ -329,6 +335,6 @@ def _positive(value: object) -> bool:
 
 
 def _nearest(steps: Fraction) -> int:
-    """Halves away from 0, as values become steps."""
+    """The nearest whole number, halves away from 0, as values become steps."""
     whole = math.floor(abs(steps) + Fraction(1, 2))
     return whole if steps > 0 else -whole

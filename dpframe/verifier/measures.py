@@ -1,7 +1,7 @@
-"""Measures on the parts of what a selection shows: what one record or user moves, and what for.
+"""The game of measures on the parts of a selection: what one record or user moves, and its cost.
 
-docs/guarantees.md, "Measures on the parts of a selection". How much is moved is not claimed: it
-follows here from what is added up and from its bounds.
+docs/guarantees.md, "Measures on the parts of a selection". A proof does not claim how much is
+moved: that follows here from what is added up and from its bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpframe.verifier.verdict import Found, Step, claim
 MEASURES = "docs/guarantees.md, Measures on the parts of a selection"
 
 COUNTED, VALUED = ("rows", "users", "outside"), ("sum", "mean")
-"""What adds up: units of what is there, and steps of values between bounds."""
+"""The kinds of draws that add up: units of what is there, and steps of values between bounds."""
 
 OWN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(COUNTED, frozenset({"unit", "at_most"})),
@@ -27,17 +27,18 @@ OWN: Mapping[str, frozenset[str]] = {
     "distinct": frozenset({"at_most", "singly"}),
     "search": frozenset(),
 }
-"""What is said of each, besides its measure and its noise."""
+"""For each kind of draw: its fields besides its measure and its noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
     """One thing that is drawn for a measure.
 
-    ``moved`` is by how much one record, or user, moves it in total; None where bounds are found.
-    Noise is discrete Laplace over all integers, of ``scale``; of parts and levels of what adds up
-    1/scale is divided between them. Where bounds are found its scale follows from these and
-    ``epsilon``; with a ``table`` the noise is that, and ``moved`` counts move by one.
+    ``moved`` is by how much one record, or user, moves it in total; None where a search finds the
+    bounds. Noise is discrete Laplace over all integers, of ``scale``; where it adds up over parts
+    and levels, 1/scale is divided between these. Where bounds are found the scale follows from them
+    and from ``epsilon``. With a ``table`` the noise is that table, and ``moved`` counts move by
+    one.
     """
 
     measure: str
@@ -51,7 +52,7 @@ class Drawn:
 
     @property
     def loss(self) -> Fraction:
-        """Epsilon of all of it."""
+        """The epsilon of the whole draw."""
         if self.scale is None or self.moved is None:
             assert self.epsilon is not None
             return self.epsilon
@@ -59,7 +60,8 @@ class Drawn:
 
 
 def measures(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """Everything that is drawn for measures once it is known which nodes are shown."""
+    """Bound delta of everything that is drawn for measures once it is known which nodes are
+    shown."""
     drawn = all_drawn(proof)
     loss = sum((each.loss for each in drawn), Fraction(0))
     claim(loss <= epsilon, f"measures lose {float(loss):.9g}, more than {float(epsilon):.9g}")
@@ -92,9 +94,9 @@ def _said(each: Drawn) -> str:
 
 
 def all_drawn(proof: Proof) -> list[Drawn]:
-    """Everything that the game says is drawn; BrokenProofError for what it cannot be.
+    """Everything that the game says is drawn; BrokenProofError for what cannot be drawn.
 
-    Segments of cells are one level, and nothing is above them: here a height of 0.
+    Segments of cells are one level with nothing above it: their height is 0 here.
     """
     told, height = proof.game.get("drawn"), proof.whole("height", 1)
     claim(height <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} levels")
@@ -111,10 +113,11 @@ def all_drawn(proof: Proof) -> list[Drawn]:
 
 
 def reads(proof: Proof) -> Mapping[str, str]:
-    """Sums that are read from what a mean draws, and from which: they draw nothing."""
+    """The sums that are read from the draws of a mean, each with the name of that mean: such sums
+    draw nothing."""
     told = proof.game.get("read", {})
     if not isinstance(told, dict) or not all(isinstance(of, str) for of in told.values()):
-        raise BrokenProofError("'read' must name a mean for every sum that is read from one")
+        raise BrokenProofError("'read' must name a mean for every sum in it")
     return told
 
 
@@ -129,7 +132,7 @@ def _drawn(proof: Proof, told: Any, height: int) -> Drawn:
     elif kind == "distinct" and "table" in told:
         moved, wanted = _moved(part, kind, height), {"table", "epsilon", "delta"}
         if told.get("singly") is not True:
-            raise BrokenProofError("a table is for counts that move by one each")
+            raise BrokenProofError("a table needs counts that move by one each")
     else:
         moved, wanted = _moved(part, kind, height), {"scale"}
     if noise != wanted or not OWN[kind] <= set(told):
@@ -147,12 +150,12 @@ def _drawn(proof: Proof, told: Any, height: int) -> Drawn:
 
 
 def _moved(part: Proof, kind: str, height: int) -> int:
-    """By how much one record, or user, moves it in total."""
+    """How far one record, or user, moves a draw in total."""
     if kind in COUNTED:
         return part.whole("unit", 1) * part.whole("at_most", 1)
     if kind in VALUED:
         return moved_between(kind, _whole(part, "low"), _whole(part, "high"))
-    if kind == "distinct":  # at every level, and once or as often at the root
+    if kind == "distinct":  # ``most`` at every level; at the root 1, or as many
         most = part.whole("at_most", 1)
         if not height:
             return most
@@ -161,7 +164,8 @@ def _moved(part: Proof, kind: str, height: int) -> int:
 
 
 def moved_between(kind: str, low: int, high: int) -> int:
-    """The same of values between bounds in steps: of a mean it is what both vectors move."""
+    """How far one value between bounds, in steps, moves a sum or a mean; for a mean, how far it
+    moves both vectors together."""
     if low > high:
         raise BrokenProofError("the lower bound must not be above the upper one")
     return max(1, high - low if kind == "mean" else max(abs(low), abs(high)))

@@ -1,4 +1,4 @@
-"""Whether the receipt of different users at nodes says what its proof is about."""
+"""Compare the receipt of different users at nodes with its proof."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dpframe.verifier.verdict import claim
 
 
 def check_nodes(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """As many counts as one user moves, of which all are shown where keys are listed, else one, the
-    total; the same threshold, and noise with the same ends on every level."""
+    """Check that the proof has as many counts as one user moves, the threshold of the receipt, and
+    the noise of the receipt on every level. Where keys are listed every count is shown, else only
+    the total is shown in any case."""
     levels, game = proof.game.get("levels"), proof.game
     each = [one for one in levels if isinstance(one, Mapping)] if isinstance(levels, list) else []
     listed = receipt.get("mechanism") != "items"
@@ -44,8 +45,8 @@ def check_nodes(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _times(receipt: Mapping[str, Any], *, listed: bool) -> list[int]:
-    """How many counts of each level one user moves: the total, and of every other level as many
-    nodes as a user counts at, or as are listed if these are fewer."""
+    """How many counts of each level one user moves: the total, and on every other level as many
+    nodes as a user counts at, or as many as are listed if these are fewer."""
     height, most = receipt.get("height"), receipt.get("at_most")
     claim(type(most) is int and 0 < most < 10**6, f"a user counts at {most!r} nodes of a level")
     claim(type(height) is int and height < 10**6, f"the receipt has height {height!r}")

@@ -1,4 +1,4 @@
-"""Whether noise in a receipt is the noise of a proof: its ends, or its standard deviation."""
+"""Compare the noise in a receipt with the noise of a proof: its ends, or its standard deviation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from dpframe.verifier.numbers import ONE, exp_below, is_number
 from dpframe.verifier.verdict import claim
 
 DOUBLE = Fraction(1, 2**50)
-"""Part by which a number in a receipt, a double that was divided and multiplied, may be off."""
+"""Relative error that a number in a receipt may have: a double that was divided and multiplied."""
 
 CLOSE = Fraction(1, 10**6)
-"""Part by which a standard deviation in a receipt, a double, may be off."""
+"""Relative error that the square of a standard deviation in a receipt, a double, may have."""
 
 
 def same_noise(
     told: Any, law: Law, name: str, units: int = 1, worth: Fraction = Fraction(1)
 ) -> None:
-    """Ends in the receipt, where ``units`` of the proof are ``worth``, are those of the table."""
+    """Check that the ends and the standard deviation in the receipt, where ``units`` of the proof
+    are ``worth``, are those of the table."""
     facts = told if isinstance(told, Mapping) else {}
     claim(
         facts.get("grid") == units,
@@ -44,8 +45,8 @@ def same_noise(
 
 
 def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
-    """The standard deviation in the receipt is that of discrete Laplace noise over all integers,
-    with ``scale`` in units: twice the square of it is that of 1 / (2 sinh(1 / (2 scale)))."""
+    """Check that the standard deviation in the receipt belongs to discrete Laplace noise over all
+    integers, with ``scale`` in units: sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
     facts = told if isinstance(told, Mapping) else {}
     sd, grid = facts.get("sd"), facts.get("grid")
     ends = facts.get("lowest", 0), facts.get("highest", 0)
@@ -62,7 +63,8 @@ def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
 
 
 def same_number(told: Any, proved: Fraction, name: str) -> None:
-    """A number of the receipt is that of the proof, but for the rounding of a double."""
+    """Check that a number of the receipt is the number of the proof, but for the rounding of a
+    double."""
     claim(
         is_number(told) and abs(Fraction(told) - proved) <= abs(proved) / 10**9,
         f"the receipt has {name} {told!r}, the proof {float(proved):g}",

@@ -1,4 +1,5 @@
-"""Gaussian noise in whole numbers: its distribution function, and what a move of mu tells."""
+"""Gaussian noise in whole numbers: its distribution function, and the divergence of a move by
+mu."""
 
 from __future__ import annotations
 
@@ -17,25 +18,26 @@ ROOT = (
     math.isqrt(math.floor(2 * PI * 4**FINE)),
     math.isqrt(math.floor(2 * (PI + Fraction(1, 10**40)) * 4**FINE)) + 1,
 )
-"""Around the root of 2 pi, in parts of 2**FINE."""
+"""A lower and an upper bound on the square root of 2 pi, in parts of 2**FINE."""
 
 COARSE = 1 << 128
-"""Parts of an argument: the function grows, so that it may be rounded either way."""
+"""Parts of 1 in an argument: the function grows, so that an argument can be rounded to either
+side."""
 
 TAYLOR = 192
 """Bits of a series around a point."""
 
 FAR = 12
-"""From here on a tail is below e^(-x^2 / 2), which is below 2^-96."""
+"""From this x on, in standard deviations, a tail is below e^(-x^2 / 2), which is below 2^-96."""
 
 
 def root_above(x: Fraction) -> Fraction:
-    """At least the square root, to 128 bits."""
+    """An upper bound on the square root, to 128 bits."""
     return Fraction(math.isqrt(math.ceil(x * COARSE * COARSE)) + 1, COARSE)
 
 
 def below(x: Fraction) -> tuple[int, int]:
-    """Two numbers in parts of ONE with P(standard Gaussian noise < x) between them."""
+    """A lower and an upper bound on P(standard Gaussian noise < x), in parts of ONE."""
     if x < 0:
         low, high = below(-x)
         return ONE - high, ONE - low
@@ -45,12 +47,12 @@ def below(x: Fraction) -> tuple[int, int]:
 
 
 def along(sigma: Fraction, number: int) -> list[tuple[int, int]]:
-    """The same at (k - 1/2) / sigma, k = 0, 1, ...: by Taylor's series around points that are an
-    eighth apart, where the distribution function and its density are known.
+    """Bounds as from `below` at (k - 1/2) / sigma, k = 0, 1, ...: by Taylor's series around points
+    that are an eighth apart, where the distribution function and its density are known.
 
     A derivative of order n is +- He_n times the density, of which no value is above 0.44 root(n!)
-    (Cramer). So what is left out of the series is below 2^-140, and its roundings are below 2^-120;
-    that of the density, twice 2^-96 at most, is taken by less than 1/5 of it.
+    (Cramer). So what is left out of the series is below 2^-140, and its roundings are below 2^-120.
+    The rounding of the density, at most twice 2^-96, counts by less than 1/5.
     """
     reach = math.floor(sigma / 16)
     if reach < 8:
@@ -75,8 +77,8 @@ def along(sigma: Fraction, number: int) -> list[tuple[int, int]]:
 
 
 def _terms(at: Fraction) -> list[int]:
-    """Derivatives of the distribution function, over factorials, the highest first; the first one
-    is the density."""
+    """Derivatives of the distribution function over factorials, the highest order first; the first
+    derivative is the density."""
     x = math.floor(at * (1 << TAYLOR))
     density = (exp_below(-at * at / 2) << FINE + TAYLOR - BITS) // ROOT[1]
     before, now, out, factorial = 0, 1 << TAYLOR, list[int](), 1
@@ -88,16 +90,16 @@ def _terms(at: Fraction) -> list[int]:
 
 
 def beyond(x: Fraction) -> Fraction:
-    """At least P(standard Gaussian noise >= x)."""
+    """An upper bound on P(standard Gaussian noise >= x)."""
     if x >= FAR:
         return Fraction(exp_above(-x * x / 2), ONE)
     return Fraction(ONE - below(x)[0], ONE)
 
 
 def _series(parts: int) -> tuple[int, int]:
-    """1/2 + (x - x^3/6 + x^5/40 - ...) / root(2 pi), in parts of ONE: terms x^(2n+1) (-1)^n over
-    2^n n! (2n + 1). A term is off by less than 2^-400, by all that was rounded before it; what is
-    left out is less than the first term left out."""
+    """Bounds on 1/2 + (x - x^3/6 + x^5/40 - ...) / root(2 pi), in parts of ONE: terms are x^(2n+1)
+    (-1)^n over 2^n n! (2n + 1). A term is off by less than 2^-400, by all that was rounded before
+    it; what is left out is less than the first term left out."""
     x = parts << FINE - 128
     square = x * x >> FINE
     power, total, n = x, 0, 0
@@ -112,8 +114,8 @@ def _series(parts: int) -> tuple[int, int]:
 
 
 def normal_bound(mu: Fraction, epsilon: Fraction) -> Fraction:
-    """At least the divergence, at an epsilon, of Gaussian noise from itself moved by mu deviations:
-    P(Z < mu/2 - epsilon/mu) - e^epsilon P(Z < -mu/2 - epsilon/mu). It grows with mu."""
+    """An upper bound on the divergence, at an epsilon, of Gaussian noise from itself moved by mu
+    deviations: P(Z < mu/2 - epsilon/mu) - e^epsilon P(Z < -mu/2 - epsilon/mu). It grows with mu."""
     mine, other = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     low = below(other)[0] * exp_below(epsilon) // ONE
     return Fraction(max(0, below(mine)[1] - low), ONE)

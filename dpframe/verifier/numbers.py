@@ -1,7 +1,7 @@
-"""Whole numbers that stand for fractions of 2**96, and bounds on e^x; every rounding names its way.
+"""Whole numbers in parts of 2**-96, and bounds on e^x; names say which way a rounding goes.
 
-No float decides anything here. A probability is a whole number of parts of ``ONE``; what is rounded
-is rounded up where that makes a bound larger.
+No float decides anything here. A probability is a whole number in parts of ``ONE``, and is rounded
+up where that makes a bound larger.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ EXTRA = 96
 
 
 def rounded_up(over: int, under: int) -> int:
-    """over / under, the next whole number; ``under`` is positive."""
+    """over / under, rounded up to a whole number; ``under`` is positive."""
     return -(-over // under)
 
 
 def exp_between(x: Fraction) -> tuple[int, int]:
-    """Two whole numbers with e^x ONE between them.
+    """Two whole numbers, one at most e^x ONE and one at least that.
 
-    The series of e^(x / 2**k), |x| / 2**k below 1/2, squared k times. Below, every term and product
-    is rounded down, above up; the rest of the series is below its last term.
+    The series of e^(x / 2**k), |x| / 2**k below 1/2, squared k times. For the lower number every
+    term and product is rounded down, for the upper one up; the rest of the series is below its last
+    term.
     """
     if x <= -NOTHING:
         return 0, 1
@@ -57,22 +58,22 @@ def exp_between(x: Fraction) -> tuple[int, int]:
 
 
 def exp_below(x: Fraction) -> int:
-    """At most e^x, in parts of ONE."""
+    """A lower bound on e^x, in parts of ONE."""
     return exp_between(x)[0]
 
 
 def exp_above(x: Fraction) -> int:
-    """At least e^x, in parts of ONE."""
+    """An upper bound on e^x, in parts of ONE."""
     return exp_between(x)[1]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a number in a receipt is one that can be reckoned with."""
+    """Whether a value in a receipt is a finite number that can be computed with."""
     return type(value) in (int, float) and -1e100 < value < 1e100  # type: ignore[operator]
 
 
 def shown(bound: Fraction) -> str:
-    """A bound with four digits, rounded up."""
+    """The text of a bound: four digits, rounded up."""
     if bound <= 0:
         return "0"
     exponent = 0

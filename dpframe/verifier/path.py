@@ -9,7 +9,7 @@ way, or nothing is.
 
 ``T_t(u)`` is what the adversary gains at most, the sum of P(answers) - u P'(answers) over all
 answers for which that is positive. It falls in u and is convex, so that a chord lies above it. It
-is held at points of a grid, which may be any: a coarser one gives a larger bound, never a false
+is kept at the points of a grid. Any grid will do: a coarser one gives a larger bound, never a false
 one.
 """
 
@@ -26,13 +26,15 @@ from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
 from dpframe.verifier.verdict import check_time
 
 POINTS = (120, 480, 1920, 7680)
-"""About as many points has a grid; of each next one only if the bound is not small enough yet."""
+"""About how many points a grid has; the next number is tried only if the bound is not small enough
+yet."""
 
 COARSE = 480
-"""Up to which so few points say nothing about what more would gain."""
+"""Up to this many points a grid says nothing about what more points would gain."""
 
 CORNERS = 96
-"""Of a polygon around the pairs (q, q') with more than twice as many corners so many edges stay."""
+"""About how many edges are kept of a polygon around the pairs (q, q') that has more than twice as
+many corners."""
 
 FARTHEST = 8.0
 """How far beyond the reach of likely answers a grid goes, in logarithms of u."""
@@ -42,8 +44,8 @@ Point = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, kw_only=True)
 class PathGame:
-    """What the release is made of; ``height`` tests, then the root if ``remainder``. Without a law
-    of ``release`` no number is: of a node it is seen that it was selected."""
+    """What is drawn and seen: ``height`` tests, then the root if ``remainder``. Without a law of
+    ``release`` no number is released: all that is seen of a node is that it was selected."""
 
     test: Law
     release: Law | None
@@ -70,10 +72,10 @@ def path_bound(game: PathGame, epsilon: Fraction, enough: Fraction = Fraction(0)
 
 
 def selection_pairs(test: Law, threshold: int) -> list[tuple[int, int]]:
-    """All (q, q') for residuals F >= 1, in parts of 2**64.
+    """All pairs (q, q') for residuals F >= 1, in parts of 2**64.
 
-    And (0, q') of a node that is there on one side only, with a residual of 1: the other side never
-    tests it.
+    The pair (0, q') is among them, for a node that is there on one side only, with a residual of 1:
+    the other side never tests it.
     """
     pairs = {(0, 0), (0, test.at_least(threshold - 1)), (TABLE, TABLE)}
     least = max(1, threshold - test.highest - 1)  # the smallest F with q' > 0
@@ -90,7 +92,7 @@ def selection_pairs(test: Law, threshold: int) -> list[tuple[int, int]]:
 
 def polygon(pairs: list[tuple[int, int]]) -> list[Point]:
     """Corners of a convex polygon that holds all pairs. What a test costs is convex in (q, q'), so
-    that none inside costs more than all corners do."""
+    that no pair inside costs more than the worst corner."""
     hull = _chain(pairs)[:-1] + _chain(pairs[::-1])[:-1] if len(pairs) > 2 else pairs
     corners = [(Fraction(x, TABLE), Fraction(y, TABLE)) for x, y in hull]
     if len(corners) <= 2 * CORNERS:
@@ -118,7 +120,8 @@ def _chain(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> Point | None:
-    """Where the prolonged edges meet: outside of all edges between them. None if they do not."""
+    """The point where two prolonged edges meet, outside of all edges between them; None if they do
+    not meet."""
     if one[1] == other[0]:
         return one[1]
     (ax, ay), (bx, by), (cx, cy), (dx, dy) = *one, *other
@@ -136,14 +139,14 @@ class Shifted:
     """V against V + 1, or V + 1 against V: the sum of p - u p' where that is positive.
 
     Values stand in the order of p / p', which is known to one part of ONE. A value in the wrong
-    place has a p - u p' below p' / ONE: all of them together are off by one part of ONE at most,
-    which is added.
+    place has a p - u p' below p' / ONE. All such values together are off by at most one part of
+    ONE, which is added.
     """
 
     def __init__(self, law: Law | None, *, more_first: bool) -> None:
         weights = [] if law is None else law.weights
         still, moved = [*weights, 0], [0, *weights]
-        if law is None:  # nothing is seen of V: one value, as likely in both
+        if law is None:  # V is not seen: one value, as likely in both
             still = moved = [TABLE]
         first, second = (moved, still) if more_first else (still, moved)
         pairs = list(zip(first, second, strict=True))
@@ -170,7 +173,8 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Step:
-    """One pair of selection probabilities, in parts of ONE: first law up, the other down."""
+    """One pair of selection probabilities, in parts of ONE: rounded up for the first law, down for
+    the other."""
 
     top: int
     top_other: int
@@ -236,8 +240,9 @@ def _shift(step: Step, seen: Shifted, grid: list[int]) -> list[tuple[int, int, i
 
 
 def _grid(steps: list[Step], height: int, start: int, n: int, *, more_first: bool) -> list[int]:
-    """Points from ``start`` to where the answers can take u, so that the ratio of the likeliest
-    answer leads from one to another. Floats choose them; any points would do."""
+    """The points of a grid from ``start`` to where the answers can take u, spaced so that the ratio
+    of the likeliest answer leads from one point to another. Floats choose them; any points would
+    do."""
     moves = [
         (step.top_other - step.top if not more_first else step.top - step.top_other, move)
         for step in steps
@@ -257,7 +262,7 @@ def _grid(steps: list[Step], height: int, start: int, n: int, *, more_first: boo
 
 
 def _apart(n: int) -> int:
-    """Points beyond the reach of likely answers until they get twice as far apart."""
+    """How many points beyond the reach of likely answers come before their distance is doubled."""
     return max(8, n // 40)
 
 

@@ -1,4 +1,4 @@
-"""Releases that read periods: what all of them cost who has one time in every column."""
+"""The cost of releases that read periods, for whoever has one time in every column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ READ = {
     "text": "as text",
     "written": "as written",
 }
-"""How times are read, as an axis names it: periods of another reading may share records."""
+"""How an axis names the way in which times are read: periods that are read in another way may share
+records."""
 
 FINER = " in nanoseconds"
 
@@ -37,8 +38,8 @@ class Block(NamedTuple):
 
 
 def fullest(charges: Iterable[tuple[Block | None, Cost]]) -> Cost:
-    """What touches all records, and on every axis the most at any moment; epsilons and deltas each
-    for themselves."""
+    """The sum of what touches all records and, for every axis, of the most at any moment; epsilons
+    and deltas are added separately."""
     total, axes = (Fraction(0), Fraction(0)), dict[str, list[tuple[int, Cost]]]()
     for block, cost in charges:
         if block is None:

@@ -1,4 +1,4 @@
-"""A proof as it is written: what is promised, the game that was played, its tables of noise.
+"""A proof as it is written: the promise, the game, and its tables of noise.
 
 docs/verifying.md says what each part is; ``proof.schema.json`` is its JSON schema.
 """
@@ -16,12 +16,12 @@ from typing import Any
 from dpframe.verifier.laws import BrokenProofError, Law, read_law
 
 VERSION = 1
-"""Of what is written; a reader refuses all others."""
+"""The version of the format; a reader refuses all other versions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What a proof says, read."""
+    """The content of a proof."""
 
     epsilon: Fraction
     delta: Fraction
@@ -44,7 +44,7 @@ class Proof:
         return value
 
     def law(self, name: str) -> Law:
-        """The table that the game has under a name."""
+        """The table whose number the game has under a name."""
         return self.table(self.game.get(name), name)
 
     def table(self, number: object, name: str) -> Law:
@@ -54,13 +54,13 @@ class Proof:
         return self.laws[number]
 
     def law_or_none(self, name: str) -> Law | None:
-        """The same, or None where the game says that there is none."""
+        """The table as from `law`, or None where the game says that there is none."""
         if name in self.game and self.game[name] is None:
             return None
         return self.law(name)
 
     def of(self, game: Mapping[str, Any]) -> Proof:
-        """The same tables and promise with another game: a step of this one."""
+        """This proof with another game, such as one of its steps; tables and promise stay."""
         return replace(self, game=game)
 
     def scale(self, name: str) -> Fraction:
@@ -69,7 +69,7 @@ class Proof:
 
 
 def positive(value: object, name: str) -> Fraction:
-    """A positive number: a double, taken exactly, or a text "3/4" or "3"."""
+    """Read a positive number: a double, taken exactly, or a text such as "3/4" or "3"."""
     if isinstance(value, str) and FRACTION.fullmatch(value):
         over, _, under = value.partition("/")
         found = Fraction(int(over), int(under or 1))
@@ -83,24 +83,24 @@ def positive(value: object, name: str) -> Fraction:
 
 
 def nothing_or_positive(value: object, name: str) -> Fraction:
-    """The same, or 0."""
+    """Read 0, or a positive number as `positive` does."""
     return Fraction(0) if value == 0 and value is not False else positive(value, name)
 
 
 LARGEST = Fraction(10**100)
-"""Of positive numbers; the smallest is one over it."""
+"""The largest positive number; the smallest is one over it."""
 
 MOST_EPSILON = 1000
-"""Of a promise: beyond nothing is promised, and e^epsilon takes long."""
+"""The largest epsilon of a promise: beyond it nothing is promised, and e^epsilon takes long."""
 
 LEAST_EPSILON = Fraction(1, 2**60)
-"""Of one record: e^epsilon is above 1 by far more than its rounding."""
+"""The smallest epsilon of one record: e^epsilon is above 1 by far more than its rounding."""
 
 MOST_HEIGHT = 10_000
-"""Of levels, or of tests on a path."""
+"""The most levels, or tests on a path."""
 
 MOST_DIGITS = 60
-"""Of whole numbers."""
+"""The most digits of a whole number."""
 
 
 def _whole(digits: str) -> int:
@@ -110,10 +110,11 @@ def _whole(digits: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose fields are told once: other readers might take another one of two."""
+    """An object in which every field occurs once: of two values another reader might take the
+    other."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise BrokenProofError("an object of the proof tells one field twice")
+        raise BrokenProofError("an object of the proof has one field twice")
     return found
 
 
@@ -131,7 +132,8 @@ FIELDS: Mapping[str, str] = {
     "relative": "steps",
     "steps": "steps",
 }
-"""Of every kind of game. What a game has and does not use would be a claim that nobody checks."""
+"""The fields of every kind of game. A field that a game does not use would be a claim that nobody
+checks."""
 
 
 def known_fields(game: Mapping[str, Any]) -> None:
@@ -147,7 +149,7 @@ FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
 
 
 def read_proof(text: str) -> Proof:
-    """A proof out of its text; BrokenProofError says what is wrong with it."""
+    """Read a proof from its text; BrokenProofError says what is wrong with it."""
     try:
         told = json.loads(text, parse_int=_whole, object_pairs_hook=_once)
     except BrokenProofError:

@@ -1,4 +1,4 @@
-"""Whether a receipt says what its proof is about."""
+"""Compare a receipt with its proof."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ KINDS = {
     "prefix-laplace": ("counts",),
     "prefix-gaussian": ("counts",),
 }
-"""The games that belong to the mechanism that a receipt names."""
+"""For each mechanism that a receipt can name: the kinds of games that belong to it."""
 
 
 ALWAYS: Mapping[str, Mapping[str, object]] = {
@@ -79,12 +79,12 @@ ALWAYS: Mapping[str, Mapping[str, object]] = {
     },
     "synthetic-": {"threshold": None, "remainder": None},
 }
-"""By the beginning of the mechanism: what its receipts always say."""
+"""What receipts of a mechanism always say, by the beginning of the mechanism's name."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Every leaf of the receipt is what follows from the proof, or is free: FailedClaimError names
-    one that is something else, NotVerifiedError one that nobody knows."""
+    """Check that every leaf of the receipt follows from the proof or is free: FailedClaimError
+    names a leaf that says something else, NotVerifiedError a leaf that nobody knows."""
     facts = Facts(receipt)
     _check_claims(facts, proof)
     mechanism = str(facts.get("mechanism"))
@@ -100,7 +100,8 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _check_labels(facts: Facts, proof: Proof) -> None:
-    """As many levels as are named, a card of the same guarantee, a computed delta within."""
+    """Check that the height is the number of named levels, that the card has the guarantee of the
+    receipt, and that the computed delta is within the promise."""
     names, height = facts.get("levels"), facts.get("height")
     claim(
         len(names) == height if isinstance(names, list) else names is height is None,
@@ -169,7 +170,7 @@ def _check_claims(receipt: Facts, proof: Proof) -> None:
 
 
 def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> None:
-    """What heavy hitters tell: height, remainder, threshold, ends of noise."""
+    """Compare what heavy hitters tell: height, remainder, threshold and noise."""
     game, units = proof.game, check_division(unit, proof)
     claim(game.get("release") is not None, "the receipt has released counts, the proof none")
     claim(receipt.get("keys") is None, "a selection finds its keys, and the receipt lists them")
@@ -181,7 +182,7 @@ def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> Non
         )
     told, proved = receipt.get("threshold"), proof.whole("threshold")
     exact = Fraction(proved) * unit.worth / units
-    room = exact / 1000 if unit.worth != 1 else Fraction(0)  # it is told with four digits
+    room = exact / 1000 if unit.worth != 1 else Fraction(0)  # the receipt has it with four digits
     unit_below = exact - unit.worth / units  # counts are whole units
     claim(
         is_number(told) and unit_below < Fraction(told) <= (exact + room) * (1 + TOLD),
@@ -194,4 +195,4 @@ def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> Non
 
 
 TOLD = Fraction(1, 2**50)
-"""Part by which a double may be off."""
+"""Relative error that a double may have."""

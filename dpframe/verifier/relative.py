@@ -1,8 +1,9 @@
-"""Counts with a relative error: every step a sparse vector, and a test after each of its answers.
+"""Counts with a relative error: each step is a sparse vector, with a test after each of its
+answers.
 
 docs/guarantees.md, "Counts with a relative error". Between neighbours one count of each level of
-one tree moves by one. Noise is discrete Laplace over all whole numbers, but that of tests, which is
-that given that it is within a bound. Nothing is claimed here of how near counts are.
+one tree moves by one. Noise is discrete Laplace over all whole numbers; the noise of tests is that
+law given that it is within a bound. Nothing is claimed here about how near counts are.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ class Classified:
 
     @property
     def loss(self) -> Fraction:
-        """A threshold that is 1 higher keeps all answers but the last, whose query is then 2
-        higher; the one count that a test compares moves by 1."""
+        """The epsilon of the step: a threshold that is 1 higher keeps all answers but the last,
+        whose query is then 2 higher; the one count that a test compares moves by 1."""
         return self.tops * (1 / self.thresholds + 2 / self.queries + 1 / self.tests)
 
     @property
     def end(self) -> Fraction:
-        """At least P(Z = R | |Z| <= R) = (1 - q) q^R / (1 + q - 2 q^(R + 1)), q = e^(-1 / b)
-        and R the bound: of the two tables each has one value that the other one lacks, at an end;
-        everywhere else their ratio is at most 1 / q."""
+        """An upper bound on P(Z = R | |Z| <= R) = (1 - q) q^R / (1 + q - 2 q^(R + 1)), with q =
+        e^(-1 / b) and R the bound: each of the two tables has one value, at an end, that the other
+        one lacks; everywhere else their ratio is at most 1 / q."""
         low, high = exp_between(-1 / self.tests)
         last = exp_above(-self.bound / self.tests)
         under = (ONE + low) * ONE - 2 * high * last
@@ -54,7 +55,8 @@ class Classified:
 
 
 def relative(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """All steps, one after the other; what each is asked may depend on those before it."""
+    """Bound delta of all steps in sequence; what a step is asked may depend on the steps before
+    it."""
     steps = classified(proof)
     for number, one in enumerate(steps, 1):
         claim(
@@ -76,7 +78,7 @@ def relative(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def classified(proof: Proof) -> list[Classified]:
-    """The steps as they are told."""
+    """Read the steps of the game."""
     told = proof.game.get("steps")
     if not isinstance(told, list) or not told:
         raise BrokenProofError("the game needs a list of steps")
@@ -93,7 +95,7 @@ def classified(proof: Proof) -> list[Classified]:
 
 
 def check_relative(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """As many steps, and in each what the receipt says is drawn."""
+    """Check that receipt and proof have the same number of steps, and draw the same in each."""
     noise, steps = receipt.get("noise"), classified(proof)
     facts = noise if isinstance(noise, Mapping) else {}
     claim(

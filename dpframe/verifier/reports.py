@@ -31,20 +31,22 @@ HELD = Fraction(1, 2)
 """Chance with which the cell that a device holds reports 1."""
 
 OFF = Fraction(1, 10**12)
-"""Part of a probability that a 64-bit table may be off before it is rounded."""
+"""The part of a probability by which a 64-bit table may be off before it is rounded."""
 
 KEPT = 10**6
-"""Part of delta that curves may cross by."""
+"""Curves may cross by delta divided by this, and by the number of cells that change."""
 
 MOST_REPORTS = 100_000
-"""Of a device: more take long, and are never sent."""
+"""The most reports of a device: more take long, and are never sent."""
 
 POINTS = (1_000, 4_000, 16_000, 64_000)
-"""A grid has about so many; the next one only if the bound is not small enough yet."""
+"""About how many points a grid has; the next number is tried only if the bound is not small enough
+yet."""
 
 
 def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """A device changes one or two cells of every sum; other devices hide which."""
+    """Bound delta where a device changes one or two cells of every sum, and other devices hide
+    which."""
     counted, spared = proof.whole("counted", 1), proof.whole("spared")
     times, devices = proof.whole("reports", 1), proof.whole("devices", 1)
     silence, replaced = proof.scale("silence"), proof.flag("replaced")
@@ -58,7 +60,8 @@ def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     absent = _absent(proof, devices, counted, times)
     rounding = 4 * times * Fraction(10 * math.isqrt(devices) + 92, TABLE)
     slip = rounding * (1 + Fraction(exp_above(epsilon), ONE))
-    off = Fraction(exp_above(4 * times * 2 * OFF / (1 - OFF)), ONE)  # (1 + x) / (1 - x), as often
+    # at least ((1 + OFF) / (1 - OFF)) ** (4 times)
+    off = Fraction(exp_above(4 * times * 2 * OFF / (1 - OFF)), ONE)
     start = math.floor(exp_below(epsilon) / off)
     left = max(Fraction(0), (enough - absent - slip) / off)
     here = trials(counted - 1 - spared, silence)
@@ -78,7 +81,8 @@ def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def _absent(proof: Proof, devices: int, counted: int, times: int) -> Fraction:
-    """The chance that fewer devices than are counted on take part in one of the sums."""
+    """An upper bound on the chance that fewer devices than are counted on take part in one of the
+    sums."""
     chance = proof.scale("participation")
     claim(chance <= 1, "a chance is at most 1")
     if chance == 1:
@@ -96,7 +100,7 @@ def _together(
     start: int,
     enough: Fraction,
 ) -> Fraction:
-    """Delta of all reports, at the worst number of holders."""
+    """An upper bound on delta of all reports, at the worst number of holders."""
     steps = times * (2 if replaced else 1)
     crossing = max(1, math.floor(enough * ONE) // (KEPT * steps))
     bound, ends = Fraction(2), max(1, crossing // 100)
@@ -117,7 +121,8 @@ def _together(
 
 
 def _grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:
-    """Losses of a cell are at most ln(1 / (2 a0)), those of all together matter up to epsilon."""
+    """A grid for losses of at most ln(1 / (2 a0)) a cell; the losses of all cells together matter
+    up to epsilon."""
     span = min(steps * math.log(1 / (2 * silence)), 4 * (abs(epsilon) or 1.0))
     return Grid(exp_below(Fraction(2 * span / points)))
 
@@ -125,8 +130,8 @@ def _grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:
 def _dominating(
     here: Trials, there: Trials, chances: tuple[Fraction, Fraction], grid: Grid, crossing: int
 ) -> Losses:
-    """Losses of the first law, above whose curve that of the second is nowhere by more than
-    ``crossing``; FailedClaimError if it is somewhere."""
+    """The losses of the first law. FailedClaimError if the curve of the second law is anywhere
+    above the curve of the first by more than ``crossing``."""
     usual, other = (
         losses_between(
             law.with_one(chances[0], more=True),
@@ -146,7 +151,7 @@ def _dominating(
 
 
 def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """What a receipt of a prefix tree says of its reports or counts."""
+    """Compare what the receipt of a prefix tree says of its reports or counts with the proof."""
     said, user, devices = (receipt.get(name) for name in ("neighbours", "user", "devices"))
     claim(type(devices) is int, "the receipt has no number of devices")
     who = f"one user ({user!r})"
@@ -209,7 +214,7 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _same_local(receipt: Mapping[str, Any], local: Any, times: Any) -> None:
-    """The sentence of the local guarantee is that of the local epsilon."""
+    """Check that the sentence of the local guarantee is the one for the local epsilon."""
     told, sentence = receipt.get("local_guarantee"), None
     if is_number(local):
         sentence = (

@@ -20,16 +20,18 @@ USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"
 ROUNDS = "docs/verifying.md, rounds"
 
 OFF = Fraction(1, 10**11)
-"""Part of a probability that a 64-bit table may be off before it is rounded."""
+"""The part of a probability by which a 64-bit table may be off before it is rounded."""
 
 FLOATS = Fraction(4, 10**16)
-"""What its weights may be off together, beside half a unit each and as much at the mode."""
+"""The amount by which the weights of a table may be off together, beside half a unit each and as
+much at the mode."""
 
 
 @dataclass(frozen=True)
 class Noise:
     """Gaussian noise of scale ``sigma``, rounded to whole numbers and cut at ``end``, on ``values``
-    that one user moves by a vector of norm ``norm``; so many times over in scores (``part``)."""
+    numbers that one user moves by a vector of norm ``norm``; scores add it up ``part`` times
+    over."""
 
     sigma: Fraction
     end: int
@@ -44,19 +46,21 @@ class Noise:
 
     @property
     def ends(self) -> Fraction:
-        """Mass of what only one neighbour can give. That of the last s values grows faster than s,
-        and moves of this norm on so many values add up to the root of their number times it."""
+        """An upper bound on the mass of what only one neighbour can give. The mass of the last s
+        values grows faster than s, and moves of this norm on so many values add up to at most the
+        root of their number times the norm."""
         last = beyond((self.end + Fraction(1, 2) - self.norm) / self.sigma)
         return root_above(Fraction(self.values)) * last / (1 - self.outside)
 
     @property
     def rounding(self) -> Fraction:
-        """How far weights of 64 bits are from the law that is cut, beside ``OFF``."""
+        """How far weights of 64 bits are from the cut law, beside ``OFF``."""
         return Fraction(2 * self.end + 1, 2**65) + FLOATS
 
 
 def rounds(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """A user moves noisy weights by a vector of bounded norm each round, and counts at last."""
+    """Bound delta where a user moves noisy weights by a vector of bounded norm in each round, and
+    counts at the end."""
     items, threshold = proof.whole("items", 1), proof.whole("threshold", 1)
     unit = proof.whole("unit", 1)
     told = proof.game.get("rounds")
@@ -90,7 +94,7 @@ def rounds(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def _found(weighed: list[Noise], unit: int, threshold: int) -> Fraction:
-    """That noise finds a value of one user, after any round."""
+    """An upper bound on the chance that noise finds a value of one user after any round."""
     total, parts, square, cut = Fraction(0), 0, Fraction(0), Fraction(1)
     for one in weighed:
         parts += one.part
@@ -104,15 +108,15 @@ def _found(weighed: list[Noise], unit: int, threshold: int) -> Fraction:
 
 def _noise(told: object, norm: int, values: int) -> Noise:
     if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
-        raise BrokenProofError("noise has sigma, end, and in a round a part")
+        raise BrokenProofError("noise has sigma, end and, in a round, part, and no more")
     end, part = told.get("end"), told.get("part", 1)
     if type(end) is not int or end < 1 or type(part) is not int or part < 1:
-        raise BrokenProofError("the end of noise, and its part, must be whole numbers from 1 on")
+        raise BrokenProofError("'end' and 'part' of noise must be whole numbers from 1 on")
     return Noise(positive(told.get("sigma"), "sigma"), end, norm, values, part)
 
 
 def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """What a receipt says of values, and where its noise ends."""
+    """Compare what a receipt says of values, and of its noise, with the proof."""
     items = proof.whole("items", 1)
     told = receipt.get("max_contributions")
     claim(told == items, f"the receipt has {told!r} values of a user, the proof {items}")
@@ -144,8 +148,8 @@ def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) -> int:
-    """By how much a user moves each of their counts: at ``at_most`` of them by a vector of at most
-    the norm in the proof. Where that number is found, it divides the norm then."""
+    """How far a user moves each of their counts: ``at_most`` counts together by a vector of at most
+    the norm in the proof. Where a release finds ``at_most``, it divides the norm only then."""
     told, most, norm = facts.get("release"), receipt.get("at_most"), proof.whole("norm", 1)
     each = told.get("grid") if isinstance(told, Mapping) else None
     number = 1 if most is None else most
@@ -160,7 +164,8 @@ def _each(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) ->
 
 
 def _same(told: Any, own: Noise, units: int, name: str) -> None:
-    """Scale and end of one law: the scale of a rounded law is a little less than what it has."""
+    """Compare scale and end of one law: the standard deviation of a rounded law is a little more
+    than its scale."""
     facts = told if isinstance(told, Mapping) else {}
     sd, grid = facts.get("sd"), facts.get("grid")
     sigma, end = own.sigma / units, Fraction(own.end, units)

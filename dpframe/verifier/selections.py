@@ -1,4 +1,4 @@
-"""Offline heavy hitters: by the game along a path, or by shares; and the steps of the proof."""
+"""The games of offline heavy hitters: along a path, or by shares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARES = "docs/mechanism.md, Users as shares"
 
 
 def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """One record along one path: docs/guarantees.md, "Why it holds: one record"."""
+    """Bound delta of one record along one path: docs/guarantees.md, "Why it holds: one record"."""
     claim(proof.whole("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests")
     game = PathGame(
         test=proof.law("test"),
@@ -39,7 +39,8 @@ def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """All units of a record or user, wherever they lie: docs/mechanism.md, "Users as shares"."""
+    """Bound delta of all units of a record or user, wherever they lie: docs/mechanism.md, "Users as
+    shares"."""
     test, release = proof.law("test"), proof.law_or_none("release")
     height, units, threshold = (
         proof.whole("height", 1),

@@ -1,4 +1,4 @@
-"""Whether the receipt of a sketch that an application keeps says what its proof is about."""
+"""Compare the receipt of a sketch that an application keeps with its proof."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from dpframe.verifier.proof import Proof, positive
 from dpframe.verifier.verdict import claim
 
 WHOLE = ("merged-bounded", "privacy-aware-misra-gries")
-"""Sketches of which a record or user moves at most k counts by 1."""
+"""Mechanisms of sketches in which a record or user moves at most k counts by 1."""
 
 
 def check_sketch(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Counters, threshold and noise of one sketch, and how far a record moves what it holds."""
+    """Compare counters, threshold and noise of one sketch, and how far a record moves its
+    counts."""
     told, mechanism = receipt.get("counters"), str(receipt.get("mechanism"))
     claim(type(told) is int and told > 0, "the receipt has no number of counters")
     noise, game, k = receipt.get("noise"), proof.game, int(told or 0)
@@ -50,8 +51,8 @@ def check_sketch(receipt: Mapping[str, Any], proof: Proof) -> None:
 
 
 def _universe(mechanism: str, k: int, facts: Mapping[str, Any], proof: Proof) -> None:
-    """Noise without bounds on every key of a list, which moves by whole counts, or by parts of 1 /
-    (k + 1)."""
+    """Compare noise without bounds on every key of a list; keys move by whole counts, or in parts
+    of 1 / (k + 1)."""
     most, units = (k, 1) if mechanism in WHOLE else (2 * k - 1, k + 1)
     told = proof.game.get("levels")
     levels = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []

@@ -13,21 +13,21 @@ from dpframe.verifier.verdict import Found, NotVerifiedError, Step, claim
 
 SKETCHES = "docs/guarantees.md, Streams and sketches"
 MOST_COUNTS = 1024
-"""That move together: more would take minutes."""
+"""The most counts that move together: more would take minutes."""
 
 MERGED = "docs/verifying.md, merged"
 STRUCTURE = "docs/guarantees.md, Streams and sketches, One stream"
 
 
 def sketches(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """One sketch a level: a record moves one of the numbers (U, alpha) of each by one, and keys
-    that one sketch only has may pass."""
+    """Bound delta of one sketch a level: a record moves one number of each sketch, a counter U or
+    the error alpha, by one, and keys that only one of two neighbouring sketches has may pass."""
     noise, shared = proof.law("noise"), proof.law("shared")
     number, theta = proof.whole("sketches", 1), proof.whole("theta")
     standard = None if proof.game.get("standard") is None else proof.whole("standard", 1)
     claim(number <= MOST_COUNTS, f"there are more than {MOST_COUNTS} sketches")
     if (noise.lowest, list(noise.weights)) != (shared.lowest, list(shared.weights)):
-        raise NotVerifiedError("counters and errors have different noise, which is not known here")
+        raise NotVerifiedError("counters and errors have different noise, which has no proof here")
     unshared = ((1, 1), (0, 1)) if standard is None else ((1, standard),)
     chance = passing(noise, shared, theta, unshared)
     rest = max(Fraction(0), enough - number * chance)
@@ -40,12 +40,14 @@ def sketches(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def merged(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """Counts of which up to ``changed`` a sketch move by one, all the same way, and zeros that are
-    not stored: bounded merges, and sketches of users' sets. One record or user is in ``sketches``.
+    """Bound delta where up to ``changed`` counts of a sketch move by one, all in one direction, and
+    zeros are not stored: bounded merges, and sketches of users' sets. One record or user is in
+    ``sketches`` of them.
 
-    If j of all counts are stored on both sides, the others are hidden with chance Psi^(others) =
-    lone, Psi = P(noise < least - 1). D_j, the divergence of j counts that move by one, grows with
-    j, so that of a run of j the largest D_j bounds all, with the least or the largest lone.
+    If j of all counts are stored on both sides, the others are hidden with chance lone =
+    Psi^(number of others), with Psi = P(noise < least - 1). D_j, the divergence of j counts that
+    move by one, grows with j. So for all j of a run the largest D_j is a bound, with the least or
+    the largest lone.
     """
     noise, number = proof.law("noise"), proof.whole("sketches", 1)
     total, least = number * proof.whole("changed", 1), proof.whole("least", 1)
@@ -86,7 +88,7 @@ def _up(bound: Fraction) -> int:
 
 def passing(noise: Law, shared: Law, theta: int, unshared: tuple[tuple[int, int], ...]) -> Fraction:
     """P(value + Z >= theta + eta for one of the counters that only one sketch has), rounded up:
-    ``unshared`` are pairs of a value and how many counters have it; eta is one for all."""
+    ``unshared`` are pairs of a value and how many counters have it; all counters have one eta."""
     total = 0
     for i, weight in enumerate(shared.weights):
         eta = shared.lowest + i

@@ -25,18 +25,22 @@ SKETCHES = "docs/guarantees.md, Streams and sketches, merged sketches"
 SUMS = "docs/verifying.md, sums"
 
 POINTS = (1_000, 4_000, 16_000)
-"""About as many points has a grid; of each next one only if the bound is not small enough yet."""
+"""About how many points a grid has; the next number is tried only if the bound is not small enough
+yet."""
 
 MOST = 3_000_000
-"""Counters times entries of the table: every smaller move is compared with the largest one."""
+"""The most sketches times counters times entries of the table: every smaller move is compared with
+the largest one."""
 
 KEPT = 10**5
-"""Part of delta that curves may cross by, and by which ends of convolutions are raised."""
+"""Curves may cross by delta divided by this, and by the number of sketches; ends of convolutions
+are raised up to a hundredth of that."""
 
 
 def sums(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
-    """In units of 1 / (k + 1) of a count a record moves one value of a sketch by up to k, and up to
-    k - 1 others by up to 1; one side may store alone one key of value k, or k keys of value 1."""
+    """Bound delta of sums: in units of 1 / (k + 1) of a count a record moves one value of a sketch
+    by up to k, and up to k - 1 others by up to 1; one key of value k, or k keys of value 1, may be
+    stored on one side alone."""
     noise, counters = proof.law("noise"), proof.whole("counters", 1)
     number, theta = proof.whole("sketches", 1), proof.whole("theta")
     claim(noise.symmetric, "the noise must be symmetric: values move up and down")
@@ -55,7 +59,8 @@ def sums(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
 
 
 def _hidden(noise: Law, theta: int, counters: int) -> Fraction:
-    """P(value + Z < theta) of a key of value k and of k keys of value 1, at least."""
+    """A lower bound on the chance that value + Z < theta for a key of value k and for k keys of
+    value 1."""
     out = noise.below(theta - counters) * (ONE // TABLE)
     one = noise.below(theta - 1) * (ONE // TABLE)
     for _ in range(counters):
@@ -66,7 +71,7 @@ def _hidden(noise: Law, theta: int, counters: int) -> Fraction:
 def _together(
     noise: Law, counters: int, number: int, epsilon: Fraction, enough: Fraction
 ) -> Fraction:
-    """Delta of all moves; symmetric noise makes both directions one."""
+    """An upper bound on delta of all moves; with symmetric noise both directions are one."""
     crossing = max(1, math.floor(enough * ONE) // (KEPT * number))
     bound, ends = Fraction(2), max(1, crossing // 100)
     start = exp_below(epsilon)

@@ -1,4 +1,5 @@
-"""Whom a receipt protects: its sentence, and how many records or units of the proof that is."""
+"""The unit of privacy of a receipt: its sentence, and its number of records or units of the
+proof."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import claim
 
 WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
-"""Mechanisms whose games are those of a user with all their records."""
+"""Mechanisms whose games are about a user with all their records."""
 
 OF_SKETCHES = (
     "misra-gries",
@@ -21,13 +22,13 @@ OF_SKETCHES = (
     "merged-bounded",
     "privacy-aware-misra-gries",
 )
-"""Of sketches that an application keeps: there users have no column."""
+"""Mechanisms of sketches that an application keeps: there users have no column."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protected:
-    """One of what is added or removed: ``records`` of the game, divided into units if ``divided``,
-    which together are ``worth`` in the numbers of the receipt."""
+    """The unit of privacy, which is added or removed: ``records`` of the game, divided into units
+    if ``divided``, which together are ``worth`` in the numbers of the receipt."""
 
     sentence: str
     records: int = 1
@@ -36,7 +37,7 @@ class Protected:
 
 
 def protected(receipt: Mapping[str, Any], kind: object) -> Protected:
-    """Who that is, by the arguments in a receipt."""
+    """The unit of privacy, by the arguments in a receipt."""
     mechanism, user = str(receipt.get("mechanism")), receipt.get("user")
     if mechanism.removesuffix("-universe") in OF_SKETCHES:
         return _of_sketch(mechanism, receipt.get("max_contributions"))
@@ -66,7 +67,8 @@ def protected(receipt: Mapping[str, Any], kind: object) -> Protected:
 
 
 def _weighed(mechanism: str, weight: object, most: object, user: str | None) -> Protected:
-    """Of tree counts a row stands for records; else it is measured."""
+    """The unit of a release with weights: a row of tree counts stands for records; elsewhere it is
+    measured."""
     claim(is_number(most) and most > 0, f"the receipt has max_weight {most!r}")
     assert is_number(most)
     if mechanism.startswith("tree-"):
@@ -101,8 +103,8 @@ def _number(receipt: Mapping[str, Any]) -> int:
 
 
 def check_unit(receipt: Mapping[str, Any], proof: Proof) -> Protected:
-    """The guarantee names just who the arguments say, and the proof is of as many records, and
-    divides them if these do."""
+    """Check that the guarantee names exactly the unit that the arguments say, and that the proof is
+    of as many records; `check_division` checks how it divides them."""
     kind = proof.game.get("kind")
     unit = protected(receipt, kind)
     same_sentence(receipt, unit.sentence)
@@ -116,7 +118,8 @@ def check_unit(receipt: Mapping[str, Any], proof: Proof) -> Protected:
 
 
 def _same_contribution(receipt: Mapping[str, Any]) -> None:
-    """How a user counts is said of users alone, and how many records only where these count."""
+    """Check that a receipt says how a user counts only where there are users, and how many records
+    only where records are counted."""
     mechanism, user = str(receipt.get("mechanism")), receipt.get("user")
     number, told = receipt.get("max_contributions"), receipt.get("contribution")
     if mechanism.removesuffix("-universe") in OF_SKETCHES:
@@ -140,11 +143,12 @@ def _same_contribution(receipt: Mapping[str, Any]) -> None:
 
 
 WITHIN = ", where all records of that user lie within one period"
-"""Of a user in a release that reads a period, who may be in others too."""
+"""End of the sentence for a user in a release that reads a period: the user may be in other periods
+too."""
 
 
 def same_sentence(receipt: Mapping[str, Any], sentence: str) -> None:
-    """The guarantee and the neighbours of the receipt are those of its arguments."""
+    """Check that the guarantee and the neighbours of the receipt are those of its arguments."""
     if receipt.get("period") is not None and receipt.get("user") is not None:
         sentence += WITHIN
     told = str(receipt.get("guarantee")).partition("differential privacy for ")[2]

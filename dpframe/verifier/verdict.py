@@ -1,4 +1,4 @@
-"""What a verification finds, and how it is told."""
+"""The verdict of a verification, and how it is printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpframe.verifier.numbers import shown
 Outcome = Literal["proved", "failed", "not verified"]
 
 CODES: dict[Outcome, int] = {"proved": 0, "failed": 1, "not verified": 3}
-"""Of the command line."""
+"""The exit codes of the command line."""
 
 NOT_PROVED = (
     "that rows are those of the receipt: the digest in a frame notices mistakes, and no forgery; "
@@ -34,7 +34,7 @@ class FailedClaimError(Exception):
 
 
 class NotVerifiedError(Exception):
-    """What this verifier has no proof of."""
+    """A claim that this verifier has no proof of."""
 
 
 LONGEST = 120.0
@@ -45,7 +45,7 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 @contextmanager
 def limited_time() -> Iterator[None]:
-    """Within it ``check_time`` raises when the time for one proof is over."""
+    """Limit the time for one proof: inside, ``check_time`` raises when it is over."""
     token = _deadline.set(time.thread_time() + LONGEST)
     try:
         yield
@@ -54,13 +54,13 @@ def limited_time() -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise NotVerifiedError if the time is over. To be called in every loop that may be long."""
+    """Raise NotVerifiedError if the time is over. Call it in every loop that may be long."""
     if time.thread_time() > _deadline.get():
         raise NotVerifiedError(f"checking takes more than {LONGEST:.0f} s")
 
 
 def claim(holds: bool, otherwise: str) -> None:
-    """One claim; raises what is wrong with it."""
+    """Check one claim: if it does not hold, raise what is wrong with it."""
     if not holds:
         raise FailedClaimError(otherwise)
 
@@ -123,5 +123,5 @@ class Verdict:
     __repr__ = __str__
 
     def _told(self) -> Iterable[tuple[str, Verdict]]:
-        """Parts that are not proved first."""
+        """The parts; first come parts that are not proved."""
         return sorted(self.parts, key=lambda part: bool(part[1]))
