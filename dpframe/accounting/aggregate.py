@@ -176,7 +176,10 @@ def _together(
 
 
 def _cell(others: int, a0: float, chance: float) -> NDArray[np.float64]:
-    """Return the law of a cell's sum, from the lowest sum of the others on, with one device more."""
+    """Return the law of a cell's sum: the others, and one device that reports 1 with ``chance``.
+
+    The law starts where the law of the others starts.
+    """
     return _with(trials(others, a0)[1], chance)
 
 

@@ -30,7 +30,7 @@ Profile = tuple[tuple[float, float], ...]
 """Points (epsilon >= 0, delta), epsilon increasing."""
 
 PROFILE_POINTS = 40
-"""Points of a profile at epsilons below the budget's."""
+"""Points of a profile at epsilons below the epsilon of the budget."""
 
 LOSS_STEP = 1e-3
 """Grid of the composed privacy loss; rounding is upwards and of second order in the step."""

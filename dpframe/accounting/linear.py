@@ -23,7 +23,7 @@ from dpframe.noise import NoiseTable
 def linear_epsilon(
     *, right: float, left: float, release: float, height: int, remainder: bool
 ) -> float:
-    """Return the pure part of the loss of one record; scales in records, as in docs/mechanism.md."""
+    """Return the pure part of one record's loss; scales in records, as in docs/mechanism.md."""
     selected_first = 1 / right + 1 / release
     selected_last = (height - 1) / left + 1 / release
     never = height / left + (1 / release if remainder else 0.0)

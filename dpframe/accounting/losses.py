@@ -63,7 +63,7 @@ class Losses:
 
 
 def losses_of(noise: NoiseTable, step: float) -> Losses:
-    """Return the losses of one count that moves by one; by symmetry they hold in both directions."""
+    """Return the losses of one count that moves by one; by symmetry, of either direction."""
     return losses_between(np.append(noise.pmf, 0.0), np.append(0.0, noise.pmf), step)
 
 
@@ -134,7 +134,10 @@ def _log_of_rest(part: Losses) -> float:
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
-    """Return a tilt that puts the mean loss near epsilon, not above; start as for Gaussian losses."""
+    """Return a tilt that puts the mean loss near epsilon and not above it.
+
+    The search starts from the tilt for Gaussian losses.
+    """
 
     def moments(tilt: float) -> tuple[float, float]:
         mean = variance = 0.0

@@ -98,7 +98,9 @@ def run_full(codes: Codes, laws: PartitionLaws) -> Partition:
         Noise for at most 22 levels below the root, all exact.
     """
     if laws.exact != laws.depth or laws.depth > DEEPEST_FULL:
-        raise ParameterError(f"laws must have up to {DEEPEST_FULL} levels below 0, all exact.")
+        raise ParameterError(
+            f"laws must be exact on all levels, at most {DEEPEST_FULL} below the root."
+        )
     cells = np.bincount(codes.astype(np.int64), minlength=2**laws.depth)
     levels = _consistent_levels(_noisy_levels(cells, laws))
     nodes = [np.arange(len(counts), dtype=np.uint64) for counts in levels]
