@@ -66,7 +66,7 @@ class Move:
 
     def __post_init__(self) -> None:
         if self.far > 1 and not self.near:
-            raise ValueError("near must be above 0 if far is above 1: moves need an entry of 1.")
+            raise ValueError("near must be above 0: a move needs an entry of 1.")
 
     @property
     def squared(self) -> int:
@@ -225,7 +225,7 @@ class Bounded:
     @classmethod
     def of(cls, noise: NoiseTable, *, family: Family, scale: float) -> Self:
         if not np.array_equal(noise.weights, noise.weights[::-1]) or noise.highest < 1:
-            raise ValueError("noise must be symmetric around 0: one bound serves both sides.")
+            raise ValueError("noise must be symmetric around 0.")  # one bound serves both sides
         z = np.arange(noise.highest + 1) / scale
         half = np.exp(-z if family == "laplace" else -z * z / 2)
         pmf = np.concatenate([half[:0:-1], half])

@@ -166,7 +166,7 @@ def sketch_laws(
         No 64-bit table reaches the budget.
     """
     if standard and counters is None:
-        raise ValueError("counters is missing: the standard sketch needs its number of counters.")
+        raise ValueError("counters is missing: standard sketches need their number of counters.")
     if family is None:
         return better_family(
             lambda each: sketch_laws(

@@ -63,7 +63,7 @@ SMALL = 0.05
 """For one record, an epsilon below which a search starts from its result at this epsilon."""
 
 SIGMA_PART = 0.5
-"""Part of delta that decides sigma of a law between both. A little more noise has shorter tables."""
+"""Part of delta that decides sigma of a law between. A little more noise makes tables shorter."""
 
 FINE = 2**16
 """Unbounded scales are multiples of 1 / FINE units, rounded up."""
@@ -176,9 +176,7 @@ def worst_error(laws: TreeLaws) -> float:
         values = np.arange(noise.lowest, noise.highest + 1, dtype=np.float64)
         squares = np.cumsum((noise.pmf * values**2)[::-1])[::-1]
         count = np.arange(1.0, threshold - noise.lowest + 1)
-        least = (threshold - count).astype(
-            np.int64
-        ) - noise.lowest  # noise with which the node is shown
+        least = (threshold - count).astype(np.int64) - noise.lowest  # least noise that shows it
         inside = np.clip(least, 0, len(values) - 1)
         shown = np.where(least < len(values), squares[inside], 0.0)
         hidden = 1 - noise.at_least()[np.clip(least, 0, len(values))]

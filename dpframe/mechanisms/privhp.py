@@ -78,7 +78,7 @@ def run(state: HotPartition, laws: PartitionLaws) -> Partition:
     """
     shape = state.shape
     if (laws.depth, laws.exact, laws.rows) != (shape.depth, shape.exact, shape.rows):
-        raise ParameterError("laws are for another depth, hot or rows than the sketch.")
+        raise ParameterError("laws and sketch differ in depth, hot or rows.")
     exact = _noisy_levels(state.cells, laws)
     tables = [
         table + _drawn(laws, shape.exact + 1 + i, table.size).reshape(table.shape)

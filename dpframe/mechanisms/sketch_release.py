@@ -76,7 +76,7 @@ def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
 def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
     """Release a sum of post-processed sketches; each record is in one sketch."""
     if state.lattice != laws.unit or not laws.merged:
-        raise ValueError("laws are not for a sum of sketches with k counters.")
+        raise ValueError("laws are not for sums of these sketches.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
     kept = np.flatnonzero(values >= laws.theta)

@@ -181,7 +181,7 @@ X = pd.DataFrame({"x": [0.0, 1.0], "s": ["private", "text"]})
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        ((X, X[["s"]]), ColumnError, "no column of numbers or times in common"),
+        ((X, X[["s"]]), ColumnError, "no column of numbers or times"),
         ((X, X, "z"), ColumnError, "'z' does not exist in real"),
         ((X, X[["s"]], "x"), ColumnError, "'x' does not exist in synthetic"),
         ((X, X, "s"), ColumnError, "must hold numbers, or times"),
