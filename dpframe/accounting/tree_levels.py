@@ -270,11 +270,8 @@ def laplace_parts(laws: TreeLaws) -> list[Profile]:
 def _searched(
     shares: tuple[Fraction, ...], epsilon: float, delta: float, between: float | None
 ) -> TreeLaws:
-    """Search the least sigma, then the shortest tables.
-
-    The Laplace scale of the law is ``between`` times the scale of Laplace noise alone; with None
-    the law has no Laplace part.
-    """
+    """Search the least sigma, then the shortest tables. The Laplace scale of the law is ``between``
+    times the scale of Laplace noise alone; with None it has no Laplace part."""
     name = "Gaussian" if between is None else "Laplace-Gaussian"
     rates = [1 / math.sqrt(float(share)) for share in shares]
     scales = [(between or math.inf) / (float(share) * epsilon) for share in shares]
