@@ -4,22 +4,22 @@ Source: Lebeda and Tetek, "Better Differentially Private Approximate Histograms 
 using the Misra-Gries Sketch" (PODS 2023). Neighbours: one record more or less, or one user for
 sketches of users.
 
-=====================  ==========================================  ============================
-function               source                                      cost
-=====================  ==========================================  ============================
-``single_stream``      Algorithm 2                                 ``accounting.sketches``
-``summed``             Algorithm 3 and section 7                   ``accounting.sketch_lattice``
-``sparse``             Corollaries 2 and 10, with the Gaussian     ``accounting.sparse_gaussian``
-                       sparse histogram mechanism
-``top_of_universe``    Algorithm 3, Laplace noise on everything    ``accounting.sketch_pure``
-=====================  ==========================================  ============================
+======================  =========================================  ==============================
+release of              source                                     cost
+======================  =========================================  ==============================
+one stream              Algorithm 2                                ``accounting.sketches``
+a sum of sketches       Algorithm 3 and section 7                  ``accounting.sketch_lattice``
+bounded merges, users   Corollaries 2 and 10, with the Gaussian    ``accounting.sparse_gaussian``
+                        sparse histogram mechanism
+the top of a universe   Algorithm 3, Laplace noise on everything   ``accounting.sketch_pure``
+======================  =========================================  ==============================
 
-Deviation in ``single_stream``, for half the variance at the same privacy: alpha_hat = alpha + eta
+Deviation for one stream, for half the variance at the same privacy: alpha_hat = alpha + eta
 is published, and for a key U = C + alpha + Z instead of C + eta + Z
 (:mod:`dpframe.accounting.sketches`). U has one draw of noise and estimates the most that the true
 count can be; the count is at most alpha below that.
 
-Deviation in ``summed``: noise is drawn on multiples of 1/(k + 1), not on real numbers.
+Deviation for a sum: noise is drawn on multiples of 1/(k + 1), not on real numbers.
 """
 
 from __future__ import annotations
