@@ -13,12 +13,12 @@ still reports, like a device that holds nothing, so one of the two cells changes
 holds nothing of what is asked for changes no more than this. Questions are chosen after looking at
 earlier sums, which privacy loss distributions allow for fixed parameters.
 
-*The other devices* hide the report: if f of them hold the cell, their sum has the law Bin(f, 1/2) +
-Bin(N - 1 - f, a0). The worst case is not always f = 0. The accounting uses Bin(N - 1 - f*, a0),
-where f* is the number of holders that are left out. With f <= f* holders, the real sum is this sum
-plus independent bits, which is post-processing. With more holders, the real sum is Bin(f* + 1, 1/2)
-plus independent bits, and f* is chosen so that Bin(f* + 1, 1/2) alone is checked, for the very N
-and a0, to hide more (`_hides_more`).
+*The other devices* hide the report: if f of them hold the cell, the sum over all of them has the
+law Bin(f, 1/2) + Bin(N - 1 - f, a0). The worst case is not always f = 0. The accounting uses Bin(N
+- 1 - f*, a0), where f* is the number of holders that are left out. With f <= f* holders, the real
+sum is this sum plus independent bits, which is post-processing. With more holders, the real sum is
+Bin(f* + 1, 1/2) plus independent bits, and f* is chosen so that Bin(f* + 1, 1/2) alone is checked,
+for the very N and a0, to hide more (`_hides_more`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dpframe.accounting.losses import Losses, composed, losses_between
 Neighbours = Literal["replace", "remove"]
 
 STEP = 1e-4
-"""Grid of the privacy loss for epsilon up to 1; for larger epsilon, times epsilon."""
+"""Grid of the privacy loss for epsilon up to 1; above, the grid is this times epsilon."""
 
 LONGEST_TABLE = 1 << 24
 """Most points of the composed losses of all reports, which bounds memory. Where there would be
@@ -111,9 +111,9 @@ def _curve(
     """Return the sum of max(here - r * there, 0) over all outcomes, for each ratio r.
 
     In the order of here / there, the outcomes above r are the last ones, so the result is a
-    difference of two sums over last outcomes. It is smaller than these sums by as much as one
+    difference of two sums over last outcomes. It is small beside these sums, by as much as one
     outcome differs from the next, about 1e-4 for millions of devices; rounding stays far within
-    1e-9 of it (``tests/unit/accounting/test_aggregate_curve.py``).
+    1e-9 of the difference (``tests/unit/accounting/test_aggregate_curve.py``).
     """
     order = np.argsort(here / there, kind="stable")
     first = np.searchsorted((here / there)[order], ratios, side="right")

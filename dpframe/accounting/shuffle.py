@@ -14,7 +14,7 @@ e^el/(e^el + 1) for one neighbour, 1/(e^el + 1) for the other.
 The paper takes its bound from the successor paper of 2023, "Stronger Privacy Amplification by
 Shuffling for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones.
 Its authors have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the
-clones here are those of 2021.
+clones here are as in 2021.
 
 The pair shows C, so powers of the likelihood ratio average over C. Fewer clones hide less: each
 group of values of C is replaced by its least value.

@@ -12,8 +12,8 @@ the largest move (k, 1, ..., 1), plus the chance that an unshared key passes. Tw
 
 variant sketch, noise on all k values before any is dropped
     two unshared keys with values at most k and 0;
-``merged``: values <= 0 dropped, any number of sketches added (a record enters one of them)
-    clipping at 0 only shrinks the move, so the sensitivities are those of one sketch. One side
+``merged``: values <= 0 dropped, any number of sketches added (a record enters one sketch)
+    clipping at 0 only shrinks the move, so the sensitivities of one sketch hold. One side
     stores alone at most one key of value <= k, the other up to k keys of value 1; each side is
     given the keys of the other with value 0, which pass less often. All k + 1 are charged.
 

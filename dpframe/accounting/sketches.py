@@ -60,8 +60,8 @@ CUTS = (1e-3, 0.3)
 class SketchLaws:
     """Noise and threshold for h sketches of one stream each.
 
-    ``noise`` is the law of Z, ``shared`` that of eta; ``delta`` is the accountant's upper bound at
-    the epsilon of the request. ``unshared`` are the counters that the threshold hides.
+    ``noise`` is the law of Z, ``shared`` the law of eta; ``delta`` is the accountant's upper bound
+    at the epsilon of the request. ``unshared`` are the counters that the threshold hides.
     """
 
     family: Family

@@ -51,7 +51,7 @@ BETWEEN = (1.15, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5, 4.5, 6.0)
 smaller, the less noise and the larger thresholds."""
 
 NEAR = 1.02
-"""How much the worst error may be above that of the Gaussian law, for the sake of less noise."""
+"""How much the worst error may be above the Gaussian law's, for the sake of less noise."""
 
 WIDEN = 1 + 1e-7
 """Scales of bounded tables are this much wider than the formula, for float rounding."""

@@ -72,9 +72,9 @@ def compare(
     -------
     pandas.DataFrame
         One row an estimator and level: ``estimator``, ``level``, ``nodes`` compared, ``shown``
-        (mean part of them that a release shows), ``mean_error`` (mean absolute error of a count),
-        ``rmse`` (root mean squared error), ``worst_rmse`` (of the worst node) and, with ``alpha``,
-        ``alpha_rmse`` (its alpha-RMSE). A node that is not shown is estimated as 0.
+        (mean part of these nodes that a release shows), ``mean_error`` (mean absolute error of a
+        count), ``rmse`` (root mean squared error), ``worst_rmse`` (of the worst node) and, with
+        ``alpha``, ``alpha_rmse`` (its alpha-RMSE). A node that is not shown is estimated as 0.
 
     Privacy
     -------

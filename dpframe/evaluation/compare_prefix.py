@@ -137,7 +137,7 @@ def compare_prefix_trees(
     Privacy
     -------
     None: everything is computed from ``public`` exactly. For TrieHH and TrieHH++, which sample
-    devices and add no noise, no guarantee is claimed; their rates are those of the papers.
+    devices and add no noise, no guarantee is claimed; their rates are as in the papers.
 
     References
     ----------

@@ -48,7 +48,8 @@ def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
 
 
 def has_profile(laws: Laws) -> bool:
-    """Whether ``cost`` is computed at its ``epsilon``; else it bounds the calibrated one only."""
+    """Whether ``cost`` is computed at its ``epsilon``; if not, it is one bound, for the calibrated
+    epsilon."""
     return laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE
 
 

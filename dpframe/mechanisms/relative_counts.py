@@ -39,8 +39,8 @@ together are (sum of epsilon_i, sum of c_i end_mass_i).
 Accuracy (Lemma 23, Problem 18). For every node, with chance at least 1 - eta over all noise: if the
 node is released, its count is in [lower, upper], else its count is below ``smallest_threshold``.
 ``lower`` is certain. The case that a tree stops at its c-th top is part of eta: it cannot happen
-while all sparse vector noise is within Delta and no tree has more than M_i records. All of this
-needs ``largest`` to be true.
+while all sparse vector noise is within Delta and no tree has more than M_i records. Accuracy needs
+``largest`` to be true.
 """
 
 from __future__ import annotations

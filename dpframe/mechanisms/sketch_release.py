@@ -84,7 +84,7 @@ def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
 
 
 def sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
-    """Release counts of which a record or user moves at most k by 1, in one direction."""
+    """Release counts; a record or user moves at most k counts by 1, in one direction."""
     if state.lattice != 1 or state.counters > laws.changed:
         raise ValueError("laws are not for whole counts in k counters.")
     keys, counts = state.positive()

@@ -1,8 +1,8 @@
 """Values that many users have, found in rounds of weights, and how many users have each value.
 
 Sources: weights of a user with Euclidean norm 1 and Gaussian noise, Gopi, Gulhane, Kulkarni, Shen,
-Shokouhi, Yekhanin, "Differentially Private Set Union" (2020); several rounds, of which later ones
-leave out what was found, Swanberg, Desfontaines, Haney, "DP-SIPS" (2023); weights that follow the
+Shokouhi, Yekhanin, "Differentially Private Set Union" (2020); several rounds, where later rounds
+leave out found values, Swanberg, Desfontaines, Haney, "DP-SIPS" (2023); weights that follow the
 noisy weights of earlier rounds, Chen, Cohen-Addad, Epasto, Zadimoghaddam, "Scalable Private
 Partition Selection via Adaptive Weighting" (2025), MAD2R.
 
