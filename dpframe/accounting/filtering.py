@@ -71,7 +71,7 @@ def uses(told: Told, epsilon: float) -> Amounts:
 
 
 def best_below(told: Told, epsilon: float, delta: float) -> tuple[float, int]:
-    """Return which filter with less epsilon holds most of these releases, and how many it holds."""
+    """Return the smaller epsilon whose filter holds most of these releases, and how many."""
     tried = [float(f"{epsilon * part:.2g}") for part in (0.95**i for i in range(1, 80))]
     found = [
         (how_many(amounts_of(e, delta), uses(told, e)), -e)

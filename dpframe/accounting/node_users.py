@@ -32,7 +32,7 @@ from dpframe.errors import BudgetError, ParameterError
 from dpframe.noise import NoiseTable
 
 FEW = 40
-"""If one user moves more counts than this, there is never less noise with Laplace noise."""
+"""Where one user moves more counts, Laplace noise is never the smaller noise."""
 
 MOST = 2_000
 """Most counts that one user may move."""

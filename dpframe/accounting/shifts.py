@@ -144,7 +144,8 @@ def _gaussian_sum(spread: float) -> float:
 
 
 def _laplace(scale: float, move: Move, epsilon: float) -> float:
-    """Bound the divergence for discrete Laplace: the loss is (far - 2j)/b plus ``near`` signs/b."""
+    """Return this mean for discrete Laplace noise: the loss is (far - 2j)/b plus ``near`` signs over
+    b."""
     if move.absolute / scale <= epsilon:
         return 0.0  # pure
     q = math.exp(-1 / scale)

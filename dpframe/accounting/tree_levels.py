@@ -246,8 +246,8 @@ def _laplace(shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: i
 def slips(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> float:
     """Return delta of bounded Laplace tables, one a level, at epsilon = sum of 1 / scales.
 
-    Scales are in records. A level whose counts move by s_1, s_2, ... units with sum ``grid`` is (1
-    / b, slip)-private, and basic composition adds up the levels (Dwork and Roth, Theorem 3.16).
+    Scales are in records. A level whose counts move by s_1, s_2, ... units with sum ``grid`` is
+    (1 / b, slip)-private, and basic composition adds up the levels (Dwork and Roth, Theorem 3.16).
     """
     return min(1.0, sum(_slip_of_each(noises, scales, grid)))
 

@@ -38,8 +38,8 @@ def wasserstein(
     ----------
     real, synthetic
         pandas or Polars frame, Series, Arrow table, or numpy array: (n,) for one column, (n, d)
-        for d columns named "0", "1" and so on. A Series or (n,) array is compared with a frame
-        that has one column, or with the one column that ``columns`` names.
+        for d columns named "0", "1" and so on. A Series or (n,) array is compared with
+        the only column of a frame, or with the column that ``columns`` names.
     columns
         One name or several. By default all columns of numbers or times that both have.
     bounds
