@@ -89,7 +89,7 @@ def unbounded_delta(family: Family, scale: float, move: Move, epsilon: float) ->
 
 
 def _gaussian(scale: float, move: Move, epsilon: float) -> float:
-    """E[(1 - e^(epsilon - loss))+] = sum over t > start of P(T = t) (1 - e^((start - t)/s^2)).
+    """Bound E[(1 - e^(epsilon - loss))+] = sum, t > start, of P(T = t) (1 - e^((start - t)/s^2)).
 
     Within a block of consecutive t the Gaussian is bounded by the geometric sequence that touches
     it at the block's first point; blocks of one point are exact.
@@ -144,8 +144,10 @@ def _gaussian_sum(spread: float) -> float:
 
 
 def _laplace(scale: float, move: Move, epsilon: float) -> float:
-    """Return this mean for discrete Laplace noise: the loss is (far - 2j)/b plus ``near`` signs over
-    b."""
+    """Return E[(1 - e^(epsilon - loss))+] for discrete Laplace noise.
+
+    The loss is (far - 2j)/b plus ``near`` signs over b.
+    """
     if move.absolute / scale <= epsilon:
         return 0.0  # pure
     q = math.exp(-1 / scale)
