@@ -46,7 +46,7 @@ def select_data(
     deny
         Items that are known already and must not be reported.
     selection
-        "unweighted": all different items are equally likely; "weighted": each as it is frequent.
+        "unweighted": all different items are equally likely; "weighted": by frequency.
     conditioned
         True: one of the items below a prefix. False: one of all items; nothing if it is below no
         prefix.

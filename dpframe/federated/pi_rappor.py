@@ -8,9 +8,9 @@ independent of any other bit; two other bits need not be independent if a cell i
 
 There are three differences. First, the appendix takes c = floor(q / (e^el + 1)), so that a0 = c/q
 is below 1/(e^el + 1) and the local epsilon, log((q - c)/c), above el: with el = 4 and 16
-completions (q = 59, c = 1) it is 4.06. Here c is rounded up. Second, q is also at least (e^el +
-1)/(e^el - 1), so that c stays below q/2, where likelihood ratios turn over. Third, the bits of one
-report are not independent altogether, so the exact accountant of sums does not hold: use
+completions (q = 59, c = 1) it is 4.06. Here c is rounded up. Second, q is also at least
+(e^el + 1)/(e^el - 1), so that c stays below q/2, where likelihood ratios turn over. Third, the bits
+of one report are not independent altogether, so the exact accountant of sums does not hold: use
 ``accountant="shuffle"``.
 """
 
@@ -78,7 +78,7 @@ class PiRappor:
         return self.small / self.field
 
     def randomize(self, cell: int | None) -> NDArray[np.int64]:
-        """Return what a device sends: int64, shape (d + 1,). Without a cell, pass None."""
+        """Return what a device sends: int64, shape (d + 1,). Pass None to report nothing."""
         slopes = uniform(self.field, self._digits + 1)
         if cell is None:
             return np.append(uniform(self.field, 1), slopes)

@@ -99,8 +99,9 @@ def largest(
 
 
 def segment_length(prefixes: int, limit: int, left: int) -> int:
-    """Return the bits to ask for below so many prefixes: what ``limit`` cells hold, at most
-    ``left``.
+    """Return how many bits to ask for below so many prefixes.
+
+    They are as many as ``limit`` cells hold, at most ``left``.
 
     Examples
     --------
