@@ -119,7 +119,7 @@ def edge(noise: NoiseTable, reach: int) -> float:
 
 @lru_cache(maxsize=64)
 def off_by(noise: NoiseTable, sigma: float) -> float:
-    """Return at most how far the table is from the cut law that it rounds, in total variation."""
+    """Return an upper bound on the total variation of the table from the cut law that it rounds."""
     density = normal_density(sigma, noise.highest)
     return float(np.abs(noise.pmf - density / density.sum()).sum()) + 4e-16
 

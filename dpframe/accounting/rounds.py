@@ -186,7 +186,7 @@ def _told(laws: RoundLaws) -> Told:
 
 
 def _off(one: Law) -> float:
-    """Return at most how far the table is from its law.
+    """Return an upper bound on how far the table is from its law.
 
     It is at least half a unit a weight, and as much at the mode, plus the error of floats: a
     verifier knows no more of a table without reading its weights.

@@ -245,7 +245,7 @@ class Bounded:
         )
 
     def delta(self, move: Move, epsilon: float) -> float:
-        """Return an upper bound on the divergence of table and shift, in either direction."""
+        """Return an upper bound on the divergence of the table from its shift, either direction."""
         n = move.coordinates
         if n * self.beyond > 5 or self.beyond > 0.5 or epsilon > 700:
             return 1.0

@@ -106,7 +106,7 @@ def _renyi(devices: int, local_epsilon: float) -> NDArray[np.float64]:
 
 
 def _moments(clones: int, local_epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean likelihood ratio to the power of every order, given the number of clones."""
+    """Return the means of powers of the likelihood ratio, for every order, given the clones."""
     true = 1 / (1 + math.exp(-local_epsilon))
     lowest, law = trials(clones + 1, 0.5)
     k = lowest + np.arange(len(law))

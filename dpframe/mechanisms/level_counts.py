@@ -146,7 +146,7 @@ def _rests(
     cut: NDArray[np.bool_],
     confidence: float,
 ) -> NDArray[np.int64]:
-    """Return intervals for the part of a parent outside its shown children at ``depth``; else 0."""
+    """Return intervals for what parents have outside shown children at ``depth``; 0 elsewhere."""
     out = np.zeros((2, len(count)), dtype=np.int64)
     here = np.flatnonzero(level == depth)
     parents, group = np.unique(parent[here], return_inverse=True)
