@@ -23,7 +23,7 @@ from dpframe.vectors import Distinct
 
 @dataclass(frozen=True, kw_only=True)
 class NodeCounts:
-    """The noise of one measure of different values, and its cost."""
+    """A count of different values at all nodes, its noise, and its cost."""
 
     distinct: Distinct
     noise: NoiseTable | UnboundedNoise
