@@ -1,23 +1,24 @@
-"""What sums of randomised one-hot reports tell of one device, exactly.
+"""What sums of randomised one-hot reports tell about one device, exactly.
 
-Asymmetric binary randomised response on a one-hot vector of P cells: the cell that is held reports
-1 with probability 1/2, every other one with a0 = 1/(e^el + 1), el the local epsilon (Chadha et al.,
+Asymmetric binary randomised response on a one-hot vector of P cells: the held cell reports 1 with
+probability 1/2, every other cell with a0 = 1/(e^el + 1), el the local epsilon (Chadha et al.,
 "Differentially Private Heavy Hitter Detection using Federated Analytics", 2023). The server sees
 sums over N devices, N public, for each of T reports.
 
 *Neighbours* "replace": one device whose whole data are replaced. In a report its held cell changes
-from x to y and all other cells keep their law, so a report is the pair (A, B) of two independent
-cells: A, the sum of x, where its bit changes from 1/2 to a0, and B, that of y, from a0 to 1/2.
-"remove": one device whose data are removed, or added; it reports all the same, as one that holds
-nothing, so that one of the two cells changes. A device that holds nothing of what is asked for
-changes no more than that. What is asked is chosen after looking at earlier sums, which privacy loss
-distributions allow for fixed parameters.
+from x to y, and all other cells keep their law. So a report is the pair (A, B) of two independent
+sums: A is the sum of cell x, where the device's bit changes from 1/2 to a0, and B is the sum of
+cell y, where it changes from a0 to 1/2. "remove": one device whose data are removed, or added. It
+still reports, like a device that holds nothing, so one of the two cells changes. A device that
+holds nothing of what is asked for changes no more than this. Questions are chosen after looking at
+earlier sums, which privacy loss distributions allow for fixed parameters.
 
-*The other devices* hide the report: f of them hold the cell, the sum has the law Bin(f, 1/2) +
-Bin(N - 1 - f, a0). No holder is not always the worst case. Accounted for is Bin(N - 1 - f*, a0),
-f* = `spared`: with f <= f* holders, the real sum is this one plus independent bits, which is
-post-processing; with more, it is Bin(f* + 1, 1/2) plus independent bits, and f* is chosen so that
-this alone is seen, for the very N and a0, to hide more (`_hides_more`).
+*The other devices* hide the report: if f of them hold the cell, the sum over all of them has the
+law Bin(f, 1/2) + Bin(N - 1 - f, a0). The worst case is not always f = 0. The accounting uses Bin(N
+- 1 - f*, a0), where f* is the number of holders that are left out. With f <= f* holders, the real
+sum is this sum plus independent bits, which is post-processing. With more holders, the real sum is
+Bin(f* + 1, 1/2) plus independent bits, and f* is chosen so that Bin(f* + 1, 1/2) alone is checked,
+for the very N and a0, to hide more (`_hides_more`).
 """
 
 from __future__ import annotations
@@ -35,42 +36,42 @@ from dpframe.accounting.losses import Losses, composed, losses_between
 Neighbours = Literal["replace", "remove"]
 
 STEP = 1e-4
-"""Grid of the privacy loss, for epsilon up to 1; above, in parts of epsilon."""
+"""Grid of the privacy loss for epsilon up to 1; above, the grid is this times epsilon."""
 
 LONGEST_TABLE = 1 << 24
-"""Points of the losses of all reports together: bounds memory. Where there would be more, the grid
-is coarser, which overstates delta."""
+"""Most points of the composed losses of all reports, which bounds memory. Where there would be
+more, the grid is coarser, which overstates delta."""
 
 FIRST = 1.15
-"""Variance of the holders that are tried first, in parts of that of what is accounted for."""
+"""Variance of the first holders tried, over the variance of the sum that is accounted for."""
 
 MORE = 1.3
-"""How many times as many are tried next."""
+"""Factor from one number of holders tried to the next."""
 
 COARSER = 8
-"""How many steps of the grid are one in the search that comes first."""
+"""Grid steps that are joined into one in the first search."""
 
 CURVE = 800
-"""Points of a privacy curve that are compared."""
+"""Number of points at which privacy curves are compared."""
 
 TINY = 1e-30
-"""What a privacy curve may be above another one; paid for in delta."""
+"""How far a privacy curve may be above another curve; paid for in delta."""
 
 LARGEST = 20_000
-"""Thousandths that a local epsilon is below."""
+"""A local epsilon is below this many thousandths."""
 
 FEWEST = 100
 """Devices below which nothing is claimed."""
 
 
 def silence(local_epsilon: float) -> float:
-    """a0: the probability that a cell that is not held reports 1."""
+    """Return a0: the probability that a cell that is not held reports 1."""
     return 1 / (math.exp(local_epsilon) + 1)
 
 
 @lru_cache(maxsize=1024)
 def spared(devices: int, local_epsilon: float) -> int:
-    """f*: holders of a cell whose reports are left out of the accounting; all, if none suffice."""
+    """Return f*, how many holders the accounting leaves out; all devices if no number suffices."""
     a0 = silence(local_epsilon)
     part = 4 * FIRST * a0 * (1 - a0)
     holders = math.ceil(devices * part / (1 + part)) + 20
@@ -82,11 +83,11 @@ def spared(devices: int, local_epsilon: float) -> int:
 
 
 def _hides_more(holders: int, others: int, a0: float) -> bool:
-    """Whether so many holders hide a report better than so many others, at every epsilon.
+    """Whether ``holders`` of a cell hide a report better than ``others``, at every epsilon.
 
-    Curves of delta fall with epsilon: each point of the one is compared with the next point of the
-    other. From log(1/(2 a0)) on both are 0, no likelihood ratio being larger. Outcomes of less than
-    1e-40 are left out.
+    Curves of delta fall with epsilon, so each point of one curve is compared with the next point of
+    the other. From log(1/(2 a0)) on both curves are 0, since no likelihood ratio is larger.
+    Outcomes of probability below 1e-40 are left out.
     """
     highest, usual = math.log(1 / (2 * a0)), 8 / math.sqrt(others * a0 * (1 - a0))
     epsilons = np.linspace(0, highest, CURVE // 4)
@@ -107,12 +108,12 @@ def _hides_more(holders: int, others: int, a0: float) -> bool:
 def _curve(
     here: NDArray[np.float64], there: NDArray[np.float64], ratios: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The sum of max(here - r * there, 0) over all outcomes, for each ratio r.
+    """Return the sum of max(here - r * there, 0) over all outcomes, for each ratio r.
 
-    What is above r is the end of the outcomes in the order of here / there: each sum is a
-    difference of two sums of such ends. It is small beside them by as much as one outcome differs
-    from the next, about 1e-4 where there are millions of devices; what rounding leaves of that is
-    far within 1e-9 (``tests/unit/accounting/test_aggregate_curve.py``).
+    In the order of here / there, the outcomes above r are the last ones, so the result is a
+    difference of two sums over last outcomes. It is small beside these sums, by as much as one
+    outcome differs from the next, about 1e-4 for millions of devices; rounding stays far within
+    1e-9 of the difference (``tests/unit/accounting/test_aggregate_curve.py``).
     """
     order = np.argsort(here / there, kind="stable")
     first = np.searchsorted((here / there)[order], ratios, side="right")
@@ -134,18 +135,18 @@ def aggregate_delta(
     neighbours: Neighbours = "replace",
     coarser: int = 1,
 ) -> float:
-    """Delta at epsilon of all reports together; 1 where nothing is known.
+    """Return delta at epsilon of all reports together; 1 where nothing is known.
 
     Parameters
     ----------
     devices
         N, public, from 100.
     reports
-        T, of every device, from 1.
+        T, the number of reports of every device, from 1.
     local_epsilon
-        Of one report, above 0: replacing a device's report is exactly that private to the server.
+        Of one report, above 0: to the server, replacing a device's report is exactly so private.
     coarser
-        Steps of the grid that are one: faster, and overstates delta by more.
+        Grid steps that are joined into one: faster, and overstates delta by more.
     """
     others = devices - 1 - spared(devices, local_epsilon)
     if devices < FEWEST or others < 1:
@@ -163,7 +164,7 @@ def _together(
     neighbours: Neighbours,
     coarser: int = 1,
 ) -> tuple[Losses, ...]:
-    """Losses of all reports, in every direction that is another one."""
+    """Return the losses of all reports, for every direction that differs from the other."""
     a0 = silence(local_epsilon)
     held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
     finest = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST_TABLE)
@@ -175,7 +176,10 @@ def _together(
 
 
 def _cell(others: int, a0: float, chance: float) -> NDArray[np.float64]:
-    """Law of a cell's sum, from wherever the others start: they, and one device with a chance."""
+    """Return the law of a cell's sum: the others, and one device that reports 1 with ``chance``.
+
+    The law starts where the law of the others starts.
+    """
     return _with(trials(others, a0)[1], chance)
 
 
@@ -189,9 +193,9 @@ def _with(rest: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
 def local_epsilon(
     *, devices: int, reports: int, epsilon: float, delta: float, neighbours: Neighbours = "replace"
 ) -> float:
-    """The largest local epsilon, to 0.001 and rounded down, that keeps the sums (epsilon, delta).
+    """Return the largest local epsilon with which the sums are (epsilon, delta)-DP.
 
-    Returns 0 if even 0.001 does not.
+    It is rounded down to a multiple of 0.001, and 0 if even 0.001 is too large.
     """
 
     def kept(thousandths: int, coarser: int) -> bool:
@@ -211,7 +215,7 @@ def local_epsilon(
             low, high = (middle, high) if kept(middle, coarser) else (low, middle)
         return low
 
-    near = last(0, LARGEST, COARSER)  # hardly below the one that is wanted
+    near = last(0, LARGEST, COARSER)  # hardly below the result
     if near > 0 and not kept(near, 1):
         return last(0, near, 1) / 1000
     low, step = near, 1

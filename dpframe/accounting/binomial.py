@@ -1,4 +1,4 @@
-"""Successes of independent trials: the law that is accounted for, and the table drawn from it."""
+"""Successes of independent trials: the law for the accounting, and the table for drawing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpframe.noise import NoiseTable, table
 
 
 def trials(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
-    """The law of the successes of n trials: the lowest value, and probabilities from there on.
+    """Return the law of the successes of n trials: the lowest value, and probabilities from it on.
 
     Values further than 40 standard deviations and 80 from the mean are left out: together they have
-    less than 1e-100. Probabilities are right to about 1e-12 of themselves.
+    a probability below 1e-100. Probabilities have a relative error of about 1e-12.
     """
     mean, sd = n * chance, math.sqrt(n * chance * (1 - chance))
     lowest = max(0, math.floor(mean - 40 * sd - 80))
@@ -28,5 +28,5 @@ def trials(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
 
 
 def binomial(n: int, chance: float) -> NoiseTable:
-    """The same as far as 64-bit weights reach: within 20 standard deviations and 82 values."""
+    """Return the same law as a table, as far as 64-bit weights reach: to 20 deviations and 82."""
     return table("binomial", *trials(n, chance))

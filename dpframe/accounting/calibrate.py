@@ -1,8 +1,8 @@
 """The noise for a budget: every shape that may serve, and the choice among them.
 
 Each shape starts from a closed form or a search and is trimmed with the recursion of
-:mod:`dpframe.accounting.path`; what comes out satisfies ``delta <= budget`` strictly, by the
-accountant that reads the very tables that the sampler draws from.
+:mod:`dpframe.accounting.path`. The result satisfies ``delta <= budget`` strictly, by the accountant
+that reads the very tables that the sampler draws from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SYMMETRIC_FROM = 12
 
 
 def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
-    """The law of least spread that is balanced at the threshold, else the likeliest to report."""
+    """Return the narrowest law that is balanced at the threshold, else the likeliest to report."""
     balanced = [o for o in options if o.smallest_threshold(0.5) <= threshold]
     if balanced:
         return min(balanced, key=lambda o: o.test.sd)
@@ -32,7 +32,7 @@ def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
 
 
 def smallest_threshold(options: Sequence[Laws]) -> int:
-    """Smallest threshold that any of the laws serves with the chance that we insist on."""
+    """Return the smallest threshold that any law serves with the chance that we insist on."""
     return min(o.smallest_threshold(SELECTED_AT_THRESHOLD) for o in options)
 
 
@@ -46,7 +46,7 @@ def law_options(
     grid: int,
     threshold: int | Fraction | None,
 ) -> list[Laws]:
-    """Every law within the budget that may serve; all of them sound."""
+    """Return every law within the budget that may serve; all of them are sound."""
     return list(_options(height, epsilon, delta, remainder, release_share, grid, threshold))
 
 

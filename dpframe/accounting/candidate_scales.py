@@ -17,10 +17,10 @@ OFTEN_DEVIATIONS = 1.645
 """Standard normal quantile of ``OFTEN``, for searches only."""
 
 WIDEN = 1 + 1e-6
-"""Pure scales are this much wider than the closed form: the rounding of a table is then free."""
+"""Pure scales are this much wider than the closed form, so a table's rounding costs nothing."""
 
 LEAST_SCALE = {"laplace": 1 / 16, "gaussian": 1 / 4}
-"""Below these a 64-bit table has no second value, and wider noise is no loss."""
+"""Below these scales a 64-bit table has no second value, and wider noise is no loss."""
 
 SHARE = 0.95
 """Part of delta that the narrowest noise tried may spend on the move."""
@@ -35,7 +35,7 @@ ATTEMPTS = (0.999, 0.97, 0.7)
 
 
 class Publishing(Protocol):
-    """Laws with a threshold."""
+    """Laws that publish above a threshold."""
 
     @property
     def visible(self) -> int:
@@ -50,7 +50,7 @@ L = TypeVar("L", bound=Publishing)
 
 
 def better_family(build: Callable[[Family], L]) -> L:
-    """The laws with the smaller ``visible``, ties by deviation; raises if neither family can."""
+    """Return the laws with the smaller ``visible``, ties by ``sd``; raise if neither family can."""
     families: tuple[Family, ...] = ("laplace", "gaussian")
     found, failed = [], BudgetError()
     for family in families:
@@ -64,7 +64,7 @@ def better_family(build: Callable[[Family], L]) -> L:
 
 
 def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -> Iterator[float]:
-    """Scales from about the least within delta; for Laplace noise up to the pure one."""
+    """Yield scales from about the least within delta; for Laplace noise up to the pure scale."""
     least = LEAST_SCALE[family]
     pure = max(least, WIDEN * move.absolute / epsilon)
     start = pure if family == "laplace" else math.sqrt(2 * move.squared * math.log(2 / delta))
@@ -83,6 +83,6 @@ def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -
 
 def out_of_reach(epsilon: float, delta: float, what: str) -> BudgetError:
     return BudgetError(
-        f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g} for {what}: "
-        "raise delta, or move epsilon towards 1."
+        f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g} for {what}. "
+        "Raise delta, or move epsilon towards 1."
     )

@@ -2,13 +2,13 @@
 
 A profile is a list of points (epsilon, delta) that a release keeps at once, delta being an upper
 bound on its hockey-stick divergence in either direction. The exact curve D, as a function of
-t = e^epsilon, is convex with D(0) = 1, and D(1/t) t + 1 - t on the other side of 1, so the lower
-convex hull of points above D is still above D (a chord of D lies below the same chord of the
+t = e^epsilon, is convex with D(0) = 1, and equals D(1/t) t + 1 - t on the other side of 1. So the
+lower convex hull of points above D is still above D (a chord of D lies below the same chord of the
 points). From the hull "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022,
-Algorithm 1) builds a privacy loss distribution that dominates the release, and those compose, also
-when a question is asked after looking at earlier answers, if the profiles and their number are
-fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). Profiles that are themselves chosen after
-looking are not covered: they can overspend ("Privacy Filters are Captured by Residues" 2026;
+Algorithm 1) builds a privacy loss distribution that dominates the release. These distributions
+compose, also when a question is asked after looking at earlier answers, if the profiles and their
+number are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). Profiles that are themselves chosen
+after looking are not covered: they can overspend ("Privacy Filters are Captured by Residues" 2026;
 tests/privacy/test_composition.py). So a ledger composes only what was reserved.
 """
 
@@ -30,7 +30,7 @@ Profile = tuple[tuple[float, float], ...]
 """Points (epsilon >= 0, delta), epsilon increasing."""
 
 PROFILE_POINTS = 40
-"""Points of a profile at epsilons below that of the budget."""
+"""Points of a profile at epsilons below the epsilon of the budget."""
 
 LOSS_STEP = 1e-3
 """Grid of the composed privacy loss; rounding is upwards and of second order in the step."""
@@ -40,7 +40,7 @@ FLOAT_MARGIN = 1e-9
 
 
 def group_profile(profile: Profile, moves: int) -> Profile:
-    """The profile for groups of ``moves`` records (Vadhan, Lemma 2.2, at every point)."""
+    """Return the profile for groups of ``moves`` records (Vadhan, Lemma 2.2, at every point)."""
     if moves == 1:
         return profile
     return tuple(
@@ -52,18 +52,18 @@ def group_profile(profile: Profile, moves: int) -> Profile:
 def whole_profile(
     budget: Budget, moves: int, curve: Callable[[list[float]], Iterable[tuple[float, float]]]
 ) -> Profile:
-    """The point of the budget, and points at smaller epsilons for groups of ``moves`` records;
-    ``curve`` gives those of one record."""
+    """Return points at smaller epsilons, then the point of the budget, for groups of ``moves``
+    records; ``curve`` gives the points of one record."""
     record = per_record(budget, moves)
     points = tuple(curve([record.epsilon * i / PROFILE_POINTS for i in range(PROFILE_POINTS)]))
     return (*group_profile(points, moves), (budget.epsilon, budget.delta))
 
 
 def composed_epsilon(profiles: Iterable[tuple[Profile, int]], delta: float) -> float:
-    """Smallest epsilon, rounded up, that all releases keep together at ``delta``.
+    """Return the smallest epsilon, rounded up, that all releases keep together at ``delta``.
 
-    ``profiles`` pairs a profile with the number of releases that have it; infinite if their masses
-    at infinity alone exceed ``delta``.
+    ``profiles`` pairs a profile with the number of releases that have it. The result is infinite if
+    their masses at infinity alone exceed ``delta``.
     """
     parts = list(profiles)
     if not parts:
@@ -91,7 +91,7 @@ def _composed(profile: Profile, times: int) -> Any:
 
 @lru_cache(maxsize=256)
 def loss_distribution(profile: Profile) -> Any:
-    """A privacy loss distribution that dominates every mechanism with this profile."""
+    """Return a privacy loss distribution that dominates every mechanism with this profile."""
     with no_fork():
         try:
             from dp_accounting.pld import pld_pmf
@@ -109,13 +109,13 @@ def loss_distribution(profile: Profile) -> Any:
 
 
 def upper_curve(profile: Profile, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Upper bounds on D at ``t`` = e^epsilon: the convex hull of the points on both sides of 1."""
+    """Return upper bounds on D at ``t`` = e^epsilon: the hull of the points on both sides of 1."""
     curve: NDArray[np.float64] = np.interp(t, *hull(profile))  # beyond the last point D only falls
     return np.minimum(1.0, np.minimum.accumulate(curve * (1 + 1e-12) + 1e-15))
 
 
 def hull(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The lower convex hull of the points and of their mirror images below 1: t, and D there."""
+    """Return the lower convex hull of the points and their mirror images below 1: t, and D at t."""
     right = [(math.exp(e), d) for e, d in profile]
     left = [(1 / x, 1 - 1 / x + d / x) for x, d in reversed(right) if x > 1]
     found: list[tuple[float, float]] = []

@@ -1,15 +1,15 @@
 """A privacy filter for Gaussian releases that are chosen, budgets included, after looking.
 
-Gaussian answers that follow each other, each chosen from all before, are no worse than one count
-that moves by mu in units of its noise, if on *every* history the squares of their moves add up to
-at most mu^2 (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy",
-2022; Koskela, Tobaben, Honkela, "Individual Privacy Accounting with Gaussian Differential
-Privacy", 2023). A release is made of such answers (:mod:`dpframe.accounting.normal`), and so are
-many. What their tables have of ends and of rounding adds up beside it, and so do the factors by
-which cutting makes a chance larger, and the errors of losses in floats.
+Gaussian answers that follow each other, each chosen after all earlier ones, are no worse than one
+count that moves by mu in units of its noise, if on *every* history the squares of their moves add
+up to at most mu^2 (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy",
+2022; Koskela, Tobaben, Honkela, "Individual Privacy Accounting with Gaussian Differential Privacy",
+2023). A release consists of such answers (:mod:`dpframe.accounting.normal`), and so do many
+releases. Beside the squares, the ends and the rounding of their tables add up, and so do the
+factors by which cutting makes a chance larger, and the errors of losses in floats.
 
-Therefore four amounts are fixed *beforehand* and a release is paid for only if none of them is
-passed with it; no amount makes up for another. A filter that asked only whether the delta of all
+Therefore four amounts are fixed *beforehand*, and a release is paid for only if it exceeds none of
+them; no amount makes up for another. A filter that asked only whether the delta of all releases
 together still fits would be wrong: an analyst could take squares where answers have told much, and
 ends where they have told little, and both are spent (tests/privacy/test_filter.py).
 """
@@ -23,26 +23,27 @@ from dpframe.accounting.normal import Told, largest_mu
 
 CURVE_PART = 0.75
 """Part of delta that decides how much Gaussian releases may tell; the rest is for the ends of their
-tables, of which a release takes about half of its own delta."""
+tables, for which a release takes about half of its own delta."""
 
 FACTOR, SHIFT = 1e-2, 1e-4
-"""The most that cutting may make the logarithm of a chance larger, and that a loss may be off, in
-all releases together. One of a hierarchy of eight levels uses 2e-5 and 2e-7."""
+"""How much cutting may raise the logarithm of a chance, and how far a loss may be off, in all
+releases together. A release of a hierarchy of eight levels uses 2e-5 and 2e-7."""
 
 SQUARE_UNIT = Fraction(1, 10**15)
 DELTA_UNIT = Fraction(1, 10**21)
 PART_UNIT = Fraction(1, 10**12)
-"""Units of mu^2, of delta, and of the larger of two parts: of ``FACTOR`` and of ``SHIFT``."""
+"""Units of mu^2, of delta, and of the larger of the used parts of ``FACTOR`` and of ``SHIFT``."""
 
 SMALLEST, LARGEST = 0.01, 100.0
-"""Epsilons of a filter."""
+"""Smallest and largest epsilon of a filter."""
 
 Amounts = tuple[int, int, int]
 """mu^2, delta of ends and rounding, and the part of factors and shifts, in whole units."""
 
 
 def amounts_of(epsilon: float, delta: float) -> Amounts:
-    """What (epsilon, delta) holds, rounded down; all zero where it holds nothing.
+    """Return the amounts that (epsilon, delta) holds, rounded down; all zero where it holds
+    nothing.
 
     ``epsilon`` from ``SMALLEST`` to ``LARGEST``, 0 < ``delta`` < 1.
     """
@@ -59,7 +60,7 @@ def amounts_of(epsilon: float, delta: float) -> Amounts:
 
 
 def uses(told: Told, epsilon: float) -> Amounts:
-    """What one release takes of a filter with this epsilon, rounded up."""
+    """Return the amounts that one release takes from a filter with this epsilon, rounded up."""
     delta = told.ends + told.rounding * (1 + math.exp(epsilon))
     part = max(told.factor / FACTOR, told.shift / SHIFT)
     return (
@@ -70,7 +71,7 @@ def uses(told: Told, epsilon: float) -> Amounts:
 
 
 def best_below(told: Told, epsilon: float, delta: float) -> tuple[float, int]:
-    """Of filters with less epsilon, one that holds most of these releases, and how many."""
+    """Return the smaller epsilon whose filter holds most of these releases, and how many."""
     tried = [float(f"{epsilon * part:.2g}") for part in (0.95**i for i in range(1, 80))]
     found = [
         (how_many(amounts_of(e, delta), uses(told, e)), -e)
@@ -82,11 +83,11 @@ def best_below(told: Told, epsilon: float, delta: float) -> tuple[float, int]:
 
 
 def rest(left: Amounts, used: Amounts) -> Amounts | None:
-    """What is left after a release; None if any of the amounts does not hold it."""
+    """Return the amounts left after a release; None if any amount does not suffice."""
     after = (left[0] - used[0], left[1] - used[1], left[2] - used[2])
     return after if min(after) >= 0 else None
 
 
 def how_many(left: Amounts, used: Amounts) -> int:
-    """How many such releases fit."""
+    """Return how many such releases fit."""
     return min(have // take for have, take in zip(left, used, strict=True) if take)

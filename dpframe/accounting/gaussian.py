@@ -1,8 +1,8 @@
-"""Gaussian halves for the test noise of tall hierarchies, one record a unit of privacy.
+"""Gaussian halves for the test noise of tall hierarchies, where one record is the unit of privacy.
 
 A path pays for the left half on every level: from height 7 or so a Gaussian left half spreads
 less than a geometric one, and far above the smallest threshold a Gaussian on both sides spreads
-least. No closed form; the scale is searched with the exact recursion.
+least. There is no closed form; the scale is searched with the exact recursion.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ def gaussian(
     delta: float,
     remainder: bool,
 ) -> Laws | None:
-    """The least Gaussian left half, beside the right half of ``base`` or a Gaussian one.
+    """Return the laws with the least Gaussian left half, beside the right half of ``base`` or a
+    Gaussian right half.
 
-    None where none is found near ``base``, at large delta for instance; ``base`` serves then.
+    None where no such laws are found near ``base``, at large delta for instance; ``base`` serves
+    then.
     """
     both = shape == "gaussian"
 

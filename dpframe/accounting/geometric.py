@@ -31,11 +31,11 @@ RELEASE_PART = 1 / 30
 """Part of delta left to the cut ends of the release noise; the test noise has the rest."""
 
 LEFT_PARTS = 64
-"""The left half is within one of so many parts of its start; the right half, which thresholds
-follow, is as short as it can be, to a quarter of a record."""
+"""The left half is as short as it can be, to one of so many parts of its start; the right half,
+which thresholds follow, is as short as it can be, to a quarter of a record."""
 
 ROUNDS = 24
-"""Each half is trimmed beside the other; so often at most does one give way."""
+"""Each half is trimmed beside the other; at most so often one half is made longer again."""
 
 LARGEST_TABLE = 8_000_000
 """Entries beyond which a table would not fit comfortably in memory."""
@@ -45,7 +45,7 @@ LARGEST_TABLE = 8_000_000
 def geometric(
     *, height: int, epsilon: float, delta: float, remainder: bool, release_share: float, grid: int
 ) -> Laws:
-    """The least geometric noise for the budget; every cut end is trimmed by its own direction."""
+    """Return the least geometric noise for the budget; each end is trimmed by its own direction."""
     release_scale = WIDEN / (release_share * epsilon)
     right = WIDEN / (epsilon - 1 / release_scale)
     left = WIDEN * (height * right if remainder else max(height / epsilon, (height - 1) * right))
@@ -66,8 +66,8 @@ def geometric(
     if entries > LARGEST_TABLE:
         raise BudgetError(
             f"epsilon ({epsilon:g}{' per record' if grid == 1 else ''}) is too small for height "
-            f"{height}{' and parts of records' if grid > 1 else ''}: the noise would need tables "
-            f"of {entries:.0e} entries. Raise epsilon or lower the height."
+            f"{height}{' and parts of records' if grid > 1 else ''}: tables get {entries:.0e} "
+            "entries. Raise epsilon or lower the height."
         )
     release = laplace(release_scale * grid, release_bound)
     exact = grid == 1 and right_bound + left_bound < LONGEST_TABLE

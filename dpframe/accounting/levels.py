@@ -1,8 +1,8 @@
-"""Composing one noisy histogram a level, for the baselines: exact pmfs, pessimistic grid.
+"""Composition of one noisy histogram a level, for the baselines: exact pmfs, pessimistic grid.
 
 Each level adds one bounded law to every count it has; a record moves one count by 1 on each
-level. Their h-fold composition is taken by privacy loss distributions, whose discretisation rounds
-every loss up (:mod:`dpframe.accounting.losses`).
+level. Privacy loss distributions give the h-fold composition; their discretisation rounds every
+loss up (:mod:`dpframe.accounting.losses`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class LevelLaws:
 
 
 def composed_delta(noise: NoiseTable, *, levels: int, epsilon: float) -> float:
-    """Delta at ``epsilon`` of ``levels`` independent counts that all move by one."""
+    """Return delta at ``epsilon`` of ``levels`` independent counts that all move by one."""
     return level_profile(noise, levels=levels, epsilons=(epsilon,))[0][1]
 
 
 def level_profile(
     noise: NoiseTable, *, levels: int, epsilons: Sequence[float]
 ) -> tuple[tuple[float, float], ...]:
-    """Delta at every one of ``epsilons``, as points (epsilon, delta)."""
+    """Return a point (epsilon, delta) for every one of ``epsilons``."""
     return composed_profile((noise,) * levels, epsilons=epsilons, step=LOSS_STEP)
 
 
@@ -51,7 +51,7 @@ def level_profile(
 def level_laws(
     family: Literal["laplace", "gaussian"], *, levels: int, epsilon: float, delta: float
 ) -> LevelLaws:
-    """The least noise of the family that composes over ``levels`` within the budget."""
+    """Return the least noise of the family that composes over ``levels`` within the budget."""
 
     def build(scale: float) -> NoiseTable:
         tail = math.log(4 * levels / delta)
@@ -72,7 +72,7 @@ def level_laws(
     else:
         raise BudgetError(
             f"no bounded {family} noise reaches delta={delta:g} at epsilon={epsilon:g} over "
-            f"{levels} levels: raise delta, or use mechanism='offline'."
+            f"{levels} levels. Raise delta, or use mechanism='offline'."
         )
     low = high / 8
     while high / low > 1.01:

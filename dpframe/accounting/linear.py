@@ -23,7 +23,7 @@ from dpframe.noise import NoiseTable
 def linear_epsilon(
     *, right: float, left: float, release: float, height: int, remainder: bool
 ) -> float:
-    """Pure part of the loss of one record: scales in records, as in docs/mechanism.md."""
+    """Return the pure part of one record's loss; scales in records, as in docs/mechanism.md."""
     selected_first = 1 / right + 1 / release
     selected_last = (height - 1) / left + 1 / release
     never = height / left + (1 / release if remainder else 0.0)
@@ -40,7 +40,7 @@ def linear_delta(
     height: int,
     grid: int,
 ) -> tuple[float, float]:
-    """Upper bounds on delta, ``(D from D', D' from D)``; tables count units of 1/grid record."""
+    """Return upper bounds on delta, ``(D from D', D' from D)``; tables count 1/grid of a record."""
     bot, top = _test_slips(test, right=right, left=left, grid=grid)
     slip_release = _release_slip(release, release_scale, grid)
     slack = _slack(release_scale, height, grid)
@@ -59,10 +59,10 @@ def linear_parts(
     height: int,
     grid: int,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """(epsilon, delta) of all tests, and of all releases, whatever the others answer.
+    """Return (epsilon, delta) of all tests, and of all releases, whatever the others answer.
 
-    Of the tests a unit pays at most (1 / right) / grid if it is selected, (height / left) / grid in
-    the other direction; of the releases (1 / release_scale) / grid, once.
+    For the tests, a unit pays at most (1 / right) / grid if it is selected, and (height / left) /
+    grid in the other direction; for the releases it pays (1 / release_scale) / grid, once.
     """
     slack = _slack(release_scale, height, grid)
     tests = height * max(_test_slips(test, right=right, left=left, grid=grid)) + slack
@@ -74,14 +74,14 @@ def linear_parts(
 
 
 def _test_slips(test: NoiseTable, *, right: float, left: float, grid: int) -> tuple[float, float]:
-    """Of one level: of what is not selected, and of what is."""
+    """Return the slips of one level: of a node that is not selected, and of a selected node."""
     top = _slip(test.pmf, test.at_least()[1:], 1 / (right * grid))
     bot = _slip(test.pmf, test.below()[:-1], 1 / (left * grid))
     return _whole_record(bot, 1 / left, grid), _whole_record(top, 1 / right, grid)
 
 
 def _slack(release_scale: float, height: int, grid: int) -> float:
-    """Above the rounding of floats."""
+    """Return a bound above the rounding of floats."""
     return (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
 
 
@@ -91,10 +91,10 @@ def _release_slip(release: NoiseTable, scale: float, grid: int) -> float:
 
 
 def table_slip(pmf: NDArray[np.float64], *, scale: float, grid: int) -> float:
-    """Slip of a bounded Laplace table whose counts move by one whole record, in any shares.
+    """Return the slip of a bounded Laplace table whose counts move by one record, in any shares.
 
     Moving by a unit of 1/grid record loses at most 1 / (scale grid), up to the mass by which the
-    table leaves that law; ``scale`` is in records.
+    table leaves the Laplace law; ``scale`` is in records.
     """
     atoms = np.concatenate([[0.0], pmf, [0.0]])
     rate = math.exp(1 / (scale * grid))
@@ -106,17 +106,17 @@ def table_slip(pmf: NDArray[np.float64], *, scale: float, grid: int) -> float:
 
 
 def _slip(atom: NDArray[np.float64], beyond: NDArray[np.float64], rate: float) -> float:
-    """max over x of (atom(x) + beyond(x)) - e^rate beyond(x), zero for the exact law.
+    """Return max over x of (atom(x) + beyond(x)) - e^rate beyond(x), which is 0 for the exact law.
 
-    A tail that takes in one unit more gains an atom. Written with expm1, so that rounding stays
+    A tail that takes in one unit more gains an atom. The formula uses expm1, so that rounding stays
     far below one unit's slip.
     """
     return float(np.max(np.maximum(atom - math.expm1(rate) * beyond, 0.0)))
 
 
 def _whole_record(slip: float, rate: float, grid: int) -> float:
-    """Slip of one record's units, however they are spread: slip (e^rate - 1)/(e^(rate/grid) - 1).
+    """Return the slip of one record, however it is spread: slip (e^rate - 1)/(e^(rate/grid) - 1).
 
-    Moving by s units slips at most slip (1 + e^(rate/grid) + ... ) (s terms), convex in s.
+    Moving by s units slips at most slip (1 + e^(rate/grid) + ... ) (s terms), which is convex in s.
     """
     return slip * math.expm1(rate) / math.expm1(rate / grid)

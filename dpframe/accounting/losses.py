@@ -1,12 +1,12 @@
 """Privacy losses of integer noise on a grid, rounded up, and their composition.
 
-One count that moves by one, under a symmetric bounded law, loses log(p/q) at an outcome of
-probability p for the one table and q for the other. Losses are put on multiples of ``step``; counts
-with independent noise compose by convolution (Koskela, Jalkoe, Honkela 2020). Nothing here knows
-what the law was aimed at: only the table that is drawn from.
+One count that moves by one, under a symmetric bounded law, loses log(p/q) at an outcome that has
+probability p for one of two neighbours and q for the other. Losses are put on multiples of
+``step``; counts with independent noise compose by convolution (Koskela, Jalkoe, Honkela 2020).
+Nothing here knows what the law was aimed at: it reads only the table that is drawn from.
 
-Convolutions are fast Fourier transforms of *tilted* masses, proportional to exp(tilt loss) m(loss):
-what a transform rounds away is bounded in parts of all the mass, and a tilt puts the mass where
+Convolutions are fast Fourier transforms of *tilted* masses, proportional to exp(tilt loss) m(loss).
+The rounding of a transform is bounded in parts of all the mass, and a tilt puts the mass where
 delta is decided. The bound (`Losses.rounding`) is added to every delta, however small it is.
 """
 
@@ -26,8 +26,8 @@ FARTHEST = 200_000
 """Steps of the grid on each side of 0."""
 
 ROUNDING = 8 * 2.0**-53
-"""What one stage of a transform rounds, in parts of the Euclidean norm (Higham, Accuracy and
-Stability of Numerical Algorithms, 2002, Theorem 24.2: below 6.7 units, roots being accurate to 1).
+"""Rounding of one stage of a transform, in parts of the Euclidean norm (Higham, Accuracy and
+Stability of Numerical Algorithms, 2002, Theorem 24.2: below 6.7 units if roots are accurate to 1).
 """
 
 
@@ -35,8 +35,8 @@ Stability of Numerical Algorithms, 2002, Theorem 24.2: below 6.7 units, roots be
 class Losses:
     """Masses at losses ``step * (lowest + i)``, and the mass at an infinite loss.
 
-    That at a loss x is ``mass[i] * exp(scale - tilt x)``. The Euclidean norm of all by which
-    ``mass`` is off is at most ``rounding``.
+    The mass at a loss x is ``mass[i] * exp(scale - tilt x)``. The Euclidean norm of the errors of
+    ``mass`` is at most ``rounding``.
     """
 
     step: float
@@ -49,7 +49,7 @@ class Losses:
 
     @property
     def losses(self) -> NDArray[np.float64]:
-        """The finite ones, shaped as ``mass``."""
+        """The finite losses, shaped as ``mass``."""
         return self.step * np.arange(self.lowest, self.lowest + len(self.mass), dtype=np.float64)
 
     def delta(self, epsilon: float) -> float:
@@ -63,18 +63,18 @@ class Losses:
 
 
 def losses_of(noise: NoiseTable, step: float) -> Losses:
-    """Losses of one count that moves by one; by symmetry also those of the other direction."""
+    """Return the losses of one count that moves by one; by symmetry, of either direction."""
     return losses_between(np.append(noise.pmf, 0.0), np.append(0.0, noise.pmf), step)
 
 
 def losses_between(here: NDArray[np.float64], there: NDArray[np.float64], step: float) -> Losses:
-    """Losses of an outcome that has the one law or the other, seen from the first.
+    """Return the losses of outcomes with the law ``here`` or ``there``, seen from ``here``.
 
-    An outcome with p and q and a loss between two points e < f of the grid is divided into a mass
-    p (1 - w) at e and p w at f that have the same p and q together, w = (1 - exp(e - loss)) /
-    (1 - exp(e - f)). Who is told which part it was can only tell the tables apart better ("connect
-    the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, Algorithm 1). What lies above the
-    grid counts as an infinite loss, what lies below is raised to its end.
+    An outcome with probabilities p and q and a loss between two points e < f of the grid is divided
+    into a mass p (1 - w) at e and p w at f, which together have the same p and q, with
+    w = (1 - exp(e - loss)) / (1 - exp(e - f)). An observer who is told which part it was can only
+    tell the laws apart better ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi
+    2022, Algorithm 1). A loss above the grid counts as infinite; a loss below is raised to its end.
 
     Parameters
     ----------
@@ -98,9 +98,10 @@ def losses_between(here: NDArray[np.float64], there: NDArray[np.float64], step: 
 
 
 def composed(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) -> Losses:
-    """Losses of several counts with independent noise; each of ``parts``, untilted, so many times.
+    """Return the losses of several counts with independent noise.
 
-    The closer ``epsilon`` is to that at which delta is wanted, the less the rounding adds to it.
+    ``parts`` pairs untilted losses with how often they occur. The closer ``epsilon`` is to the
+    epsilon at which delta is wanted, the less rounding adds to delta.
     """
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
@@ -128,12 +129,15 @@ def composed(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) -> Losse
 
 
 def _log_of_rest(part: Losses) -> float:
-    """Of the probability that the loss is finite, which rounding can take below 0."""
+    """Return the logarithm of P(finite loss), a probability that rounding can take below 0."""
     return math.log1p(-part.infinite) if part.infinite < 1.0 else -math.inf
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
-    """A tilt that puts the mean loss near epsilon and not above, from that for Gaussian losses."""
+    """Return a tilt that puts the mean loss near epsilon and not above it.
+
+    The search starts from the tilt for Gaussian losses.
+    """
 
     def moments(tilt: float) -> tuple[float, float]:
         mean = variance = 0.0
@@ -154,7 +158,7 @@ def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
 
 
 def _tilted(part: Losses, tilt: float) -> tuple[NDArray[np.float64], float]:
-    """Masses that add up to 1, and the logarithm of what they were divided by."""
+    """Return tilted masses that add up to 1, and the logarithm of what they were divided by."""
     with np.errstate(divide="ignore"):
         exponent = np.log(part.mass) + tilt * part.losses
     highest = float(exponent.max())
@@ -164,7 +168,7 @@ def _tilted(part: Losses, tilt: float) -> tuple[NDArray[np.float64], float]:
 
 
 def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
-    """By squaring: each of at most ``times`` products rounds by less than 3 units."""
+    """Take a power by squaring: each of at most ``times`` products rounds by less than 3 units."""
     if times == 1:
         return transform
     half = _power(transform, times // 2)
@@ -174,12 +178,13 @@ def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex1
 def composed_profile(
     noises: Sequence[NoiseTable], *, epsilons: Sequence[float], step: float
 ) -> tuple[tuple[float, float], ...]:
-    """Points (epsilon, delta) of one law a level, which may differ: a count moves by one on each.
+    """Return points (epsilon, delta) of one law a level; a count moves by one on each level.
 
-    ``step`` is the grid of the privacy loss: a coarse one is faster and overstates delta.
+    Laws of levels may differ. ``step`` is the grid of the privacy loss: a coarse grid is faster and
+    overstates delta.
     ``epsilons`` increase.
     """
-    same = Counter(map(id, noises))  # one of many levels can be a thousand times the same
+    same = Counter(map(id, noises))  # many levels can have one law a thousand times
     once = {id(noise): noise for noise in noises}
     counted: Counter[bytes] = Counter()
     for key, times in same.items():

@@ -1,11 +1,12 @@
 """Noise for numbers of different users at every node: what one user moves, composed.
 
-Of each level l = 1, ..., h a user counts at no more than ``times[l]`` nodes, and in the total once:
-``times[0]`` is 1. So one user moves at most as many counts of a level, each by 1, whoever else is
-there: T = sum of ``times`` counts in all, with independent noise. That is what T levels of one
-record each are, and is paid for as such (:mod:`dpframe.accounting.tree_levels`): by privacy loss
-distributions of the tables that are drawn from, or for Laplace noise by the sum of 1 / b. A user
-with fewer nodes moves fewer counts, which is a part of the same.
+On each level l = 1, ..., h a user counts at no more than ``times[l]`` nodes, and once in the total:
+``times[0]`` is 1. So one user moves at most ``times[l]`` counts of level l, each by 1, whoever else
+is there: T = sum of ``times`` counts in all, with independent noise. This is the case of T levels
+on which one record moves one count each, and is paid for as such
+(:mod:`dpframe.accounting.tree_levels`): by privacy loss distributions of the tables that are drawn
+from, or for Laplace noise by the sum of 1 / b. A user with fewer nodes moves fewer counts, which is
+a part of this case.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from dpframe.errors import BudgetError, ParameterError
 from dpframe.noise import NoiseTable
 
 FEW = 40
-"""Counts that one user moves, above which Laplace noise is never the less one."""
+"""Where one user moves more counts, Laplace noise is never the smaller noise."""
 
 MOST = 2_000
-"""Counts that one user may move."""
+"""Most counts that one user may move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLaws:
-    """The law of every level; ``moved`` has it as often as one user moves counts of the level."""
+    """The law of every level; ``moved`` repeats it once for each count that one user moves."""
 
     moved: TreeLaws
     times: tuple[int, ...]
@@ -60,11 +61,11 @@ class NodeLaws:
 
     @property
     def tables(self) -> list[NoiseTable]:
-        """Of bounded noise, as often as one user moves counts."""
+        """The tables of bounded noise, each as often as one user moves counts with it."""
         return cast("list[NoiseTable]", list(self.moved.noises))
 
     def profile(self, epsilons: Sequence[float], whole: float) -> Profile:
-        """Delta at every one of ``epsilons``, below ``whole``, as points; of bounded noise."""
+        """Return (epsilon, delta) at all ``epsilons``, which are below ``whole``; bounded noise."""
         if self.moved.family == "laplace":
             alike = Counter(laplace_parts(self.moved)).items()
             return tuple(profiles_together(alike, epsilons, whole))
@@ -80,25 +81,25 @@ def node_laws(
     listed: bool,
     family: Literal["laplace", "gaussian"] | None,
 ) -> NodeLaws:
-    """The least noise within the budget of a user.
+    """Return the least noise within the budget of a user.
 
     Parameters
     ----------
     times
         How many counts of every level one user moves at most, level 0 first.
     weights
-        How the budget is divided over levels; within one evenly over the counts that move.
+        How the budget is divided over levels; within a level, evenly over the counts that move.
     delta
         0 asks for noise without bounds.
     listed
         Whether keys are known; if not, what is shown counts too.
     family
-        One of the two, or None for what has less noise.
+        One of the two, or None for the family with less noise.
     """
     if sum(times) > MOST:
         raise ParameterError(
-            f"at_most is too large for so many levels: one user would count at {sum(times)} nodes, "
-            f"and at most {MOST} can be paid for. Lower at_most, or ask for fewer levels."
+            f"at_most is too large: a user would count at {sum(times)} nodes, over {MOST}. "
+            "Lower at_most, or ask for fewer levels."
         )
     each = tuple(
         Fraction(weight) / number
@@ -118,6 +119,6 @@ def node_laws(
         return NodeLaws(moved=laws(family or "laplace"), times=tuple(times))
     found = [laws("gaussian")]
     if len(each) <= FEW:
-        with suppress(BudgetError):  # whose tables would be too long
+        with suppress(BudgetError):  # its tables can be too long
             found.append(laws("laplace"))
     return NodeLaws(moved=min(found, key=error), times=tuple(times))

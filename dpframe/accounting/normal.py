@@ -1,12 +1,12 @@
 """Gaussian noise for tests and releases along paths: one curve, however much moves and where.
 
-Noise on whole numbers that is a Gaussian *rounded* to the nearest one is a function of continuous
-Gaussian noise: count + round(Z) = round(count + Z). So the claims are those of continuous noise.
+A Gaussian *rounded* to the nearest whole number is a function of continuous Gaussian noise:
+count + round(Z) = round(count + Z). So the claims are the claims for continuous noise.
 
 One unit of privacy moves residuals by s_1, s_2, ..., in answers that follow each other; which node
 comes next, and by how much it moves, may depend on all earlier answers. On each of h levels the
-tested nodes move by at most K units together, and so do all released ones: a unit is released once.
-A sum of squares is at most K times the sum of the moves, therefore
+tested nodes move by at most K units together, and so do all released nodes together: a unit is
+released once. A sum of squares is at most K times the sum of the moves, therefore
 
     (s_1 / sigma_1)^2 + (s_2 / sigma_2)^2 + ...  <=  K^2 (h / test^2 + 1 / release^2)  =  mu^2,
 
@@ -18,10 +18,10 @@ directions (Balle and Wang 2018, Theorem 8). Whole users, or groups of records, 
 need no group privacy: K is in mu.
 
 Tables have ends. An answer that only one of two neighbours can give lies within s of an end; with
-certainty such answers have a mass of at most `edge` a level (K at once: the mass near an end grows
-at least in proportion to s, or `edge` is taken so). Where both can give an answer, cutting divides
-both chances by the same mass of the table. What remains of 64-bit weights and floats is added: for
-each of the (h + 1) K answers that one unit of privacy can move, at most.
+certainty such answers have a mass of at most `edge` a level (for K at once: the mass near an end
+grows at least in proportion to s, or `edge` is taken so). Where both can give an answer, cutting
+divides both chances by the same mass of the table. The remaining errors of 64-bit weights and of
+floats are added for each answer that one unit of privacy can move, at most (h + 1) K answers.
 """
 
 from __future__ import annotations
@@ -41,32 +41,34 @@ ETA = 1e-11
 """Relative error of a rounded Gaussian's density in floats, at most (tests/privacy)."""
 
 CURVE_PART, RELEASE_END = 0.5, 0.05
-"""Parts of delta: that decides the spread, and that pays for the ends of the release noise; the
-rest is for those of the tests, which thresholds follow."""
+"""Parts of delta: the first decides the spread, the second pays for the ends of the release noise;
+the rest pays for the ends of the test noise, which thresholds follow."""
 
 FARTHEST = 12.0
-"""Bounds in sigmas, at most."""
+"""Largest bound of a table, in sigmas."""
 
 WIDER = (1.001, 1.01, 1.05)
-"""Of what the curve alone asks for, so that rounding finds room; the first that does is taken."""
+"""Factors on the scales that the curve alone asks for, so that rounding finds room; the first
+factor with room is taken."""
 
 LARGEST_TABLE = 8_000_000
-"""Entries of both tables."""
+"""Most entries of a table, as the mean of both."""
 
 
 def spread_of(laws: Laws, *, height: int, moves: int) -> float:
-    """mu, what all answers tell of one unit of privacy that moves ``moves`` records."""
+    """Return mu: what all answers tell about one unit of privacy that moves ``moves`` records."""
     return moves * math.sqrt(height / laws.left**2 + 1 / laws.release_scale**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What Gaussian releases tell of one unit of privacy; of several, in turns, all of it adds up.
+    """What Gaussian releases tell about one unit of privacy; over several releases, all fields add
+    up.
 
-    ``squares`` is mu^2. ``ends`` is the mass of answers that a neighbour cannot give, ``rounding``
-    how far the tables that are moved are from the laws that they round, in total variation.
-    ``factor`` is by how much, at most, cutting makes the logarithm of a chance larger, ``shift``
-    how far a loss is off in floats.
+    ``squares`` is mu^2. ``ends`` is the mass of answers that a neighbour cannot give. ``rounding``
+    is how far the tables that are moved are from the laws that they round, in total variation.
+    ``factor`` is by how much, at most, cutting raises the logarithm of a chance. ``shift`` is how
+    far a loss is off in floats.
     """
 
     squares: float
@@ -76,14 +78,14 @@ class Told:
     shift: float
 
     def delta(self, epsilon: float) -> float:
-        """Delta at ``epsilon`` >= 0, an upper bound."""
+        """Return an upper bound on delta at ``epsilon`` >= 0."""
         curve = normal_delta(math.sqrt(self.squares) * (1 + 1e-12), epsilon - self.shift)
         delta = self.ends + math.exp(self.factor) * curve + self.rounding * (1 + math.exp(epsilon))
         return min(1.0, delta * (1 + 1e-9) + 1e-16)
 
 
 def told(laws: Laws, *, height: int, moves: int) -> Told:
-    """What one release tells, upper bounds, from the tables that are drawn from."""
+    """Return upper bounds on what one release tells, from the tables that are drawn from."""
     reach = laws.grid * moves
     ends = rounding = factor = 0.0
     for noise, sigma, nodes in (
@@ -104,12 +106,12 @@ def told(laws: Laws, *, height: int, moves: int) -> Told:
 
 
 def cost(laws: Laws, *, height: int, moves: int, epsilon: float) -> float:
-    """Delta at ``epsilon`` >= 0, an upper bound, from the tables that are drawn from."""
+    """Return an upper bound on delta at ``epsilon`` >= 0, from the tables that are drawn from."""
     return told(laws, height=height, moves=moves).delta(epsilon)
 
 
 def edge(noise: NoiseTable, reach: int) -> float:
-    """Mass of answers that a neighbour cannot give, for nodes that move by ``reach`` together."""
+    """Return the mass of answers a neighbour cannot give, if nodes move by ``reach`` together."""
     end = min(reach, len(noise.weights))
     tail = np.cumsum(noise.weights[::-1][:end].astype(np.float64)) / 2.0**64
     return float((tail / np.arange(1, end + 1)).max()) * reach
@@ -117,7 +119,7 @@ def edge(noise: NoiseTable, reach: int) -> float:
 
 @lru_cache(maxsize=64)
 def off_by(noise: NoiseTable, sigma: float) -> float:
-    """How far the table is from the cut law that it rounds, in total variation, at most."""
+    """Return an upper bound on the total variation of the table from the cut law that it rounds."""
     density = normal_density(sigma, noise.highest)
     return float(np.abs(noise.pmf - density / density.sum()).sum()) + 4e-16
 
@@ -126,8 +128,8 @@ def off_by(noise: NoiseTable, sigma: float) -> float:
 def normal_laws(
     *, height: int, epsilon: float, delta: float, release_share: float, grid: int, moves: int
 ) -> Laws:
-    """The least Gaussian noise within the budget; ``release_share`` is the part of mu^2 that the
-    released counts get, ``moves`` records move at once.
+    """Return the least Gaussian noise within the budget; ``release_share`` is the part of mu^2 that
+    the released counts get, and ``moves`` records move at once.
 
     Raises BudgetError where tables would be too long, or 64 bits too coarse.
     """
@@ -157,7 +159,7 @@ def normal_laws(
 
 
 def largest_mu(epsilon: float, delta: float) -> float:
-    """Rounded down."""
+    """Return the largest mu whose delta at ``epsilon`` is within ``delta``, rounded down."""
     low, high = 0.0, 1.0
     while normal_delta(high, epsilon) <= delta:
         low, high = high, 2 * high
@@ -168,13 +170,13 @@ def largest_mu(epsilon: float, delta: float) -> float:
 
 
 def _table(sigma: float, reach: int, end: float) -> NoiseTable:
-    """The shortest table whose ends cost at most ``end``."""
+    """Return the shortest table whose ends cost at most ``end``."""
     low, high = 0, math.ceil(FARTHEST * sigma) + reach
     whole = rounded_normal(sigma, high)
     tail = np.concatenate([[0.0], np.cumsum(whole.weights[::-1].astype(np.float64)) / 2.0**64])
 
     def ends(bound: int) -> float:
-        """Of a table cut at ``bound``, from the long one, nearly."""
+        """Return nearly the ends of a table that is cut at ``bound``, from the long table."""
         past = whole.highest - bound
         moved = np.arange(1, reach + 1)
         at = np.minimum(past + moved, len(tail) - 1)

@@ -1,12 +1,12 @@
-"""Releases that are made of parts: what all parts keep together, from what each keeps.
+"""Releases made of parts: the curve that all parts keep together, from the curve of each part.
 
-Parts may be asked in turns, each question chosen after earlier answers, as long as each keeps its
-curve whatever it is asked: then all together are dominated by the product of one pair of laws a
-part (interactive mechanisms that run concurrently: Vadhan, Zhang, "Concurrent Composition Theorems
-for Differential Privacy", 2023; Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023). A part of
-which only (epsilon, delta) is known is dominated by randomised response that fails with probability
-delta (Kairouz, Oh, Viswanath 2015). That is why three parts of a third of epsilon cost less, at
-every smaller epsilon, than their sum says.
+Parts may be asked in turns, each question chosen after earlier answers, as long as each part keeps
+its curve whatever it is asked. Then all parts together are dominated by the product of one pair of
+laws a part (interactive mechanisms that run concurrently: Vadhan, Zhang, "Concurrent Composition
+Theorems for Differential Privacy", 2023; Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023). A
+part of which only (epsilon, delta) is known is dominated by randomised response that fails with
+probability delta (Kairouz, Oh, Viswanath 2015). That is why three parts of a third of epsilon cost
+less, at every smaller epsilon, than their sum says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpframe.accounting.compose import Profile, hull
 from dpframe.accounting.losses import Losses, composed, losses_between
 
 STEP = 1e-4
-"""Grid of the privacy loss, in parts of the epsilon of all together."""
+"""Grid of the privacy loss, relative to the epsilon of all parts together."""
 
 ROUNDING = 1e-14
 """Delta added to every point, above the rounding of a pair of laws that is read off its curve."""
@@ -30,15 +30,16 @@ Parts = Sequence[tuple[Losses, int]]
 
 
 def pure(epsilon: float, slip: float = 0.0) -> Profile:
-    """What an (epsilon, slip)-private part keeps."""
+    """Return the profile of an (epsilon, slip)-private part."""
     return ((epsilon * (1 + 1e-12), slip),)
 
 
 def pair_of(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two laws, outcome by outcome, whose divergence is the hull of a profile.
+    """Return two laws, outcome by outcome, whose divergence is the hull of a profile.
 
-    Where the slope of the hull changes by q at t there is an outcome of probability q t under the
-    first law and q under the second; the first has an outcome of its own of the last delta.
+    Where the slope of the hull changes by q at t, there is an outcome of probability q t under the
+    first law and q under the second. The first law has one more outcome, whose probability is the
+    last delta.
     """
     t, delta = hull(profile)
     slope = np.append(np.diff(delta) / np.diff(t), 0.0)
@@ -47,13 +48,13 @@ def pair_of(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def losses_of_profile(profile: Profile, step: float) -> Losses:
-    """Privacy losses of what dominates every mechanism with this profile, on a grid."""
+    """Return losses, on a grid, of a pair that dominates every mechanism with this profile."""
     here, there = pair_of(profile)
     return losses_between(np.maximum(here, 0.0), np.maximum(there, 0.0), step)
 
 
 def together(parts: Parts, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
-    """Points of the curve of all parts together; ``epsilons`` increase."""
+    """Yield points of the curve of all parts together; ``epsilons`` increase."""
     at = [composed(parts, epsilon) for epsilon in {epsilons[0], epsilons[-1]}]
     for epsilon in epsilons:
         yield epsilon, min(1.0, min(losses.delta(epsilon) for losses in at) + ROUNDING)
@@ -62,6 +63,6 @@ def together(parts: Parts, epsilons: Sequence[float]) -> Iterable[tuple[float, f
 def profiles_together(
     profiles: Iterable[tuple[Profile, int]], epsilons: Sequence[float], whole: float
 ) -> Iterable[tuple[float, float]]:
-    """The same for parts that are known by their profiles; ``whole`` is the epsilon of all."""
+    """Yield points of the curve of parts with these profiles; ``whole`` is the epsilon of all."""
     step = whole * STEP
     return together([(losses_of_profile(p, step), times) for p, times in profiles], epsilons)

@@ -59,7 +59,8 @@ def path_delta(
     remainder: bool,
     threshold: int | None = None,
 ) -> float:
-    """Smallest delta, rounded up, for which a path of ``height`` tests is (epsilon, delta)-DP.
+    """Return the least delta, rounded up, for which a path of ``height`` tests is private at
+    epsilon.
 
     ``threshold=None`` stands for any threshold above ``test.highest + 1``.
     """
@@ -87,7 +88,8 @@ def one_direction(
     more_first: bool,
     threshold: int | None = None,
 ) -> float:
-    """Upper bound on the divergence of D' = D + record from D (``more_first``), or of D from D'."""
+    """Return an upper bound on the divergence of D' = D + record from D (``more_first``), or of D
+    from D'."""
     points = step_points(test, threshold)
     if more_first:
         p, other = (points.top_more, points.bot_more), (points.top, points.bot)
@@ -123,7 +125,7 @@ class _Chords:
         n, some = len(t), ratios > 0
         shift = np.log(np.where(some, ratios, 1.0)) / step
         whole = np.floor(shift)
-        weight = np.expm1((shift - whole) * step) / math.expm1(step)  # of the right end
+        weight = np.expm1((shift - whole) * step) / math.expm1(step)  # weight of the right end
         self._right = np.repeat(weight[:, None], n, axis=1)
         place = np.arange(n) + np.clip(whole, -n - 1, n).astype(np.int64)[:, None]
         beyond = place >= n - 1
@@ -136,7 +138,7 @@ class _Chords:
         self._near = np.minimum(near, 1.0)  # how far from 0 to the first point of the grid
 
     def at(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The bounds, shape (ratios, points), of the curve with these ``values`` on the grid."""
+        """Return the bounds, shape (ratios, points), of the curve with ``values`` on the grid."""
         found: NDArray[np.float64] = values.take(self._place)
         found *= self._left
         right = values[1:].take(self._place)
@@ -148,7 +150,7 @@ class _Chords:
 
 @lru_cache(maxsize=8)  # the same table at every epsilon of a curve
 def step_points(test: NoiseTable, threshold: int | None) -> StepPoints:
-    """Hull of all pairs (q, q') over residuals F >= 1, and the pair of a node that appears."""
+    """Return the hull of the pairs (q, q') of all residuals F >= 1 and of a node that appears."""
     up = [0, *np.cumsum(test.weights[::-1], dtype=np.uint64)[:-1].tolist(), TOTAL]
     n = len(test.weights)
     # up[j] = 2**64 P(W >= highest + 1 - j); x = threshold - F runs down from threshold - 1
@@ -167,7 +169,8 @@ def step_points(test: NoiseTable, threshold: int | None) -> StepPoints:
 
 
 def _thinned(hull: list[tuple[int, int]]) -> list[tuple[Fraction, Fraction]]:
-    """A polygon of fewer corners around the hull, hence an upper bound: drop edges, meet the rest.
+    """Return a polygon of fewer corners around the hull, hence an upper bound: drop some edges and
+    extend the others until they meet.
 
     The pairs (q, q') of a log-concave law lie on one concave chain; curved laws make every pair
     a corner. Both ends of the chain, where the tails are, keep all their edges.
@@ -186,7 +189,7 @@ Edge = tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]
 
 
 def _meet(a: Edge, b: Edge) -> tuple[Fraction, Fraction]:
-    """Where the lines of two edges of a convex polygon cross."""
+    """Return where the lines of two edges of a convex polygon cross."""
     if a[1] == b[0]:
         return a[1]
     (ax, ay), (bx, by) = a
@@ -197,7 +200,7 @@ def _meet(a: Edge, b: Edge) -> tuple[Fraction, Fraction]:
 
 
 def _hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Andrew's monotone chain in exact integers."""
+    """Return the convex hull: Andrew's monotone chain in exact integers."""
     if len(points) < 3:
         return points
 
@@ -216,7 +219,7 @@ def _hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _summed(weights: list[int], order: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Prefix sums in exact integers, each rounded once."""
+    """Return prefix sums in exact integers, each rounded once."""
     sums = itertools.accumulate((weights[i] for i in order.tolist()), initial=0)
     return np.array([total / TOTAL for total in sums])
 
@@ -226,7 +229,7 @@ class ReleaseCurve:
 
     def __init__(self, release: NoiseTable) -> None:
         if not np.array_equal(release.weights, release.weights[::-1]):
-            raise ValueError("the release law must be symmetric: one curve serves both directions")
+            raise ValueError("release must be symmetric: one curve serves both directions.")
         p = [*release.weights.tolist(), 0]
         shifted = [0, *release.weights.tolist()]
         kinks = np.array([a / b if b else math.inf for a, b in zip(p, shifted, strict=True)])
@@ -246,7 +249,10 @@ _curve_of = lru_cache(maxsize=8)(ReleaseCurve)
 def _grid(
     points: StepPoints, height: int, epsilon: float, more_first: bool
 ) -> tuple[NDArray[np.float64], float]:
-    """Uniform ln t whose step divides the usual shift of one unselected node: kinks stay on it."""
+    """Return a uniform grid of ln t, and its step.
+
+    The step divides the usual shift of one unselected node, so kinks stay on the grid.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.log(points.bot / points.bot_more)
     mode = int(np.argmax(points.top_more - points.top))  # the likeliest value of the noise

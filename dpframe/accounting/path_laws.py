@@ -36,31 +36,34 @@ class Laws:
     delta: float
 
     def shift_for(self, chance: float) -> int:
-        """Least shift of the test that makes P(W >= 0) at least ``chance``."""
+        """Return the least shift of the test that makes P(W >= 0) at least ``chance``."""
         at_least = self.test.at_least()
         return -self.test.lowest - int(np.flatnonzero(at_least[:-1] >= chance)[-1])
 
     def smallest_threshold(self, chance: float) -> int:
-        """Smallest threshold, in records, that selects a residual equal to it with ``chance``.
+        """Return the least threshold, in records, that selects a residual equal to it with
+        ``chance``.
 
-        Two records above the reach of the noise, so that neither an empty node nor a node of
+        It is two records above the reach of the noise, so that neither an empty node nor a node of
         one record can be selected.
         """
         reach = self.test.highest + self.shift_for(chance)
         return math.ceil(reach / self.grid) + 2
 
     def centred(self, threshold: int | Fraction) -> NoiseTable:
-        """The test law moved to its median: a residual equal to the threshold is a coin flip.
+        """Return the test law moved to its median: a residual equal to the threshold is a coin
+        flip.
 
-        As near to 1/2 from above as integers allow. The move stops where the noise could reach a
-        node of fewer than two records; every shift has the same cost, so it may depend on the
-        threshold freely. It is in records: whole ones, or of a measure parts of them.
+        Its chance is as near to 1/2 from above as integers allow. The move stops where the noise
+        could reach a node of fewer than two records. Every shift has the same cost, so it may
+        depend on the threshold freely. The threshold is in whole records, or with a measure in
+        parts of them.
         """
         room = math.floor((threshold - 2) * self.grid) - self.test.highest
         shift = min(self.shift_for(0.5), room)
         return NoiseTable(self.test.family, self.test.lowest + shift, self.test.weights)
 
     def chance_at(self, threshold: int | Fraction) -> float:
-        """P(a residual equal to the threshold is selected)."""
+        """Return P(a residual equal to the threshold is selected)."""
         test = self.centred(threshold)
         return float(test.at_least()[max(0, -test.lowest)])

@@ -17,7 +17,7 @@ from dpframe.noise import NoiseTable
 
 
 def printed_lower_bound(epsilon: float, height: int) -> float:
-    """A delta that the printed algorithm certainly exceeds: no node of the path selected.
+    """Return a delta that the printed algorithm certainly exceeds: no node of the path is selected.
 
     ``max over F of E_gamma[((1 - q)^h - e^eps (1 - q')^h)_+]``, in the limit of many unrelated
     nodes, by quadrature over gamma and a scan of F. Zero, up to rounding, for h <= 4.
@@ -52,10 +52,11 @@ def printed_delta(
     epsilon: float,
     threshold: int,
 ) -> float:
-    """Upper bound on the delta of the printed algorithm with bounded integer noise.
+    """Return an upper bound on delta of the printed algorithm with bounded integer noise.
 
     The adversary is given gamma; for each of its values the recursion runs at the threshold
-    that remains. Values are taken in runs, each at the worst (smallest) remaining threshold.
+    that remains. Values of gamma are taken in runs, each at the worst (smallest) remaining
+    threshold.
     """
     pmf = gamma.pmf
     run = max(1, len(pmf) // 48)

@@ -3,14 +3,14 @@
 Holland, Camtepe, Thapa, Xue: "Private Synthetic Data Generation in Small Memory", Theorem 2. A
 record moves one count of each exact level by 1, and one cell in each of the j rows of each level
 below by 1, up or down. Laplace noise of scale 1 / sigma_l on the counts of an exact level, and of
-scale j / sigma_l on the cells of a level below, costs sigma_l. All of it costs the sum, which is at
+scale j / sigma_l on the cells of a level below, costs sigma_l. All levels cost the sum, which is at
 most epsilon; delta is 0. The noise is integer and so are the moves: no rounding is paid for. A
 record replaced by another is two such moves and costs twice as much.
 
 Equation 23 divides epsilon so that the bound on the 1-Wasserstein distance is least: sigma_l is
-proportional to the root of the diameters of all cells of level l - 1 together on exact levels, and
-of k such cells below. It is for j = 1; the bound has j k in place of k otherwise. The level above
-the root is the root.
+proportional to the root of a sum of diameters of cells of level l - 1, of all cells on exact levels
+and of k such cells below. The equation is for j = 1; the bound has j k in place of k otherwise. The
+level above the root is the root.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PartitionLaws:
     Parameters
     ----------
     scales
-        Of each count or cell of levels 0..r, in records.
+        Scale for each count or cell of levels 0..r, in records.
     exact
         L_k: the deepest level that is counted exactly.
     rows
@@ -49,12 +49,12 @@ class PartitionLaws:
 
     @property
     def depth(self) -> int:
-        """r."""
+        """r, the finest level."""
         return len(self.scales) - 1
 
     @property
     def epsilon(self) -> Fraction:
-        """What one record costs, exactly: for each level what it moves over the scale."""
+        """What one record costs, exactly: the sum over levels of what it moves over the scale."""
         moved = (1 if level <= self.exact else self.rows for level in range(len(self.scales)))
         return sum((m / b for m, b in zip(moved, self.scales, strict=True)), Fraction(0))
 
@@ -68,7 +68,7 @@ def partition_laws(
     diameters: Sequence[float],
     split: Split = "optimal",
 ) -> PartitionLaws:
-    """The noise of all levels within epsilon.
+    """Return the noise of all levels within epsilon.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def partition_laws(
     rows
         j, odd.
     epsilon
-        Of one record more or less, above 0.
+        For one record more or less, above 0.
     diameters
         The largest diameter of a cell of each level 0..r; known without the data. Only ratios
         matter. Above 0, the last may be 0.
@@ -96,9 +96,7 @@ def partition_laws(
     lengths = tuple(float(d) for d in diameters)
     fit = len(lengths) == depth + 1 and all(math.isfinite(d) and d >= 0 for d in lengths)
     if not fit or min(lengths[:-1]) <= 0:
-        raise ParameterError(
-            f"diameters must be {depth + 1} finite numbers above 0, one for each level 0..{depth}."
-        )
+        raise ParameterError(f"diameters must be {depth + 1} finite numbers above 0, one a level.")
     if split not in ("optimal", "uniform"):
         raise ParameterError(f"split ({split!r}) must be 'optimal' or 'uniform'.")
     if not (math.isfinite(epsilon) and epsilon > 0):
@@ -120,9 +118,8 @@ def _laws(
     scales = [m / sigma for m, sigma in zip(moved, sigmas, strict=True)]
     if max(scales) > WIDEST:
         raise BudgetError(
-            f"epsilon ({epsilon:g} per record) is too small: the noise of a level would have a "
-            f"scale of {float(max(scales)):.1e} records, of use to nobody. Raise epsilon, lower "
-            "the depth or the rows, or take the uniform split."
+            f"epsilon ({epsilon:g} per record) is too small: noise would have scale "
+            f"{float(max(scales)):.1e}. Raise epsilon, lower depth or rows, or use split='uniform'."
         )
     fine = tuple(Fraction(math.ceil(scale * FINE), FINE) for scale in scales)
     laws = PartitionLaws(fine, exact, rows)
@@ -134,7 +131,7 @@ def _laws(
 def _shares(
     exact: int, hot: int, rows: int, diameters: tuple[float, ...], split: Split
 ) -> list[Fraction]:
-    """sigma_l / epsilon for every level, positive and of sum 1."""
+    """Return sigma_l / epsilon for every level: positive numbers of sum 1."""
     weights = [Fraction(1)] * len(diameters)
     if split == "optimal":
         for level in range(len(diameters)):

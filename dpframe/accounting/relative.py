@@ -47,7 +47,7 @@ LARGEST = 10**15
 """Largest number of records that noise in 64 bits allows for."""
 
 MOST_EPSILON = 100
-"""No guarantee worth its name is beyond; keeps exponentials finite."""
+"""No guarantee beyond this epsilon is worth its name; the limit keeps exponentials finite."""
 
 MARGIN = 1e-9
 """Relative margin where a float is rounded to the private side."""
@@ -58,8 +58,8 @@ class Step:
     """One classification: CT Algorithm 1's parameters, and the noise for them.
 
     ``largest`` is M, ``threshold`` tau, ``tops`` c, ``slack`` Delta, ``bound`` R; counts are in
-    records. ``scale`` is 2c/epsilon, rounded up, that of the truncated noise; the thresholds of
-    the sparse vector have twice, its queries four times as much.
+    records. ``scale`` is 2c/epsilon, rounded up, the scale of the truncated noise. The thresholds
+    of the sparse vector have twice this scale, its queries four times.
     """
 
     largest: float
@@ -94,7 +94,7 @@ class RelativeLaws:
     """Parameters of CT Algorithm 2 for whole trees of ``height`` levels below the root.
 
     ``largest`` is M, what the caller declares, ``lowest`` M_0. ``steps`` start at i = 1, the
-    smallest threshold. ``delta`` is the proved one at ``epsilon``, at most what was asked for.
+    smallest threshold. ``delta`` is the proved delta at ``epsilon``, at most the requested one.
     """
 
     height: int
@@ -108,7 +108,7 @@ class RelativeLaws:
 
     @property
     def band(self) -> int:
-        """Nodes of fewer records are never released; only the root is needed whatever it has."""
+        """Nodes of fewer records are never released; only the root is needed whatever its count."""
         return min(step.band for step in self.steps)
 
     @property
@@ -118,7 +118,7 @@ class RelativeLaws:
 
 
 def end_mass(scale: Fraction, bound: int) -> float:
-    """P(Z = bound) for discrete Laplace Z given |Z| <= bound, rounded up.
+    """Return P(Z = bound) for discrete Laplace Z given |Z| <= bound, rounded up.
 
     It is delta of the truncated noise at every epsilon >= 1/scale: where both laws have mass
     their ratio is at most e^(1/scale), and Z and Z + 1 each have one value that the other lacks.
@@ -130,7 +130,7 @@ def end_mass(scale: Fraction, bound: int) -> float:
 
 
 def least_bound(scale: Fraction, delta: float) -> int:
-    """Least R with ``end_mass(scale, R) <= delta``: that of Lemma 16 for whole numbers."""
+    """Return the least R with ``end_mass(scale, R) <= delta``: Lemma 16 for whole numbers."""
     rise = math.expm1(float(1 / scale))
     reach = float(scale) * math.log((2 + rise / delta) / (2 + rise))
     bound = max(1, math.ceil(reach) - 1)
@@ -140,10 +140,11 @@ def least_bound(scale: Fraction, delta: float) -> int:
 
 
 def relative_delta(laws: RelativeLaws) -> float:
-    """Delta at ``laws.epsilon``, from the scales and bounds that are drawn from, rounded up.
+    """Return delta at ``laws.epsilon``, from the scales and bounds that are drawn from, rounded up.
 
-    A step costs 2 c/scale and c end masses (proof in ``mechanisms/relative_counts.py``). 1 if the
-    scales do not keep epsilon, or if an empty node, or one of one record, might become top.
+    A step costs 2 c/scale and c end masses (proof in ``mechanisms/relative_counts.py``). Returns 1
+    if the scales do not keep epsilon, or if an empty node, or a node of one record, might become
+    top.
     """
     epsilon = sum((2 * step.tops / step.scale for step in laws.steps), Fraction(0))
     if epsilon > Fraction(laws.epsilon) or laws.band < 2:
@@ -199,7 +200,7 @@ def _sequences(
 
 
 def _first(total: float, ratio: float, steps: int) -> float:
-    """First term of a geometric sequence whose sum is ``total``, a little less for rounding."""
+    """Return the first term of a geometric sequence with sum ``total``, less a rounding margin."""
     return total * (1 - ratio) / (1 - ratio**steps) * (1 - MARGIN)
 
 
@@ -207,7 +208,7 @@ def _first(total: float, ratio: float, steps: int) -> float:
 def relative_laws(
     *, height: int, alpha: float, epsilon: float, delta: float, largest: int, eta: float
 ) -> RelativeLaws:
-    """The parameters for a budget, in as few steps as lead up to ``largest``.
+    """Return the parameters for a budget, in as few steps as lead up to ``largest``.
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ def relative_laws(
         The most records that the data can have, at most 10**15; an assumption about the data
         that accuracy depends on and privacy does not.
     eta
-        Chance for each node that its count is not what is promised, in (0, 1/2].
+        Chance for each node that its count is not as promised, in (0, 1/2].
 
     Raises
     ------
@@ -246,11 +247,8 @@ def relative_laws(
     least = math.ceil(chosen.lowest())
     if least > largest:
         raise ParameterError(
-            f"largest ({largest}) is too small for counts with a relative error: with epsilon="
-            f"{epsilon:g}, delta={delta:g}, alpha={alpha:g} and height {height} no count below "
-            f"{least} can be told from 0, so largest={least} is the smallest that is of use. Use "
-            "the default mechanism, which is good at counts of this size, or raise epsilon or "
-            "alpha."
+            f"largest ({largest}) is too small: no count below {least} can be told from 0. Use the "
+            f"default mechanism, raise epsilon or alpha, or declare largest={least} at least."
         )
     steps = tuple(_step(chosen, i, height) for i in range(1, last + 1))
     laws = RelativeLaws(
@@ -266,7 +264,7 @@ def relative_laws(
     spent = relative_delta(laws)
     if spent > delta:
         raise ParameterError(
-            f"no noise reaches delta={delta:g} at epsilon={epsilon:g}: raise delta, or move "
+            f"no noise reaches delta={delta:g} at epsilon={epsilon:g}. Raise delta, or move "
             "epsilon towards 1."
         )
     return replace(laws, delta=spent)

@@ -1,37 +1,39 @@
 """Rounds of weighted counts of a user's items, and counts of users at last: Gaussian noise.
 
-In every round a user gives whole weights to at most ``items`` values of their own, of Euclidean
-norm at most ``unit``; which, and how much, depends on this user and on what earlier rounds
+In every round a user gives whole weights, of Euclidean norm at most ``unit``, to at most ``items``
+values of their own. Which values, and how much, depends on this user and on what earlier rounds
 released. *Scores* are sums of the rounds, each ``part`` times over; a value whose score reaches
-``threshold`` is found. Then values that were found are counted: a user is in one bin of a histogram
-of how many of them users have, and gives them whole weights of norm at most ``norm``.
+``threshold`` is found. Then the found values are counted: a user is in one bin of a histogram of
+how many found values users have, and gives found values whole weights of norm at most ``norm``.
 
-*Released* is, in thought, the noisy weight of every value there could be, round by round. Fix
-neighbours D, with a user u more, and D', and the values U that take part in D. A mechanism M
+*Released* is, in thought, the noisy weight of every possible value, round by round. Fix neighbours
+D and D', where D has one user u more, and the set U of values that take part in D. A mechanism M
 that draws noise for all of U, in D' too, releases Gaussian noise on vectors that differ by at most
-``unit`` a round, chosen after earlier answers: D and D' are told apart as by one count that moves
-by mu = root of the sum of (unit / sigma_t)^2 + (1 / sigma')^2 + (norm / sigma)^2 in units of its
-noise, with certainty (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential
+``unit`` a round, chosen after earlier answers. So D and D' are told apart as by one count that
+moves by mu = root of the sum of (unit / sigma_t)^2 + (1 / sigma')^2 + (norm / sigma)^2 in units of
+its noise, with certainty (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential
 Privacy", 2022). Which values are found, from what round on, and all counts are functions of what M
-releases; as long as none of the values that only u has is found, what is shown is one and the same
-function of it in D and in D', where these values do not exist. So with delta(epsilon) of M, and b
+releases. As long as no value that only u has is found, the result shown is the same function of
+what M releases in D and in D', where these values do not exist. So with delta(epsilon) of M, and b
 the chance that a value of u alone is ever found,
 
     P(D in S)  <= b + P(M(D) in S, none)  <= b  + e^epsilon P(D' in S) + delta
     P(D' in S) <= b' + P(M(D') in S, none) <= b' + e^epsilon P(D in S) + delta,
 
-b' the chance that noise alone finds one of them in M(D'), which is at most the bound on b below.
+where b' is the chance that noise alone finds one of these values in M(D'). It is at most the bound
+on b below.
 
-*That bound.* A user takes part with at most ``items`` values, and no other value exists here than
-those with which somebody takes part: noise finds none of the rest. Of each the score after rounds
-1..t is at most ``unit`` (a_1 + .. + a_t) above that of the noise alone, whatever weights it got and
-however these followed the noise of earlier rounds: no weight is above the norm. So b is at most
+*The bound on b.* A user takes part with at most ``items`` values. Here only values exist with which
+somebody takes part: noise finds no other value. The score of a value of u alone after rounds 1..t
+is at most ``unit`` (a_1 + .. + a_t) above the score of the noise alone, whatever weights it got and
+however they followed the noise of earlier rounds: no weight is above the norm. So b is at most
 ``items`` times the sum over t of P(a_1 Z_1 + .. + a_t Z_t >= threshold - unit (a_1 + .. + a_t)):
 for all new values of a user at once, and all rounds.
 
-*Whole numbers.* Z is a Gaussian rounded to the nearest whole number, so that the claims for M are
-those of continuous noise (:mod:`dpframe.accounting.normal`), and Z is at most 1/2 above it: the
-sum is at most (a_1 + .. + a_t)/2 above a Gaussian. No normal table is read without that half.
+*Whole numbers.* Z is a Gaussian rounded to the nearest whole number. So the claims for M are the
+claims for continuous noise (:mod:`dpframe.accounting.normal`), and Z is at most 1/2 above this
+noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. No normal table is read without this
+half.
 """
 
 from __future__ import annotations
@@ -46,13 +48,14 @@ from dpframe.noise import NoiseTable
 from dpframe.rounded_noise import rounded_normal
 
 PARTS = (3, 4, 5, 8)
-"""Of mu^2 that the rounds spend, each a twentieth: most when it is known where it is wanted."""
+"""Twentieths of the rounds' mu^2 that each round spends: most when it is known where weight is
+wanted."""
 
 LARGEST_UNIT, LEAST_UNIT = 4096, 16
-"""Whole weights that the norm of a user is at most."""
+"""Largest and least bound on the norm of a user in a round, in whole weights."""
 
 LONGEST = 2**20
-"""Entries of a table, about; smaller units for wider noise."""
+"""Most entries of a table, about; wider noise gets smaller units."""
 
 ENDS = 9.5
 """Sigmas from which on no weight of a 64-bit table is left."""
@@ -62,22 +65,22 @@ CURVE_PART = 0.75
 follow."""
 
 SIZES_PART = 0.05
-"""Of what the counts get: tells how many of the values that were found users have."""
+"""Part of the counts' mu^2 for the histogram of how many found values users have."""
 
 NORM = 128
-"""Whole weights that the norm of a user in the counts is at most."""
+"""Largest norm of a user in the counts, in whole weights."""
 
 TIGHT = 0.02
 """Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
 
 WIDER = (1.0001, 1.001, 1.01)
-"""Of what the curve alone asks for, so that rounding finds room."""
+"""Factors on the noise that the curve alone asks for, so that rounding finds room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """Noise of scale ``sigma`` on whole weights, of which a user adds ``norm`` at most to at most
-    so many ``values``. A round's noisy weights count ``part`` times in scores."""
+    """Noise of scale ``sigma`` on whole weights. A user adds weights of norm at most ``norm`` to at
+    most ``values`` values. Noisy weights of a round count ``part`` times in scores."""
 
     noise: NoiseTable
     sigma: float
@@ -90,8 +93,7 @@ class Law:
 class RoundLaws:
     """The laws of all rounds, of the histogram of sizes if there is one, and of the counts.
 
-    Of a user ``items`` values take part; ``delta`` is an upper bound at the epsilon that was asked
-    for.
+    A user takes part with ``items`` values; ``delta`` is an upper bound at the requested epsilon.
     """
 
     items: int
@@ -113,26 +115,26 @@ class RoundLaws:
 
     @property
     def score_sd(self) -> float:
-        """Of the noise in a score, in users that weigh all they can."""
+        """Deviation of the noise in a score, in users that weigh all they can."""
         return _spread(self.rounds) / self.weights
 
     @property
     def users(self) -> int:
-        """How many users a value that is found has at least, but for noise."""
+        """How many users a found value has at least, except for noise."""
         return -(-self.threshold // self.weights)
 
     @cached_property
     def told(self) -> Told:
-        """What all rounds and the counts tell of a user, but for values that are found."""
+        """What all rounds and the counts tell about a user if no value of theirs alone is found."""
         return _told(self)
 
     def cost(self, epsilon: float) -> float:
-        """Delta at ``epsilon``, an upper bound, from the tables that are drawn from."""
+        """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
         return min(1.0, self.told.delta(epsilon) + alone(self))
 
 
 def alone(laws: RoundLaws) -> float:
-    """The chance that a value of one user alone is ever found, at most."""
+    """Return an upper bound on the chance that a value of one user alone is ever found."""
     one = sum(
         _at_least(laws.rounds[: t + 1], laws.threshold, laws.unit) for t in range(len(laws.rounds))
     )
@@ -140,24 +142,24 @@ def alone(laws: RoundLaws) -> float:
 
 
 def _at_least(rounds: tuple[Law, ...], threshold: int, unit: int) -> float:
-    """P(the score of a value of one user is at least ``threshold`` after these rounds), at most."""
+    """Bound P(score of a value of one user >= ``threshold`` after these rounds) from above."""
     parts = sum(one.part for one in rounds)
     inside = math.prod(_inside(one) for one in rounds)
     return above(threshold - unit * parts - parts / 2, _spread(rounds)) / inside
 
 
 def above(x: float, sigma: float) -> float:
-    """P(continuous Gaussian noise >= x), an upper bound."""
+    """Return an upper bound on P(continuous Gaussian noise >= x)."""
     return 0.5 * math.erfc(x / sigma * (1 - 1e-12) / math.sqrt(2)) * (1 + 1e-12)
 
 
 def _spread(rounds: tuple[Law, ...]) -> float:
-    """Sigma of the noise in scores."""
+    """Return sigma of the noise in scores."""
     return math.sqrt(sum((one.part * one.sigma) ** 2 for one in rounds))
 
 
 def _inside(one: Law) -> float:
-    """Mass of the law within the ends of its table, a lower bound."""
+    """Return a lower bound on the mass of the law within the ends of its table."""
     return 1 - _beyond(one.noise, one.sigma)
 
 
@@ -166,11 +168,11 @@ def _beyond(noise: NoiseTable, sigma: float) -> float:
 
 
 def _told(laws: RoundLaws) -> Told:
-    """Sums over all draws that one user can move.
+    """Return the sums over all draws that one user can move.
 
-    Of answers that one neighbour alone can give a value that moves by s has at most the mass of the
-    s last entries of a table, which is at most s times that of ``edge`` for one; moves of norm
-    ``norm`` on so many values add up to at most the root of their number times the norm.
+    For a value that moves by s, the answers that one neighbour alone can give have at most the mass
+    of the last s entries of a table. This is at most s times ``edge`` for a move of one. Moves of
+    norm ``norm`` on ``values`` values add up to at most the root of their number times the norm.
     """
     squares = ends = rounding = factor = shift = 0.0
     for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):
@@ -184,8 +186,11 @@ def _told(laws: RoundLaws) -> Told:
 
 
 def _off(one: Law) -> float:
-    """How far the table is from its law, at most: half a unit a weight, and as much at the mode,
-    which is what a verifier knows of it without reading its weights; and what floats cost."""
+    """Return an upper bound on how far the table is from its law.
+
+    It is at least half a unit a weight, and as much at the mode, plus the error of floats: a
+    verifier knows no more of a table without reading its weights.
+    """
     return max(off_by(one.noise, one.sigma), len(one.noise.weights) / 2.0**65 + 4e-16)
 
 
@@ -193,16 +198,16 @@ def _off(one: Law) -> float:
 def round_laws(
     *, epsilon: float, delta: float, release_share: float, items: int, sizes: bool
 ) -> RoundLaws:
-    """The least noise, and the least threshold, within the budget.
+    """Return the least noise, and the least threshold, within the budget.
 
     Parameters
     ----------
     release_share
-        Part of mu^2 that the counts of what was found get.
+        Part of mu^2 that the counts of found values get.
     items
         Values of a user that take part.
     sizes
-        Whether a histogram tells how many of the values that were found users have.
+        Whether a histogram tells how many found values users have.
 
     Raises
     ------
@@ -228,13 +233,13 @@ def round_laws(
                 return replace(laws, delta=spent)
         unit //= 2
     raise BudgetError(
-        f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g} for users with up "
-        f"to {items} values: raise delta, move epsilon towards 1, or pass contribution='share'."
+        f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g} for {items} values a "
+        "user. Raise delta, move epsilon towards 1, or pass contribution='share'."
     )
 
 
 def _laws(mu: float, unit: int, share: float, items: int, sizes: bool) -> RoundLaws | None:
-    """Laws that spend mu, without a threshold; None where tables are too long."""
+    """Return laws that spend mu, without a threshold; None where tables are too long."""
     finding = unit / (mu * math.sqrt(1 - share))
     spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
     if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
@@ -253,7 +258,7 @@ def _laws(mu: float, unit: int, share: float, items: int, sizes: bool) -> RoundL
 
 
 def _for_length(laws: RoundLaws) -> float:
-    """How far the tables of rounds are from their laws because they are long."""
+    """Return how far the tables of rounds are from their laws because they are long."""
     return sum(one.values * (_off(one) - 5e-16) for one in laws.rounds)
 
 
@@ -263,7 +268,7 @@ def _law(sigma: float, norm: int, values: int, part: int = 1) -> Law:
 
 
 def _least_threshold(laws: RoundLaws, left: float) -> int:
-    """The least at which a value of one user is found with a chance of at most ``left``."""
+    """Return the least threshold that a value of one user reaches with chance at most ``left``."""
     low, high = laws.weights, laws.weights + math.ceil(40 * _spread(laws.rounds))
     while high - low > 1:
         middle = (low + high) // 2

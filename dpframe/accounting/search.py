@@ -1,4 +1,4 @@
-"""Searches for the least noise whose cost stays within delta; callers check what comes out."""
+"""Searches for the least noise whose cost stays within delta; callers check the result."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SMALLEST_SCALE = 0.5
 
 
 def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int = 1) -> int:
-    """Least bound from 1 on, within ``step``, whose cost stays within delta.
+    """Return the least bound from 1 on, to within ``step``, whose cost stays within delta.
 
-    The cost falls with the bound. Grows beyond ``start`` where that is too short, up to four
-    times; callers check what comes out.
+    The cost falls with the bound. Where ``start`` is too short, the search goes up to four times
+    ``start``; callers check the result.
     """
     low, high = 0, start
     while cost(high) > delta and high < 4 * start:
@@ -27,7 +27,10 @@ def least_bound(cost: Callable[[int], float], start: int, delta: float, step: in
 
 
 def least_scale(cost: Callable[[float], float], start: float, delta: float) -> float:
-    """Least scale, within half a percent, whose cost stays within delta; secants in ln delta."""
+    """Return the least scale, to half a percent, whose cost is within delta.
+
+    The search takes secants in ln delta.
+    """
     goal = math.log(delta)
 
     def excess(scale: float) -> float:
@@ -54,14 +57,15 @@ def least_scale(cost: Callable[[float], float], start: float, delta: float) -> f
 
 def out_of_reach(epsilon: float, delta: float, height: int) -> BudgetError:
     return BudgetError(
-        f"no 64-bit noise table reaches delta={delta:g} at epsilon={epsilon:g}, height={height}: "
-        "raise delta, or move epsilon towards 1."
+        f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g}, height={height}. "
+        "Raise delta, or move epsilon towards 1."
     )
 
 
 def continuous_sigma(epsilon: float, delta: float) -> float:
-    """Sigma of the continuous Gaussian mechanism for sensitivity 1 (Balle and Wang 2018, Theorem
-    8): where the search starts and which family is worth trying. Privacy does not rest on it."""
+    """Return sigma of the continuous Gaussian mechanism for sensitivity 1 (Balle and Wang 2018,
+    Theorem 8). It tells where a search starts and which family is worth trying; privacy does not
+    rest on it."""
 
     def cost(sigma: float) -> float:
         return normal_delta(1 / sigma, epsilon)
@@ -74,7 +78,7 @@ def continuous_sigma(epsilon: float, delta: float) -> float:
 
 
 def normal_delta(mu: float, epsilon: float) -> float:
-    """Delta of a count with continuous Gaussian noise of which it moves by ``mu`` sigmas."""
+    """Return delta of a count that moves by ``mu`` sigmas of its continuous Gaussian noise."""
     a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     return _below(a) - math.exp(epsilon) * _below(b)
 

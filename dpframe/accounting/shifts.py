@@ -3,8 +3,8 @@
 The loss of a move D is a function of one whole number. For discrete Gaussian noise of parameter s
 on every coordinate it is ``(|D|^2 + 2 T) / (2 s^2)`` with ``T = D . Z``; for discrete Laplace noise
 of scale b it is a sum of independent multiples of ``1/b``. So the hockey-stick divergence is one
-sum over the law of that number, however many coordinates there are, and no normal cdf is needed:
-it would be too small, because the numbers are integers.
+sum over the law of that number, however many coordinates there are. No normal cdf is needed: it
+would be too small, because the numbers are integers.
 
 *T is again a discrete Gaussian*, of parameter ``s |D|``, up to a factor: ``P(T = t)`` is
 ``exp(-t^2 / (2 s^2 |D|^2))`` times the Gaussian mass of a coset of the lattice
@@ -18,8 +18,8 @@ of their squared length (Cauchy-Schwarz). So ``w <= theta^(N-1) - 1``, theta the
 every epsilon (the best event is a half line), and such an order survives products (Zhu, Dong,
 Wang 2022, Theorem 10). So it is enough to know the largest move, coordinate by coordinate.
 
-*Tables* cut the law at a bound and round it to multiples of 2**-64. :class:`Bounded` adds what
-that costs: outputs that only one side can reach, and the distance between table and law.
+*Tables* cut the law at a bound and round it to multiples of 2**-64. This costs outputs that only
+one side can reach, and the distance between table and law; both costs are added.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ LONGEST_LOSS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A move by ``(far, 1, ..., 1)``, ``near`` ones, up to signs and order, ``times`` times over.
+    """A move by ``(far, 1, ..., 1)`` with ``near`` ones, up to signs and order, ``times`` times
+    over.
 
     One entry must be 1: ``far`` = 1 or ``near`` > 0.
     """
@@ -65,7 +66,7 @@ class Move:
 
     def __post_init__(self) -> None:
         if self.far > 1 and not self.near:
-            raise ValueError("a move needs an entry of 1: the law of the loss rests on it")
+            raise ValueError("near must be above 0: a move needs an entry of 1.")
 
     @property
     def squared(self) -> int:
@@ -82,13 +83,13 @@ class Move:
 
 @lru_cache(maxsize=4096)
 def unbounded_delta(family: Family, scale: float, move: Move, epsilon: float) -> float:
-    """Upper bound on the divergence of the law from its shift, before it becomes a table."""
+    """Return an upper bound on the divergence of the law from its shift, before it is a table."""
     delta = (_laplace if family == "laplace" else _gaussian)(scale, move, epsilon)
     return min(1.0, delta * MARGIN)
 
 
 def _gaussian(scale: float, move: Move, epsilon: float) -> float:
-    """E[(1 - e^(epsilon - loss))+] = sum over t > start of P(T = t) (1 - e^((start - t)/s^2)).
+    """Bound E[(1 - e^(epsilon - loss))+] = sum, t > start, of P(T = t) (1 - e^((start - t)/s^2)).
 
     Within a block of consecutive t the Gaussian is bounded by the geometric sequence that touches
     it at the block's first point; blocks of one point are exact.
@@ -135,7 +136,7 @@ def _geometric_sum(x: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 
 def _gaussian_sum(spread: float) -> float:
-    """Lower bound on the sum of exp(-t^2/(2 spread^2)) over all integers t."""
+    """Return a lower bound on the sum of exp(-t^2/(2 spread^2)) over all integers t."""
     least = spread * math.sqrt(2 * math.pi)  # Poisson summation: all its terms are positive
     if spread > 3:
         return least
@@ -143,7 +144,10 @@ def _gaussian_sum(spread: float) -> float:
 
 
 def _laplace(scale: float, move: Move, epsilon: float) -> float:
-    """The same for discrete Laplace: the loss is (far - 2j)/b plus ``near`` signs over b."""
+    """Return E[(1 - e^(epsilon - loss))+] for discrete Laplace noise.
+
+    The loss is (far - 2j)/b plus ``near`` signs over b.
+    """
     if move.absolute / scale <= epsilon:
         return 0.0  # pure
     q = math.exp(-1 / scale)
@@ -158,7 +162,7 @@ def _laplace(scale: float, move: Move, epsilon: float) -> float:
 
 
 def _binomial(n: int, p: float) -> NDArray[np.float64]:
-    """The binomial law, by ratios from the mode outwards: rounding stays far below ``MARGIN``."""
+    """Return the binomial law, by ratios from the mode on: rounding is far below ``MARGIN``."""
     j = np.arange(n)
     steps = np.log((n - j) * p / ((j + 1) * (1 - p)))  # ln of P(j + 1)/P(j), falling
     mode = int(np.count_nonzero(steps > 0))
@@ -168,7 +172,7 @@ def _binomial(n: int, p: float) -> NDArray[np.float64]:
 
 
 def _power(pmf: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """The n-fold convolution of a law of non-negative terms: no cancellation."""
+    """Return the n-fold convolution of a law of non-negative terms: no cancellation."""
     out = np.array([1.0])
     while n:
         if n & 1:
@@ -180,7 +184,7 @@ def _power(pmf: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 
 def upper_tails(family: Family, scale: float, reach: int) -> NDArray[np.float64]:
-    """P(Z >= x) of the unbounded law for x = 0 .. reach + 1; upper bounds."""
+    """Return upper bounds on P(Z >= x) of the unbounded law for x = 0 .. reach + 1."""
     z = np.arange(reach + 2, dtype=np.float64)
     if family == "laplace":
         q = math.exp(-1 / scale)
@@ -195,7 +199,7 @@ def noise_table(family: Family, scale: float, bound: int) -> NoiseTable:
 
 
 def bound_for(family: Family, scale: float, mass: float) -> int:
-    """A bound beyond which about ``mass`` of the law lies."""
+    """Return a bound beyond which about ``mass`` of the law lies."""
     tail = math.log(1 / mass)
     return math.ceil(scale * (tail if family == "laplace" else math.sqrt(2 * tail)))
 
@@ -204,10 +208,11 @@ def bound_for(family: Family, scale: float, mass: float) -> int:
 class Bounded:
     """A table beside the unbounded law that it cuts and rounds.
 
-    For a move of N coordinates, P the law and Q its shift, both cut to the bounds: the cut divides
-    by at most ``(1 - beyond)^N`` and leaves outputs that only P reaches. Rounding changes every
-    probability by a factor of at most ``e^r``, and every event by at most ``N distance``. Hence,
-    with ``r`` counted in epsilon or ``distance`` in delta, whichever is less,
+    Take a move of N coordinates, the law P and its shift Q, both cut to the bounds. Cutting raises
+    probabilities by a factor of at most ``1 / (1 - beyond)^N`` and leaves outputs that only P
+    reaches. Rounding changes every probability by a factor of at most ``e^r``, and every event by
+    at most ``N distance``. Hence, with ``r`` counted in epsilon or ``distance`` in delta, whichever
+    is less,
 
         delta <= e^(N r) delta_unbounded(eps - 2 N r) / (1 - beyond)^N + P(only one side)
         delta <= delta_unbounded(eps) / (1 - beyond)^N + P(only one side) + N (2 + e^eps) distance
@@ -223,7 +228,7 @@ class Bounded:
     @classmethod
     def of(cls, noise: NoiseTable, *, family: Family, scale: float) -> Self:
         if not np.array_equal(noise.weights, noise.weights[::-1]) or noise.highest < 1:
-            raise ValueError("the table must be symmetric around 0: one bound serves both sides")
+            raise ValueError("noise must be symmetric around 0.")  # one bound serves both sides
         z = np.arange(noise.highest + 1) / scale
         half = np.exp(-z if family == "laplace" else -z * z / 2)
         pmf = np.concatenate([half[:0:-1], half])
@@ -240,7 +245,7 @@ class Bounded:
         )
 
     def delta(self, move: Move, epsilon: float) -> float:
-        """Upper bound on the divergence of the table from its shift, in either direction."""
+        """Return an upper bound on the divergence of the table from its shift, either direction."""
         n = move.coordinates
         if n * self.beyond > 5 or self.beyond > 0.5 or epsilon > 700:
             return 1.0
@@ -257,14 +262,14 @@ class Bounded:
         return min(bound(self.ratio, 0.0), bound(FLOAT_RATIO, self.distance))
 
     def _last(self, n: int) -> float:
-        """P(one of the last n values at one end)."""
+        """Return P(one of the last n values at one end)."""
         if n >= len(self.noise.weights):
             return 1.0
         return int(self.noise.weights[:n].sum(dtype=np.uint64)) / TOTAL
 
 
 def _beyond(family: Family, scale: float, bound: int) -> float:
-    """Upper bound on P(Z > bound) of the unbounded law."""
+    """Return an upper bound on P(Z > bound) of the unbounded law."""
     if family == "laplace":
         return math.exp(-(bound + 1) / scale) / (1 + math.exp(-1 / scale))
     first = math.exp(-((bound + 1) ** 2) / (2 * scale * scale)) / _gaussian_sum(scale)
@@ -272,18 +277,18 @@ def _beyond(family: Family, scale: float, bound: int) -> float:
 
 
 def at_least(noise: NoiseTable, x: NDArray[np.int64]) -> NDArray[np.float64]:
-    """P(Z >= x) of the table, from exact integer sums."""
+    """Return P(Z >= x) of the table, from exact integer sums."""
     tails = noise.at_least()
     found: NDArray[np.float64] = tails[np.clip(x - noise.lowest, 0, len(tails) - 1)]
     return found
 
 
 Unshared = tuple[tuple[int, int], ...]
-"""Counters that only one of two neighbours stores: (value, how many), values at most."""
+"""Counters that only one of two neighbours stores: pairs (largest value, how many)."""
 
 
 def any_reaches(noise: NoiseTable, x: NDArray[np.int64], unshared: Unshared) -> NDArray[np.float64]:
-    """P(value + Z >= x for one of the unshared counters), without cancellation."""
+    """Return P(value + Z >= x for one of the unshared counters), without cancellation."""
     with np.errstate(divide="ignore"):
         none = sum(times * np.log1p(-at_least(noise, x - value)) for value, times in unshared)
     return -np.expm1(none)

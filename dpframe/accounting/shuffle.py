@@ -1,23 +1,23 @@
-"""Amplification by shuffling: what a shuffled crowd of local randomisers tells of one of them.
+"""Amplification by shuffling: what shuffled reports of local randomisers tell about one device.
 
 The accountant of Chadha et al. (2023), Algorithm 1: Renyi divergences of one round of reports,
 added over rounds, turned into (epsilon, delta). It holds for every local randomiser, so it knows
-nothing of sums or of one-hot reports, and is far looser for these than
+nothing of sums or of one-hot reports, and is far looser for them than
 :mod:`dpframe.accounting.aggregate`.
 
 A report of an el-DP randomiser is, with probability exp(-el), a draw from the reports of the two
 data in question, each half of the time: a *clone* (Feldman, McMillan, Talwar, "Hiding Among the
 Clones", 2021, Theorem 3.1). The neighbours are then told apart no better than the pair (A + b,
 C - A + 1 - b), C ~ Bin(N - 1, exp(-el)), A ~ Bin(C, 1/2), and b = 1 with probability
-e^el/(e^el + 1) for the one, 1/(e^el + 1) for the other.
+e^el/(e^el + 1) for one neighbour, 1/(e^el + 1) for the other.
 
-The paper takes its bound from the successor of 2023, "Stronger Privacy Amplification by Shuffling
-for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones. Its authors
-have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the clones here
-are those of 2021.
+The paper takes its bound from the successor paper of 2023, "Stronger Privacy Amplification by
+Shuffling for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones.
+Its authors have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the
+clones here are as in 2021.
 
-C shows in the pair, so powers of the likelihood ratio average over C. Fewer clones hide less: each
-group of values of C is replaced by its least.
+The pair shows C, so powers of the likelihood ratio average over C. Fewer clones hide less: each
+group of values of C is replaced by its least value.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ FLOATS = 1 + 1e-9
 """Margin on a moment, above the rounding of its sum."""
 
 GROUPS = 48
-"""Groups of values of the number of clones: so many around the mean, so many below."""
+"""Groups of values of the number of clones: so many around the mean, and so many below."""
 
 FEWEST = 100
 """Devices below which nothing is claimed."""
 
 
 def shuffle_epsilon(*, devices: int, reports: int, local_epsilon: float, delta: float) -> float:
-    """Epsilon at delta of T rounds of shuffled reports, for replacing one device's data.
+    """Return epsilon at delta of T rounds of shuffled reports, for replacing one device's data.
 
     Parameters
     ----------
     devices
         N, public.
     reports
-        T, of every device.
+        T, the number of reports of every device.
     local_epsilon
-        Of one report, above 0.
+        For one report, above 0.
 
     Notes
     -----
     Conversion: Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020),
-    Proposition 12. Never more than T local epsilons.
+    Proposition 12. The result is never more than T local epsilons.
     """
     orders = _orders(local_epsilon)
     renyi = reports * _renyi(devices, local_epsilon)
@@ -65,9 +65,10 @@ def shuffle_epsilon(*, devices: int, reports: int, local_epsilon: float, delta: 
 
 @lru_cache(maxsize=256)
 def shuffle_local_epsilon(*, devices: int, reports: int, epsilon: float, delta: float) -> float:
-    """The largest local epsilon, to 0.001 and rounded down, that shuffling makes (epsilon, delta).
+    """Return the largest local epsilon with which shuffled reports are (epsilon, delta)-DP.
 
-    Returns 0 if even 0.001 does not, or with fewer than 100 devices.
+    It is rounded down to a multiple of 0.001, and 0 if even 0.001 is too large, or with fewer than
+    100 devices.
     """
     low, high = 0, 20_000
     while high - low > 1 and devices >= FEWEST:
@@ -80,13 +81,13 @@ def shuffle_local_epsilon(*, devices: int, reports: int, epsilon: float, delta: 
 
 
 def _orders(local_epsilon: float) -> NDArray[np.float64]:
-    """Orders alpha; powers of the largest ratio, e^el, stay within float64."""
+    """Return orders alpha; powers of the largest ratio, e^el, stay within float64."""
     orders = np.concatenate([np.arange(1.5, 32, 0.5), np.geomspace(32, 2048, 49)])
     return np.asarray(orders[orders * local_epsilon < 600])
 
 
 def _renyi(devices: int, local_epsilon: float) -> NDArray[np.float64]:
-    """Upper bounds on the Renyi divergences of one round, for all orders."""
+    """Return upper bounds on the Renyi divergences of one round, for all orders."""
     chance = math.exp(-local_epsilon)
     others = devices - 1
     mean, sd = others * chance, math.sqrt(others * chance)
@@ -105,7 +106,7 @@ def _renyi(devices: int, local_epsilon: float) -> NDArray[np.float64]:
 
 
 def _moments(clones: int, local_epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Means of the likelihood ratio to the power of every order, given the number of clones."""
+    """Return the means of powers of the likelihood ratio, for every order, given the clones."""
     true = 1 / (1 + math.exp(-local_epsilon))
     lowest, law = trials(clones + 1, 0.5)
     k = lowest + np.arange(len(law))

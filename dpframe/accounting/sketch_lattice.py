@@ -12,8 +12,8 @@ the largest move (k, 1, ..., 1), plus the chance that an unshared key passes. Tw
 
 variant sketch, noise on all k values before any is dropped
     two unshared keys with values at most k and 0;
-``merged``: values <= 0 dropped, any number of sketches added (a record enters one of them)
-    clipping at 0 only shrinks the move, so the sensitivities are those of one sketch. One side
+``merged``: values <= 0 dropped, any number of sketches added (a record enters one sketch)
+    clipping at 0 only shrinks the move, so the sensitivities of one sketch hold. One side
     stores alone at most one key of value <= k, the other up to k keys of value 1; each side is
     given the keys of the other with value 0, which pass less often. All k + 1 are charged.
 
@@ -90,7 +90,7 @@ class LatticeLaws:
         return self.noise.sd / self.unit
 
     def chance(self, value: float) -> float:
-        """P(a key with this post-processed value, in counts, is published)."""
+        """Return P(a key with this post-processed value, in counts, is published)."""
         x = np.array([self.theta - math.floor(value * self.unit)])
         return float(at_least(self.noise, x)[0])
 
@@ -102,7 +102,7 @@ class LatticeLaws:
 
 
 def lattice_unshared(counters: int, *, merged: bool) -> Unshared:
-    """Values that only one neighbour stores, in units of 1/(k + 1)."""
+    """Return the values that only one neighbour stores, in units of 1/(k + 1)."""
     return ((counters, 1), (1, counters)) if merged else ((counters, 1), (0, 1))
 
 
@@ -111,10 +111,10 @@ def lattice_move(counters: int, sketches: int) -> Move:
 
 
 def pure_scale(counters: int, epsilon: float, *, sketches: int = 1) -> Fraction:
-    """Scale of discrete Laplace noise for epsilon-DP over a finite universe, rounded up.
+    """Return the scale of discrete Laplace noise for epsilon-DP over a finite universe.
 
-    In units of ``1/(counters + 1)`` of a count, on every element of the universe and each of
-    ``sketches`` levels: ``sketches (2k - 1)/epsilon``, up to the next float, which it equals.
+    It is in units of ``1/(counters + 1)`` of a count, on every element of the universe and each of
+    ``sketches`` levels: ``sketches (2k - 1)/epsilon``, rounded up to a float.
     """
     exact = Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon)
     up = float(exact)
@@ -134,10 +134,10 @@ def lattice_delta(
     epsilon: float,
     merged: bool = False,
 ) -> float:
-    """Upper bound on delta of the release of ``sketches`` levels; all in units of 1/(k + 1).
+    """Return an upper bound on delta of releasing ``sketches`` levels; in units of 1/(k + 1).
 
-    ``merged`` stands for the sum, on each level, of any number of sketches of which a record
-    enters one.
+    ``merged`` stands for the sum, on each level, of any number of sketches; a record enters one
+    sketch of a level.
     """
     bounded = Bounded.of(noise, family=family, scale=scale)
     moved = bounded.delta(lattice_move(counters, sketches), epsilon)
@@ -156,12 +156,12 @@ def lattice_laws(
     family: Family | None = None,
     merged: bool = False,
 ) -> LatticeLaws:
-    """The least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget.
 
     Parameters
     ----------
     counters
-        Number k of counters of each sketch, the same for all that are added.
+        Number k of counters of each sketch, the same for all sketches that are added.
     sketches
         Number of levels; sketches added to each other count once.
     family
@@ -238,10 +238,10 @@ def _sizes(
     delta: float,
     merged: bool,
 ) -> list[Size]:
-    """Bounds and thresholds that the rest of delta affords at one scale, from the unbounded law.
+    """Return bounds and thresholds that the rest of delta affords at one scale.
 
-    Either a long table with a threshold on its tail, or a table so short that no unshared key can
-    pass, paid for where it ends.
+    They follow from the unbounded law: either a long table with a threshold on its tail, or a table
+    so short that no unshared key can pass, which is paid for where it ends.
     """
     move = lattice_move(counters, sketches)
     moved = unbounded_delta(family, scale, move, epsilon)
@@ -251,9 +251,8 @@ def _sizes(
     reach = bound_for(family, scale, 1e-4 * rest / sketches) + 2 * counters
     if 2 * reach + 1 > LARGEST_TABLE:
         raise BudgetError(
-            f"epsilon ({epsilon:g}) is too small for {sketches} sketches of {counters} counters: "
-            f"the noise would need tables of {2.0 * reach:.0e} entries. Raise epsilon, or lower "
-            "the number of counters."
+            f"epsilon ({epsilon:g}) is too small for {sketches} sketches of {counters} counters. "
+            "Raise epsilon, or lower the number of counters."
         )
     tails = upper_tails(family, scale, reach)
     padded = np.concatenate([np.full(counters + 1, 1.0), tails])  # x from -(k + 1)
@@ -266,7 +265,7 @@ def _sizes(
     passed = -sketches * np.expm1(none)
     last, beyond = np.maximum(tails[:-1] - tails[1:], 0.0), tails[1:]
     last_far = np.maximum(padded[at - counters + 1][:-1] - beyond, 0.0)
-    ended = sketches * (last_far + (counters - 1) * last)  # by a table that ends here
+    ended = sketches * (last_far + (counters - 1) * last)  # cost of a table that ends here
     ended += moved * np.expm1(np.minimum(2 * move.coordinates * beyond, 50.0))
     long, short = int(np.argmax(ended <= 0.01 * rest)), int(np.argmax(ended <= rest))
     theta = int(np.argmax(passed <= 0.99 * rest))

@@ -41,26 +41,26 @@ class PureLaws:
         return math.sqrt(2 * p) / -math.expm1(-1 / float(self.scale)) / self.unit
 
     def reach(self, mass: float) -> int:
-        """Least q, in units, with P(Z > q) <= ``mass``."""
+        """Return the least q, in units, with P(Z > q) <= ``mass``."""
         scale = float(self.scale)
         tail = math.log(mass) + math.log1p(math.exp(-1 / scale))  # P(Z > q) = p^(q+1)/(1 + p)
         return max(0, math.ceil(-scale * tail * (1 + 1e-12)) - 1)
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound on the divergence at a smaller epsilon; 0 at that of the request."""
+        """Return an upper bound on the divergence at a smaller epsilon; 0 at the requested one."""
         return unbounded_delta("laplace", float(self.scale), self.move, epsilon)
 
 
 def pure_laws(*, counters: int, epsilon: float, post_processed: bool) -> PureLaws:
-    """The noise for epsilon-DP, its scale rounded up to a float.
+    """Return the noise for epsilon-DP, its scale rounded up to a float.
 
     Parameters
     ----------
     counters
         Number k of counters of each sketch.
     post_processed
-        One stream, or a sum of post-processed sketches; otherwise a bounded merge, or a sketch of
-        users.
+        True for one stream, or a sum of post-processed sketches; False for a bounded merge, or a
+        sketch of users.
     """
     if post_processed:
         scale, unit = pure_scale(counters, epsilon), counters + 1

@@ -24,7 +24,7 @@ def better_user_laws(
     delta: float,
     standard: bool = False,
 ) -> tuple[UserSketch, SketchLaws | GshmLaws]:
-    """The sketch that shows smaller counters for the same budget of a user, and its laws.
+    """Return the sketch that shows smaller counters for the same budget of a user, and its laws.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def better_user_laws(
     sketches
         Number of levels; a user enters each.
     max_contributions
-        Distinct items of a user at most, on each level.
+        Most distinct items of a user on each level.
     standard
         Whether the plain sketch removes zeros at once.
 
@@ -44,11 +44,11 @@ def better_user_laws(
         k counters on a level move by 1 in one direction, released with Gaussian noise.
         ``"plain"``: one record at a time, with the budget of a group of ``max_contributions``.
     laws
-        Their ``delta`` is for the whole user, or for one record of the plain sketch.
+        Laws whose ``delta`` is for the whole user, or for one record of the plain sketch.
     """
     aware = gshm_laws(changed=counters, sketches=sketches, epsilon=epsilon, delta=delta)
     if max_contributions * math.sqrt(sketches) > epsilon * aware.visible:
-        return "privacy-aware", aware  # noise for the group alone would be wider than that
+        return "privacy-aware", aware  # noise for the group alone would be wider
     record = per_record(Budget(epsilon=epsilon, delta=delta), max_contributions)
     try:
         plain = sketch_laws(

@@ -60,8 +60,8 @@ CUTS = (1e-3, 0.3)
 class SketchLaws:
     """Noise and threshold for h sketches of one stream each.
 
-    ``noise`` is the law of Z, ``shared`` that of eta; ``delta`` is the accountant's upper bound at
-    the epsilon of the request. ``unshared`` are the counters that the threshold hides.
+    ``noise`` is the law of Z, ``shared`` the law of eta; ``delta`` is the accountant's upper bound
+    at the epsilon of the request. ``unshared`` are the counters that the threshold hides.
     """
 
     family: Family
@@ -79,7 +79,7 @@ class SketchLaws:
         return math.hypot(self.noise.sd, self.shared.sd)
 
     def chance(self, counter: int) -> float:
-        """P(a key with this counter is published)."""
+        """Return P(a key with this counter is published)."""
         return passing(self.noise, self.shared, self.theta, ((counter, 1),))
 
     @property
@@ -101,7 +101,7 @@ def standard_unshared(counters: int) -> Unshared:
 
 
 def passing(noise: NoiseTable, shared: NoiseTable, theta: int, unshared: Unshared) -> float:
-    """P(value + Z >= theta + eta for one of the unshared counters), eta the same for all."""
+    """Return P(value + Z >= theta + eta for one of the unshared counters), one eta for all."""
     eta = np.arange(shared.lowest, shared.highest + 1)
     return float(shared.pmf @ any_reaches(noise, theta + eta, unshared))
 
@@ -116,7 +116,7 @@ def sketch_delta(
     epsilon: float,
     unshared: Unshared | None = None,
 ) -> float:
-    """Upper bound on delta of the release of ``sketches`` levels, Z and eta of the same law.
+    """Return an upper bound on delta of releasing ``sketches`` levels, Z and eta of the same law.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def sketch_delta(
     theta
         Threshold on ``U + Z - alpha_hat``.
     unshared
-        Counters stored by one neighbour only; by default those of the variant sketch.
+        Counters stored by one neighbour only; by default the counters of the variant sketch.
     """
     bounded = Bounded.of(noise, family=family, scale=scale)
     moved = bounded.delta(Move(times=sketches), epsilon)
@@ -143,7 +143,7 @@ def sketch_laws(
     standard: bool = False,
     counters: int | None = None,
 ) -> SketchLaws:
-    """The least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def sketch_laws(
         No 64-bit table reaches the budget.
     """
     if standard and counters is None:
-        raise ValueError("the standard sketch needs its number of counters")
+        raise ValueError("counters is missing: standard sketches need their number of counters.")
     if family is None:
         return better_family(
             lambda each: sketch_laws(
@@ -192,7 +192,7 @@ def sketch_laws(
 
 
 def _merit(laws: SketchLaws) -> float:
-    """About ``visible``, without its integer steps in the scale."""
+    """Return about ``visible``, without the integer steps that it takes with the scale."""
     return laws.theta + OFTEN_DEVIATIONS * laws.sd
 
 
@@ -205,7 +205,7 @@ def _least_theta(
     delta: float,
     unshared: Unshared,
 ) -> SketchLaws | None:
-    """The smallest threshold that the rest of delta affords; None if the noise spends it all."""
+    """Return laws with the least threshold that the rest of delta affords; None if none is left."""
     moved = Bounded.of(noise, family=family, scale=scale).delta(Move(times=sketches), epsilon)
     if moved >= delta:
         return None
@@ -232,7 +232,7 @@ def _least_theta(
 
 
 def _trimmed(laws: SketchLaws, epsilon: float, delta: float) -> SketchLaws:
-    """The same scale and threshold with the shortest table within delta."""
+    """Return laws of the same scale and threshold with the shortest table within delta."""
 
     def at(bound: int) -> tuple[NoiseTable, float]:
         noise = noise_table(laws.family, laws.scale, bound)

@@ -2,7 +2,7 @@
 
 Bounded-memory merges of Misra-Gries sketches, and sketches of users' sets (Lebeda and Tetek,
 Corollaries 2 and 10): neighbours differ by 1 in at most L counts, all in one direction, and zeros
-are not stored. Discrete Gaussian noise on every stored count; values of at least 1 + t are
+are not stored. Every stored count gets discrete Gaussian noise; values of at least 1 + t are
 published.
 
 *Condition* (Wilkins, Kifer, Zhang, Karrer 2024, as in Lebeda and Tetek, Theorem 5, with discrete
@@ -77,7 +77,7 @@ class GshmLaws:
         return self.noise.sd
 
     def chance(self, counter: int) -> float:
-        """P(a key with this counter is published)."""
+        """Return P(a key with this counter is published)."""
         return float(at_least(self.noise, np.array([1 + self.t - counter]))[0])
 
     @property
@@ -90,7 +90,7 @@ class GshmLaws:
 def gshm_delta(
     noise: NoiseTable, *, scale: float, t: int, changed: int, sketches: int = 1, epsilon: float
 ) -> float:
-    """Upper bound on delta; for one sketch of up to 200 counts nothing but rounding is added.
+    """Return an upper bound on delta; for one sketch of up to 200 counts only rounding is added.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def gshm_delta(
 
 
 def _blocks(total: int) -> Iterator[tuple[int, int]]:
-    """Runs of j from ``total`` down to 1, single at the top; both D_j and Psi^j are monotone."""
+    """Yield runs of j from ``total`` down to 1, single at the top; D_j and Psi^j are monotone."""
     last = total
     while last >= 1:
         size = max(1, (total - last) // 32) if total > 200 else 1
@@ -132,7 +132,7 @@ def _blocks(total: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) -> GshmLaws:
-    """The least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget.
 
     Parameters
     ----------
@@ -178,9 +178,10 @@ Size = tuple[float, float, int, int]
 
 
 def _sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:
-    """Bounds and thresholds within delta at one scale, from the unbounded law.
+    """Return bounds and thresholds within delta at one scale, from the unbounded law.
 
-    Either a long table with t on its tail, or a table that ends below t, paid for where it ends.
+    They are either a long table with t on its tail, or a table that ends below t, which is paid for
+    where it ends.
     """
     moved = unbounded_delta("gaussian", scale, move, epsilon)
     rest = delta - moved

@@ -13,15 +13,15 @@ Gaussian
     scaled by privacy loss distributions of the tables themselves. Only for whole records.
 Laplace-Gaussian
     The product of both densities, P(z) proportional to exp(-|z|/b_l - z^2/(2 s_l^2)): the centre of
-    a Laplace law and the tails of a Gaussian one, which is what composition pays for. b_l is a few
-    times that of the Laplace law alone, s_l is what the budget then asks for, by privacy loss
-    distributions too. Of these laws one has less noise than the Gaussian law and at the same time
+    a Laplace law and the tails of a Gaussian law, which is what composition pays for. b_l is a few
+    times the scale of the Laplace law alone; s_l is what the budget then asks for, by privacy loss
+    distributions too. One of these laws has less noise than the Gaussian law and at the same time
     no larger threshold (docs/decisions/0015-between-laplace-and-gaussian.md).
 
-Where keys are unknown, a node is shown if its noisy count reaches ``thresholds``: no node that only
-one of two neighbours has can, since it counts at most one whole record or user. (Privacy needs one
-record less: an absent node counts 0, and no more must be hidden. The one to spare keeps nodes of a
-single record out of the query, which are most of them.)
+Where keys are unknown, a node is shown if its noisy count reaches the threshold of its level. No
+node that only one of two neighbours has can reach it, since the node counts at most one whole
+record or user. (Privacy needs one record less: an absent node counts 0, and no more must be hidden.
+The spare record keeps nodes of a single record, which are most nodes, out of the query.)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BETWEEN = (1.15, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5, 4.5, 6.0)
 smaller, the less noise and the larger thresholds."""
 
 NEAR = 1.02
-"""How much the worst error may be above that of the Gaussian law, for the sake of less noise."""
+"""How much the worst error may be above the Gaussian law's, for the sake of less noise."""
 
 WIDEN = 1 + 1e-7
 """Scales of bounded tables are this much wider than the formula, for float rounding."""
@@ -60,10 +60,10 @@ COARSE_STEP, FINE_STEP = 1e-3, 1e-4
 """Grids of the privacy loss, in parts of epsilon, while searching and for the result."""
 
 SMALL = 0.05
-"""Epsilon of one record below which a search starts from what it found there."""
+"""For one record, an epsilon below which a search starts from its result at this epsilon."""
 
 SIGMA_PART = 0.5
-"""Part of delta that decides sigma of a law between. A little more noise has shorter tables."""
+"""Part of delta that decides sigma of a law between. A little more noise makes tables shorter."""
 
 FINE = 2**16
 """Unbounded scales are multiples of 1 / FINE units, rounded up."""
@@ -76,10 +76,11 @@ LARGEST_TABLE = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLaws:
-    """Noise of levels 0, 1, ..., h in units of 1 / ``grid`` record, and the delta of all together.
+    """Noise of levels 0, 1, ..., h in units of 1 / ``grid`` record, and delta of all levels
+    together.
 
-    ``scales`` are in records: of the exponent for Laplace, sigma otherwise. ``between`` is one of
-    `BETWEEN` for a law between both.
+    ``scales`` are in records: the scale of the exponent for Laplace, sigma otherwise. ``between``
+    is one of `BETWEEN` for a law between both.
     """
 
     family: Family
@@ -114,20 +115,20 @@ def tree_laws(
     listed: bool,
     family: Literal["laplace", "gaussian"] | None,
 ) -> TreeLaws:
-    """The least noise within the budget.
+    """Return the least noise within the budget.
 
     Parameters
     ----------
     weights
         A positive number a level, level 0 first; only their ratios matter.
     epsilon, delta
-        Of one record, or of one user who weighs 1. ``delta`` = 0 asks for unbounded noise.
+        For one record, or for one user who weighs 1. ``delta`` = 0 asks for unbounded noise.
     grid
-        Units that a record or user weighs. Only Laplace noise can be more than 1.
+        Units that a record or user weighs. Only for Laplace noise can it be more than 1.
     listed
         Whether keys are known. If not, thresholds count too: only laws are taken whose
-        `worst_error` is at most 2 % above that of the Gaussian law. Less noise is no gain where
-        more nodes are hidden.
+        `worst_error` is at most 2 % above the worst error of the Gaussian law. Less noise is no
+        gain where more nodes are hidden.
     family
         One of the two, or None for the law whose noisiest level has the least noise.
     """
@@ -145,7 +146,7 @@ def tree_laws(
 def _best(shares: tuple[Fraction, ...], epsilon: float, delta: float, listed: bool) -> TreeLaws:
     alone = _laplace(shares, epsilon, delta, 1)
     if listed and continuous_sigma(epsilon, delta) / math.sqrt(min(shares)) > 1.2 * alone.worst_sd:
-        return alone  # no law between is better where the Gaussian one is so much worse
+        return alone  # no law between is better where the Gaussian law is so much worse
     if epsilon < SMALL:  # tables are long: the shape that is best for a larger epsilon
         shape = _best(shares, SMALL, delta, listed)
         if shape.family == "laplace":
@@ -166,15 +167,16 @@ def _best(shares: tuple[Fraction, ...], epsilon: float, delta: float, listed: bo
 
 
 def worst_error(laws: TreeLaws) -> float:
-    """Largest root mean squared error of a node with unknown keys, over all true counts n >= 1 and
-    all levels, in records: its noise if it is shown by itself, n if it is hidden."""
+    """Return the largest root mean squared error of a node with unknown keys, over all true counts
+    n >= 1 and all levels, in records. The error is its noise if the node is shown by itself, n if
+    it is hidden."""
     worst = 0.0
     for noise, threshold in set(zip(laws.noises, laws.thresholds, strict=True)):
         assert isinstance(noise, NoiseTable)
         values = np.arange(noise.lowest, noise.highest + 1, dtype=np.float64)
         squares = np.cumsum((noise.pmf * values**2)[::-1])[::-1]
         count = np.arange(1.0, threshold - noise.lowest + 1)
-        least = (threshold - count).astype(np.int64) - noise.lowest  # of the noise, to be shown
+        least = (threshold - count).astype(np.int64) - noise.lowest  # least noise that shows it
         inside = np.clip(least, 0, len(values) - 1)
         shown = np.where(least < len(values), squares[inside], 0.0)
         hidden = 1 - noise.at_least()[np.clip(least, 0, len(values))]
@@ -187,9 +189,9 @@ def _pure(shares: tuple[Fraction, ...], epsilon: float, grid: int) -> TreeLaws:
     scales = [Fraction(grid) / (Fraction(epsilon) * share) for share in shares]
     if max(scales) > grid * WIDEST:
         raise BudgetError(
-            f"epsilon ({epsilon:g} per record) is too small: the noise of a level would have a "
-            f"scale of {float(max(scales) / grid):.1e} records, of use to nobody. Raise epsilon, "
-            "or lower max_contributions or max_weight."
+            f"epsilon ({epsilon:g} per record) is too small: noise would have scale "
+            f"{float(max(scales) / grid):.1e}. Raise epsilon, or lower max_contributions or "
+            "max_weight."
         )
     fine = [Fraction(math.ceil(scale * FINE), FINE) for scale in scales]
     if sum(grid / scale for scale in fine) > Fraction(epsilon):
@@ -219,14 +221,13 @@ def _laplace(shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: i
     if entries > LARGEST_TABLE:
         raise BudgetError(
             f"epsilon ({epsilon:g}{' per record' if grid == 1 else ''}) is too small for "
-            f"{len(scales)} levels{' and shares of users' if grid > 1 else ''}: the noise would "
-            f"need tables of {entries:.0e} entries. Raise epsilon, or lower the height, "
-            "max_contributions or max_weight."
+            f"{len(scales)} levels{' and shares of users' if grid > 1 else ''}. Raise epsilon, or "
+            "lower the height, max_contributions or max_weight."
         )
     if cost(high) > delta:
         raise BudgetError(
             f"no bounded Laplace noise reaches delta={delta:g} at epsilon={epsilon:g} over "
-            f"{len(scales)} levels: raise delta or epsilon."
+            f"{len(scales)} levels. Raise delta or epsilon."
         )
     low, step = 0.0, 0.5 / max(scales)
     while high - low > step / (1 if grid == 1 else 16):
@@ -243,10 +244,10 @@ def _laplace(shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: i
 
 
 def slips(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> float:
-    """Delta of bounded Laplace tables, one a level, at epsilon = sum of 1 / scales (in records).
+    """Return delta of bounded Laplace tables, one a level, at epsilon = sum of 1 / scales.
 
-    A level whose counts move by s_1, s_2, ... units with sum ``grid`` is (1 / b, slip)-private, and
-    basic composition adds up the levels (Dwork and Roth, Theorem 3.16).
+    Scales are in records. A level whose counts move by s_1, s_2, ... units with sum ``grid`` is
+    (1 / b, slip)-private, and basic composition adds up the levels (Dwork and Roth, Theorem 3.16).
     """
     return min(1.0, sum(_slip_of_each(noises, scales, grid)))
 
@@ -259,7 +260,7 @@ def _slip_of_each(noises: Sequence[NoiseTable], scales: Sequence[float], grid: i
 
 
 def laplace_parts(laws: TreeLaws) -> list[Profile]:
-    """What each level of Laplace noise keeps on its own, whatever parts of a record move."""
+    """Return the profile of each level of Laplace noise, whatever parts of a record move."""
     tables = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
     slip = _slip_of_each(tables, laws.scales, laws.grid) if tables else [0.0] * len(laws.scales)
     return [pure(1 / scale, own) for scale, own in zip(laws.scales, slip, strict=True)]
@@ -269,8 +270,8 @@ def laplace_parts(laws: TreeLaws) -> list[Profile]:
 def _searched(
     shares: tuple[Fraction, ...], epsilon: float, delta: float, between: float | None
 ) -> TreeLaws:
-    """The least sigma of a law whose Laplace scale is ``between`` times that of Laplace noise
-    alone, None for no Laplace part; then the shortest tables."""
+    """Search the least sigma, then the shortest tables. The Laplace scale of the law is ``between``
+    times the scale of Laplace noise alone; with None it has no Laplace part."""
     name = "Gaussian" if between is None else "Laplace-Gaussian"
     rates = [1 / math.sqrt(float(share)) for share in shares]
     scales = [(between or math.inf) / (float(share) * epsilon) for share in shares]
@@ -310,7 +311,7 @@ def _searched(
     else:
         raise BudgetError(
             f"no bounded {name} noise reaches delta={delta:g} at epsilon={epsilon:g} over "
-            f"{len(shares)} levels: raise delta or epsilon."
+            f"{len(shares)} levels. Raise delta or epsilon."
         )
     while high / low > 1.004:
         middle = math.sqrt(low * high)

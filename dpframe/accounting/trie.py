@@ -1,7 +1,7 @@
 """Sampling rates of TrieHH and TrieHH++, as Chadha et al. (2023) set them for their comparison.
 
-These are the papers' formulas, for the baselines: what is drawn with them is compared on public
-data, and no guarantee is printed for it.
+These are the papers' formulas, for the baselines. Draws at these rates are compared on public data,
+and no guarantee is printed for them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 
 
 def triehh_rate(*, epsilon: float, rounds: int, votes: int) -> float:
-    """Part of the devices that TrieHH asks in a round: (1 - exp(-epsilon/L)) / theta.
+    """Return the part of the devices that TrieHH asks in a round: (1 - exp(-epsilon/L)) / theta.
 
     Zhu, Kairouz, McMahan, Sun, Li, "Federated Heavy Hitters Discovery with Differential Privacy"
     (2020), Corollary 1. ``rounds`` is L, ``votes`` is theta, from which a prefix is kept.
@@ -19,7 +19,7 @@ def triehh_rate(*, epsilon: float, rounds: int, votes: int) -> float:
 
 
 def triehhpp_rate(*, epsilon: float, delta: float, rounds: int, votes: int) -> float:
-    """Chance with which TrieHH++ asks a device in a round: alpha (1 - exp(-epsilon/L)).
+    """Return the chance that TrieHH++ asks a device in a round: alpha (1 - exp(-epsilon/L)).
 
     Cormode, Bharadwaj, "Sample-and-Threshold Differential Privacy" (2022), Lemma 3: delta of a
     round is exp(-C theta), C = ln(1/alpha) - 1/(1 + alpha); delta is divided evenly.

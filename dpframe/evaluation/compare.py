@@ -42,7 +42,7 @@ def compare(
     largest: int | None = None,
     **arguments: Any,
 ) -> pd.DataFrame:
-    """The error of estimators of the counts of all nodes, measured on a public copy of the data.
+    """Measure the error of estimators of the counts of all nodes, on a public copy of the data.
 
     Draws every release ``repeats`` times and compares it with the true counts. The result tells the
     truth about ``public``: pass data that may be published, such as last year's report, a public
@@ -55,26 +55,26 @@ def compare(
     public
         Frame, table, relation or file, as for :func:`tree_counts`, that is not private.
     epsilon, delta
-        Of one release.
+        Budget of one release.
     mechanisms
-        Of :func:`tree_counts`: "additive", "laplace", "gaussian", "hhh", "relative".
+        Mechanisms of :func:`tree_counts`: "additive", "laplace", "gaussian", "hhh", "relative".
     repeats
-        Releases drawn of each, 1 to 10,000.
+        Releases drawn of each mechanism, 1 to 10,000.
     at_least
         Only nodes with at least so many records are compared, 1 or more.
     alpha, largest
         For "relative", as for :func:`tree_counts`; with ``alpha`` errors are also given relative to
         the count. Without ``largest`` the number of records in ``public`` is taken.
     **arguments
-        Others of :func:`tree_counts`: keys, user, consistent, level_weights, ...
+        Other arguments of :func:`tree_counts`: keys, user, consistent, level_weights, ...
 
     Returns
     -------
     pandas.DataFrame
         One row an estimator and level: ``estimator``, ``level``, ``nodes`` compared, ``shown``
-        (mean part of them that a release shows), ``mean_error`` (mean absolute error of a count),
-        ``rmse`` (root mean squared error), ``worst_rmse`` (of the worst node) and, with ``alpha``,
-        ``alpha_rmse`` (its alpha-RMSE). A node that is not shown is estimated as 0.
+        (mean part of these nodes that a release shows), ``mean_error`` (mean absolute error of a
+        count), ``rmse`` (root mean squared error), ``worst_rmse`` (of the worst node) and, with
+        ``alpha``, ``alpha_rmse`` (its alpha-RMSE). A node that is not shown is estimated as 0.
 
     Privacy
     -------
@@ -103,7 +103,7 @@ def compare(
     if not mechanisms:
         raise ParameterError("mechanisms is empty: name at least one.")
     if public is None:
-        raise ParameterError("public is missing: pass a public or synthetic copy of the data.")
+        raise ParameterError("public is missing. Pass a public or synthetic copy of the data.")
     for name in mechanisms:
         chosen("mechanisms", name, TREE_MECHANISMS)
     given = {**DEFAULTS, **arguments, "epsilon": epsilon, "delta": delta}
@@ -195,7 +195,7 @@ def _worst(squares: NDArray[np.float64]) -> float | None:
 
 
 def _above(tree: CountTree, band: int) -> CountTree:
-    """What a rollup with this band would have fetched; the last key says where each node was."""
+    """Return the tree that a rollup with this band fetches; its last key says where nodes were."""
     kept = np.flatnonzero((tree.count >= band) | (tree.level == 0) | (band <= 1))
     places = pa.array(kept)
     taken = CountTree.from_preorder(
@@ -207,7 +207,7 @@ def _above(tree: CountTree, band: int) -> CountTree:
 def _estimate(
     plan: TreePlan[Any], private: CountTree, nodes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of one release: the estimate for every true node, and which are shown."""
+    """Draw one release: return the estimate for every true node, and which nodes are shown."""
     noisy = plan.run(private)
     where = noisy.keys[-1].to_numpy() if plan.listed is None else None
     tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)

@@ -39,18 +39,18 @@ METHODS: dict[str, dict[str, Any]] = {
     "triehh": {"mechanism": "triehh"},
     "triehh++": {"mechanism": "triehh++"},
 }
-"""What is compared by default, and the arguments in which it differs."""
+"""Methods that are compared by default, and the arguments in which each differs."""
 
 TRIES = {"triehh": triehh_rate, "triehh++": triehhpp_rate}
 
 
 @dataclass(frozen=True)
 class PrefixComparison:
-    """What methods found on public data.
+    """The items that methods found on public data.
 
     ``frame`` has one row a method and repeat: ``method``, ``repeat``, ``found`` items, ``real``
-    (how many of them anybody has), ``false_positives`` (part of the found that nobody has),
-    ``mass`` (sum of their frequencies), ``weight_ratio`` (mass over that of as many most frequent
+    (how many of them anybody has), ``false_positives`` (part of found items nobody has), ``mass``
+    (sum of their frequencies), ``weight_ratio`` (mass over the mass of as many most frequent
     items), ``precision`` and ``recall`` against the ``top`` most frequent, ``local_epsilon``,
     ``standard_error`` (users, of a rare item) and ``sampled`` (part of the devices asked).
     """
@@ -60,10 +60,10 @@ class PrefixComparison:
     true: NDArray[np.float64]
 
     def marginals(self, *, window: int = 50) -> pd.DataFrame:
-        """Marginal discovered frequencies: ``method``, ``rank`` and ``frequency``.
+        """Return marginal discovered frequencies: ``method``, ``rank`` and ``frequency``.
 
-        The found items of the first repeat by their true frequency, largest first, summed over a
-        sliding window. Method "true" are the most frequent items themselves.
+        They are the true frequencies of the items found in the first repeat, largest first, summed
+        over a sliding window. Method "true" has the most frequent items themselves.
         """
         import pandas as pd
 
@@ -78,7 +78,7 @@ class PrefixComparison:
         return pd.concat(parts, ignore_index=True)
 
     def plot(self, *, window: int = 50) -> Any:
-        """The marginals as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
+        """Return the marginals as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
         with no_fork():
             from dpframe.pages.plot import plotly_objects
 
@@ -104,7 +104,7 @@ def compare_prefix_trees(
     votes: int = 10,
     **arguments: Any,
 ) -> PrefixComparison:
-    """What :func:`prefix_tree` and its baselines find, measured on a public copy of the data.
+    """Measure what :func:`prefix_tree` and its baselines find, on a public copy of the data.
 
     The result tells the truth about ``public``: pass data that may be published, never the private
     data.
@@ -116,11 +116,11 @@ def compare_prefix_trees(
     public
         Frame, table, relation or file that is not private.
     methods
-        Of "reports", "even segments", "shuffle accountant", "laplace", "gaussian", "triehh" and
-        "triehh++"; or a dict from names to arguments of :func:`prefix_tree` in which they differ,
-        where ``mechanism`` may also be "triehh" or "triehh++".
+        Names among "reports", "even segments", "shuffle accountant", "laplace", "gaussian",
+        "triehh" and "triehh++"; or a dict from names to arguments of :func:`prefix_tree` in which
+        they differ, where ``mechanism`` may also be "triehh" or "triehh++".
     repeats
-        Draws of each, 1 to 1000.
+        Draws of each method, 1 to 1000.
     top
         Number of most frequent items that precision and recall are about.
     metric
@@ -137,7 +137,7 @@ def compare_prefix_trees(
     Privacy
     -------
     None: everything is computed from ``public`` exactly. For TrieHH and TrieHH++, which sample
-    devices and add no noise, no guarantee is claimed; their rates are those of the papers.
+    devices and add no noise, no guarantee is claimed; their rates are as in the papers.
 
     References
     ----------
@@ -186,7 +186,7 @@ def compared(
     weighted: bool,
     votes: int,
 ) -> PrefixComparison:
-    """The comparison of methods: a name, "triehh", "triehh++" or None, and what is searched."""
+    """Compare methods, each as (name, "triehh", "triehh++" or None, search, devices)."""
     import pandas as pd
 
     rows, true = [], np.zeros(0)
@@ -223,7 +223,10 @@ def _found(
 
 
 def global_frequency(fleet: Population, *, weighted: bool) -> NDArray[np.float64]:
-    """float64, shape (K,): mean share of a device's items, or part of the devices that have it."""
+    """Return how frequent each item is: float64, shape (K,).
+
+    Frequency is the mean share of a device's items, or the part of the devices that have the item.
+    """
     counts = np.diff(fleet.starts)
     weight = np.ones(len(fleet.items))
     if weighted and len(weight):
@@ -235,7 +238,7 @@ def global_frequency(fleet: Population, *, weighted: bool) -> NDArray[np.float64
 
 
 def item_texts(fleet: Population, encoding: Encoding, length: int) -> dict[str, int]:
-    """Items as they are shown, and their numbers."""
+    """Return items as they are shown, with their numbers."""
     out = {}
     for number, row in enumerate(fleet.packed.tolist()):
         bits = "".join(f"{word:064b}" for word in row)[:length]

@@ -28,28 +28,28 @@ def wasserstein(
     projections: int = 200,
     seed: int = 0,
 ) -> float:
-    """The 1-Wasserstein distance between the rows of two frames.
+    """Return the 1-Wasserstein distance between the rows of two frames.
 
-    How far one distribution must be carried, on average, to become the other. For one column it is
-    exact. For several it is sliced: the mean of the distances along random directions, every column
-    scaled from 0 to 1; at most the distance itself.
+    It is how far one distribution must be carried, on average, to become the other. For one column
+    it is exact. For several it is sliced: the mean of the distances along random directions, every
+    column scaled from 0 to 1; at most the distance itself.
 
     Parameters
     ----------
     real, synthetic
         pandas or Polars frame, Series, Arrow table, or numpy array: (n,) for one column, (n, d)
-        for d columns named "0", "1" and so on. A Series or (n,) array is compared with a frame
-        that has one column, or of which ``columns`` names one.
+        for d columns named "0", "1" and so on. A Series or (n,) array is compared with
+        the only column of a frame, or with the column that ``columns`` names.
     columns
         One name or several. By default all columns of numbers or times that both have.
     bounds
-        Column to (lower, upper), numbers or times: the column is scaled so that these become 0 and
-        1. Values are not clipped. By default the range of ``real`` where there are several columns;
-        one column without bounds stays in its own unit, times in seconds.
+        Dict from column to (lower, upper), numbers or times: the column is scaled so that these
+        become 0 and 1. Values are not clipped. By default the range of ``real`` where there are
+        several columns; one column without bounds stays in its own unit, times in seconds.
     projections
         Random directions for several columns, 1 to 100,000.
     seed
-        Of the directions, from 0.
+        Seed of the directions, from 0.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def wasserstein(
         If there are no rows without missing values, a value is infinite, or bounds are not finite
         and ascending.
     ColumnError
-        If a column is missing or holds neither numbers nor times, or none is common.
+        If a column is missing or holds neither numbers nor times, or no column is common.
     ParameterTypeError
         If an argument has another type.
 
@@ -103,7 +103,7 @@ def wasserstein(
             low, high = float(a[:, i].min()), float(a[:, i].max())
             if low == high:
                 raise ParameterError(
-                    f"column {name!r} has one value only in real: pass bounds for it, or leave it "
+                    f"column {name!r} has one value only in real. Pass bounds for it, or leave it "
                     "out of columns."
                 )
         for table in (a, b):
@@ -114,7 +114,7 @@ def wasserstein(
 
 
 def _frame(what: str, given: object) -> pd.DataFrame:
-    """As a pandas frame; a single nameless column is named ``None``."""
+    """Return a pandas frame; a single nameless column is named ``None``."""
     import pandas as pd
     import pyarrow as pa
 
@@ -135,19 +135,19 @@ def _frame(what: str, given: object) -> pd.DataFrame:
         if values.ndim == 2:
             return pd.DataFrame(values, columns=[str(i) for i in range(values.shape[1])])
     raise ParameterTypeError(
-        f"{what} must be a pandas or Polars frame, a Series, an Arrow table, or a numpy array of "
-        f"one or two dimensions; got {type(given).__name__}."
+        f"{what} must be a frame, Series, Arrow table, or array of one or two dimensions; "
+        f"got {type(given).__name__}."
     )
 
 
 def _named(
     real: pd.DataFrame, synthetic: pd.DataFrame, wanted: list[str] | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A lone nameless column takes the one name that is asked for, or that the other frame has."""
+    """Give a lone nameless column the one name that is asked for, or that the other frame has."""
     out = []
     for table, other in ((real, synthetic), (synthetic, real)):
         if not table.columns.is_unique:
-            raise ColumnError("a frame has two columns of the same name: rename one.")
+            raise ColumnError("a frame has two columns of the same name. Rename one.")
         if len(table.columns) == 1 and not isinstance(table.columns[0], str):
             named = wanted or list(other.columns)
             known = len(named) == 1 and isinstance(named[0], str)
@@ -157,14 +157,14 @@ def _named(
 
 
 def _names(tables: tuple[pd.DataFrame, pd.DataFrame], wanted: list[str] | None) -> list[str]:
-    """Columns to compare, checked."""
+    """Return the columns to compare, checked."""
     real, synthetic = tables
     if wanted is None:
         wanted = [c for c in real.columns if c in set(synthetic.columns) and _readable(tables, c)]
         if not wanted:
             raise ColumnError(
-                "real and synthetic have no column of numbers or times in common: pass frames "
-                "with the same names, or Series."
+                "real and synthetic share no column of numbers or times. Pass frames with the same "
+                "names, or Series."
             )
     if not wanted or len(set(wanted)) < len(wanted):
         raise ParameterError(f"columns ({wanted!r}) must name different columns, at least one.")
@@ -174,8 +174,8 @@ def _names(tables: tuple[pd.DataFrame, pd.DataFrame], wanted: list[str] | None) 
                 raise ColumnError(f"column {name!r} does not exist in {what}.")
         if not _readable(tables, name):
             raise ColumnError(
-                f"column {name!r} must hold numbers, or times, in both; it has type "
-                f"{real[name].dtype} in real and {synthetic[name].dtype} in synthetic."
+                f"column {name!r} must hold numbers, or times, in both. "
+                f"It is {real[name].dtype} in real, {synthetic[name].dtype} in synthetic."
             )
     return wanted
 
@@ -187,12 +187,12 @@ def _readable(tables: tuple[pd.DataFrame, pd.DataFrame], name: str) -> bool:
 
 
 def _bounds(given: object, names: list[str]) -> dict[str, tuple[float, float]]:
-    """Checked bounds of the columns that have any."""
+    """Return checked bounds of the columns that have any."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise ParameterTypeError(
-            f"bounds must be a dict from column to (lower, upper); got {type(given).__name__}."
+            f"bounds must map columns to (lower, upper); got {type(given).__name__}."
         )
     out = {}
     for name, pair in given.items():
@@ -210,11 +210,11 @@ def _bounds(given: object, names: list[str]) -> dict[str, tuple[float, float]]:
 
 
 def _values(what: str, table: pd.DataFrame, names: list[str]) -> Reals:
-    """Rows without missing values, (n, columns)."""
+    """Return the rows without missing values, shape (n, columns)."""
     values = np.column_stack([reals(table[name]) for name in names])
     values = values[~np.isnan(values).any(axis=1)]
     if not len(values):
         raise ParameterError(f"{what} has no row without missing values in {', '.join(names)}.")
     if not np.isfinite(values).all():
-        raise ParameterError(f"{what} has infinite values: replace them or leave them out.")
+        raise ParameterError(f"{what} has infinite values. Replace them or leave them out.")
     return values

@@ -1,7 +1,7 @@
 """Heavy hitters of users' devices: the parts of a prefix tree, as a deployment would call them.
 
 A *device* holds items of one user. In every iteration the server asks for the next bits of one item
-below prefixes that it has found, every device answers with a randomised report, and the server sees
+below prefixes that it has found. Every device answers with a randomised report, and the server sees
 the sum of the reports only. :func:`dpframe.prefix_tree` runs all of it over a frame.
 
 Device: :func:`select_data`, :func:`randomize`, :class:`PiRappor`. Server: :func:`aggregate`,

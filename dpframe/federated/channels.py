@@ -1,8 +1,8 @@
-"""From the cells that devices hold to what the server sees, and what that says of the devices.
+"""Channels: from the cells that devices hold to the sums that the server sees, and back to counts.
 
 A channel draws the sums of an iteration at once. ``empty`` is the law of a cell that nobody holds.
-:class:`ReportSums` has exactly the law of adding up the reports of N devices: a cell with f holders
-is Bin(f, 1/2) + Bin(N - f, a0), and cells are independent.
+:class:`ReportSums` has exactly the law of adding up the reports of N devices: the sum of a cell
+with f holders is Bin(f, 1/2) + Bin(N - f, a0), and cells are independent.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class Channel(Protocol):
-    """What stands between devices and server."""
+    """The channel between devices and server."""
 
     def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
-        """What the server sees of ``size`` cells; ``cells`` are those that devices hold."""
+        """Draw the sums of ``size`` cells that the server sees; devices hold ``cells``."""
         ...
 
     def least(self, sums: NDArray[np.int32], devices: int, false_positives: float) -> int:
-        """The least sum with which a cell is kept."""
+        """Return the least sum with which a cell is kept."""
         ...
 
     def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
-        """Unbiased estimates of the number of holders."""
+        """Return unbiased estimates of the number of holders."""
         ...
 
     def interval(
         self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
     ) -> Interval:
-        """Intervals for the number of holders of cells that were kept."""
+        """Return intervals for the number of holders of cells that were kept."""
         ...
 
 
@@ -106,9 +106,9 @@ class CentralNoise:
 
 @dataclass(frozen=True)
 class SampledVotes:
-    """Exact counts of few devices, kept from so many votes on: TrieHH and TrieHH++.
+    """Exact counts of few devices; a cell is kept from ``votes`` on: TrieHH and TrieHH++.
 
-    Not private by any account of ours: for comparisons on public data.
+    No account of ours says that it is private: it is for comparisons on public data.
     """
 
     votes: int

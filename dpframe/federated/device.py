@@ -30,12 +30,12 @@ def select_data(
     conditioned: bool = True,
     random: PublicRandom | None = None,
 ) -> str | None:
-    """The bits that a device reports in an iteration, or None if it has nothing to report.
+    """Choose the bits that a device reports in an iteration; None if it has nothing to report.
 
     Parameters
     ----------
     items
-        The user's items, and how often each occurs. Those with characters outside of the alphabet
+        The user's items, and how often each occurs. Items with characters outside of the alphabet
         are left out.
     encoding
         Items as bits; see :class:`BinaryEncoding`.
@@ -46,10 +46,10 @@ def select_data(
     deny
         Items that are known already and must not be reported.
     selection
-        "unweighted": each different item is as likely; "weighted": as likely as it is frequent.
+        "unweighted": all different items are equally likely; "weighted": by frequency.
     conditioned
-        True: one of the items below a prefix. False: one of all items; nothing, if no prefix holds
-        for it.
+        True: one of the items below a prefix. False: one of all items; nothing if it is below no
+        prefix.
 
     Notes
     -----
@@ -91,9 +91,9 @@ def _below(bits: str, length: int, segment: int) -> str:
 
 
 def randomize(cell: int | None, cells: int, local_epsilon: float) -> NDArray[np.bool_]:
-    """A one-hot vector in disguise: what a device sends.
+    """Return a one-hot vector in disguise: what a device sends.
 
-    The held cell reports 1 with probability 1/2, every other one with 1/(e^el + 1), rounded up to
+    The held cell reports 1 with probability 1/2, every other cell with 1/(e^el + 1), rounded up to
     a multiple of 2^-64. A device without anything to report sends a randomised vector of zeros.
 
     Parameters
@@ -101,7 +101,7 @@ def randomize(cell: int | None, cells: int, local_epsilon: float) -> NDArray[np.
     cell
         The cell of the chosen item, 0 to cells - 1, or None.
     cells
-        Their number.
+        The number of cells.
     local_epsilon
         el, above 0.
 

@@ -1,11 +1,11 @@
 """Items as bits, so that their prefixes form a binary tree: fixed or Huffman codes of characters.
 
-An item is its characters, each by its code, and the end symbol. After that come zeros, up to a
-length r that is the same for all. An item that does not fit into r bits is *cut*: it counts as
-the characters that fit, then the code that says so, as far as it fits, and is shown with an
-ellipsis. An item with a character outside of the alphabet before that is *left out*: nobody reports
-it. So every prefix that a device reports can be read. Capitals count as small letters unless the
-alphabet has capitals.
+An item is written as the codes of its characters and of the end symbol, then zeros, up to a length
+r that is the same for all items. An item that does not fit into r bits is *cut*: it counts as the
+characters that fit, then the code for a cut, as far as it fits, and is shown with an ellipsis. An
+item with a character outside of the alphabet before the cut is *left out*: nobody reports it. So
+every prefix that a device reports can be read. Capitals count as small letters unless the alphabet
+has capitals.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError, ParameterTypeError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'-_."
-"""With the end and the cut 32: five bits each."""
+"""With the end and the cut there are 32: five bits each."""
 
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789 -_.'/:@&+,!?#%=()*\"$;~|[]"
-"""What words, names, hosts and paths are made of. With the end and the cut 64: six bits each."""
+"""What words, names, hosts and paths are made of. With the end and the cut there are 64: six bits
+each."""
 
 END, CUT, ELLIPSIS = "", "\ufffd", "\u2026"
 
@@ -36,8 +37,8 @@ WORD = 64
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a prefix says: characters so far, whether they are all that an item has or that fits of
-    it, whether any item can have it."""
+    """What a prefix says: the characters so far; whether they are all that the item has, or all
+    that fits of it (``cut``); whether any item can have the prefix."""
 
     text: str
     ended: bool
@@ -67,7 +68,7 @@ class Encoding:
         ordered = sorted(self.codes.values())
         wrong = [b for b in ordered if not b or set(b) - {"0", "1"} or len(b) > WORD - 1]
         if wrong or any(b.startswith(a) for a, b in itertools.pairwise(ordered)):
-            raise ParameterError("codes must be 1 to 63 bits, none the beginning of another.")
+            raise ParameterError("codes must be 1 to 63 bits, none another's beginning.")
 
     @property
     def spec(self) -> str:
@@ -93,18 +94,18 @@ class Encoding:
         return max(len(code) for code in self.codes.values())
 
     def reads(self, item: str, length: int) -> bool:
-        """Whether an item is one that can be reported: what fits of it is in the alphabet."""
+        """Whether an item can be reported: all characters of it that fit are in the alphabet."""
         return self._symbols(item, length) is not None
 
     def encode(self, item: str, length: int) -> str:
-        """The bits of one item, ``length`` of them; ParameterError if it is left out."""
+        """Return ``length`` bits of one item; raise ParameterError if it is left out."""
         symbols = self._symbols(item, length)
         if symbols is None:
-            raise ParameterError("the item has characters outside of the alphabet: ask reads().")
+            raise ParameterError("item has characters outside of the alphabet. Ask reads() first.")
         return "".join(self.codes[c] for c in symbols)[:length].ljust(length, "0")
 
     def _symbols(self, item: str, length: int) -> list[str] | None:
-        """Characters that fit, then the end or the cut; None where one is not in the alphabet."""
+        """Return the characters that fit, then end or cut; None if the alphabet lacks one."""
         symbols: list[str] = []
         room = length
         for c in (*self.folded(item), END):
@@ -117,7 +118,7 @@ class Encoding:
         return symbols
 
     def decode(self, bits: str, length: int) -> Decoded:
-        """What a prefix of items of ``length`` bits says; that many bits say all."""
+        """Return what a prefix of items of ``length`` bits says; ``length`` bits say all."""
         known = {code: symbol for symbol, code in self.codes.items()}
         text: list[str] = []
         start = 0
@@ -137,7 +138,7 @@ class Encoding:
         return Decoded("".join(text), ended=whole, cut=whole, possible=possible)
 
     def shown(self, item: str, length: int) -> str | None:
-        """An item as it is shown where it is found; None if it is left out."""
+        """Return an item as it is shown where it is found; None if it is left out."""
         if not self.reads(item, length):
             return None
         return self.decode(self.encode(item, length), length).label
@@ -145,8 +146,11 @@ class Encoding:
     def packed(
         self, items: Sequence[str], length: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Bits of many items: uint64, shape (n, length // 64 + 2), the first bit highest; and bool,
-        shape (n,): which are not left out. The bits of others say nothing."""
+        """Return the bits of many items, and which items are not left out.
+
+        Bits are uint64, shape (n, length // 64 + 2), the first bit highest; the second array is
+        bool, shape (n,). The bits of items that are left out say nothing.
+        """
         fit = length // min(map(len, self.codes.values())) + 1
         read = [self.folded(item)[:fit].replace("\0", CUT) for item in items]
         most = max(1, *map(len, read)) if read else 1
@@ -185,7 +189,7 @@ class Encoding:
 def _places(
     points: NDArray[np.uint32], characters: NDArray[np.uint32], other: int
 ) -> NDArray[np.int64]:
-    """Numbers of characters in a sorted alphabet; ``other`` for all others."""
+    """Return the numbers of characters in a sorted alphabet; ``other`` for other characters."""
     place = np.searchsorted(points, characters).clip(0, max(len(points) - 1, 0))
     found = points[place] == characters if len(points) else np.zeros(len(place), dtype=np.bool_)
     return np.where(found, place, other)
@@ -198,7 +202,7 @@ def _append(
     value: NDArray[np.uint64],
     width: NDArray[np.int64],
 ) -> None:
-    """Write codes into rows from a bit position on; they can reach into the next word."""
+    """Write codes into rows from a bit position on; a code can reach into the next word."""
     word, room = at // WORD, WORD - at % WORD
     over = np.maximum(width - room, 0)
     left = np.maximum(room - width, 0)
@@ -209,7 +213,7 @@ def _append(
 
 
 def next_bits(packed: NDArray[np.uint64], start: int, length: int) -> NDArray[np.int64]:
-    """Bits ``start .. start + length`` of every row as numbers, length 1 to 62."""
+    """Return bits ``start .. start + length`` of every row as numbers, length 1 to 62."""
     word, off = divmod(start, WORD)
     high = packed[:, word] << np.uint64(off)
     if off:
@@ -267,7 +271,8 @@ class HuffmanEncoding(Encoding):
 
 
 def _huffman(counted: Mapping[str, int]) -> dict[str, str]:
-    """Of equally frequent symbols the first in the alphabet stays left: one code for one input."""
+    """Return a Huffman code. Among equally frequent symbols the first in the alphabet stays left,
+    so one input has one code."""
     waiting = [(n, i, {c: ""}) for i, (c, n) in enumerate(counted.items())]
     heapq.heapify(waiting)
     number = len(waiting)
@@ -281,7 +286,7 @@ def _huffman(counted: Mapping[str, int]) -> dict[str, str]:
 
 
 def checked_alphabet(alphabet: object) -> str:
-    """Different characters, in order; raises ParameterError or ParameterTypeError."""
+    """Return the different characters, in order; raise ParameterError or ParameterTypeError."""
     if not isinstance(alphabet, str):
         raise ParameterTypeError(
             f"alphabet must be a text of characters; got {type(alphabet).__name__}."
@@ -293,7 +298,7 @@ def checked_alphabet(alphabet: object) -> str:
 
 
 def checked_items(name: str, items: object) -> list[str]:
-    """A list of texts; raises ParameterTypeError."""
+    """Return a list of texts, or raise ParameterTypeError."""
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise ParameterTypeError(f"{name} must be a list of texts; got {type(items).__name__}.")
     listed = list(items)

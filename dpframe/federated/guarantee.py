@@ -1,4 +1,4 @@
-"""What a device tells, and what the sums tell of it."""
+"""The local epsilon of a device's report, from the guarantee for the sums of all reports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def local_epsilon(
     accountant: str = "aggregate",
     neighbours: Neighbours = "replace",
 ) -> float:
-    """The largest local epsilon with which the sums of all reports are (epsilon, delta)-DP.
+    """Return the largest local epsilon with which the sums of all reports are (epsilon, delta)-DP.
 
     Parameters
     ----------
     devices
-        N, public: every one of them sends every report.
+        N, public: every device sends every report.
     reports
-        Of every device.
+        Number of reports of every device.
     epsilon, delta
         The guarantee towards whoever sees the sums.
     accountant
@@ -36,7 +36,7 @@ def local_epsilon(
     Returns
     -------
     float
-        To 0.001, rounded down; 0 if none is small enough.
+        Local epsilon to 0.001, rounded down; 0 if none is small enough.
 
     References
     ----------

@@ -1,10 +1,11 @@
 """Intervals for how many devices hold a cell, from the sum of their reports.
 
 A cell with f holders has the sum V ~ Bin(f, 1/2) + Bin(N - f, a0). It is shown because V reached t,
-which depends on other cells only (:func:`.server.least_kept`). V given that is stochastically
-increasing in f: a law with log-concave weights grows in likelihood ratio when one trial gets
-likelier, and cutting at t keeps that. So inverting both tails gives an interval (Casella, Berger,
-"Statistical Inference", 2nd ed., Theorem 9.2.2) that holds given that the cell is shown.
+which depends on other cells only (:func:`.server.least_kept`). Given that V >= t, V is
+stochastically increasing in f: a law with log-concave weights grows in likelihood ratio when one
+trial gets likelier, and cutting at t keeps this order. So inverting both tails gives an interval
+(Casella, Berger, "Statistical Inference", 2nd ed., Theorem 9.2.2) that holds given that the cell is
+shown.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dpframe.accounting.aggregate import silence
 from dpframe.accounting.binomial import binomial
 
 FINE = 8
-"""Values of f that are tried within a standard deviation of the estimate; ends are rounded to them,
-outwards."""
+"""Values of f that are tried within a standard deviation of the estimate; ends are rounded outwards
+to these values."""
 
 SLACK = 1 + 1e-9
 """Comparisons lean towards wider intervals by this factor."""
@@ -29,7 +30,7 @@ SLACK = 1 + 1e-9
 def held_interval(
     sums: NDArray[np.int64], least: int, devices: int, local_epsilon: float, confidence: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Lower and upper ends, int64, shaped as ``sums``, which all reach ``least``.
+    """Return lower and upper ends, int64, shaped as ``sums``, which all reach ``least``.
 
     For every number of holders, given that the cell is shown, each end is on the wrong side with
     probability at most (1 - confidence)/2.
@@ -52,17 +53,17 @@ class _Laws:
         self._last = self._step(devices) + 1
 
     def lowest(self, v: int, alpha: float) -> int:
-        """The largest f on the grid up to which all have P(V >= v | V >= t) <= alpha."""
+        """Return the largest f on the grid up to which every f has P(V >= v | V >= t) <= alpha."""
         if self._more(0, v) * SLACK > alpha:
             return 0
         return self._holders(self._turn(v, lambda i: self._more(i, v) * SLACK > alpha) - 1)
 
     def highest(self, v: int, alpha: float) -> int:
-        """The least f on the grid from which on all have P(V <= v | V >= t) <= alpha."""
+        """Return the least f on the grid from which on every f has P(V <= v | V >= t) <= alpha."""
         return self._holders(self._turn(v, lambda i: self._less(i, v) * SLACK <= alpha))
 
     def _turn(self, v: int, true: Callable[[int], bool]) -> int:
-        """The first step of the grid from which on a statement is true."""
+        """Return the first step of the grid from which on a statement is true."""
         guess = self._step(max(0.0, (v - self._devices * self._a0) / (0.5 - self._a0)))
         low, high, jump = guess, guess, FINE
         while low > 0 and true(low):
@@ -76,7 +77,7 @@ class _Laws:
         return high
 
     def _step(self, f: float) -> int:
-        """Equal steps in the standard deviation of V, sqrt(f/4 + N a0 (1 - a0))."""
+        """Return the step of f; steps are equal in V's deviation, sqrt(f/4 + N a0 (1 - a0))."""
         return int(4 * FINE * (math.sqrt(f / 4 + self._empty_variance) - self._base))
 
     @property
@@ -98,7 +99,7 @@ class _Laws:
         return 1 - _at(tail, v + 1 - lowest) / reached if reached > 0 else 1.0
 
     def _tail(self, step: int) -> tuple[int, NDArray[np.float64]]:
-        """P(V >= lowest + i) for the f of a step."""
+        """Return ``lowest``, and P(V >= lowest + i) for all i, for the f of a step."""
         if step not in self._known:
             f = self._holders(step)
             held, free = binomial(max(f, 1), 0.5), binomial(max(self._devices - f, 1), self._a0)

@@ -3,14 +3,15 @@
 Feldman, Talwar, "Lossless Compression of Efficient Private Local Randomizers" (2021), Algorithms 3
 to 5, with the speed-up of Chadha et al. (2023), Appendix B. A report is a random affine function
 over a prime field; the bit that it reports for a cell w is whether its value at w is among the
-c smallest elements. Bits have the chances of one-hot reports, and that of the held cell is
-independent of any other; two others need not be independent if a cell is held.
+c smallest elements. Bits have the chances of one-hot reports. The bit of the held cell is
+independent of any other bit; two other bits need not be independent if a cell is held.
 
-Three differences. The appendix takes c = floor(q / (e^el + 1)), so that a0 = c/q is below
-1/(e^el + 1) and the local epsilon, log((q - c)/c), above el: with el = 4 and 16 completions
-(q = 59, c = 1) it is 4.06. Here c is rounded up. So that c stays below q/2, where likelihood ratios
-turn over, q is at least (e^el + 1)/(e^el - 1) besides. And bits of one report are not independent
-altogether, so the exact accountant of sums does not hold: use ``accountant="shuffle"``.
+There are three differences. First, the appendix takes c = floor(q / (e^el + 1)), so that a0 = c/q
+is below 1/(e^el + 1) and the local epsilon, log((q - c)/c), above el: with el = 4 and 16
+completions (q = 59, c = 1) it is 4.06. Here c is rounded up. Second, q is also at least
+(e^el + 1)/(e^el - 1), so that c stays below q/2, where likelihood ratios turn over. Third, the bits
+of one report are not independent altogether, so the exact accountant of sums does not hold: use
+``accountant="shuffle"``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpframe.errors import ParameterError
 from dpframe.noise import uniform
 
 LARGEST = 2**31
-"""Size of the field: products stay within 64 bits."""
+"""Largest size of the field: products stay within 64 bits."""
 
 
 class PiRappor:
@@ -36,7 +37,7 @@ class PiRappor:
     prefixes
         Number of prefixes of the iteration.
     segment
-        Bits below each: cell number = prefix number * 2^segment + value.
+        Bits below each prefix: cell number = prefix number * 2^segment + value.
     local_epsilon
         el, above 0.
 
@@ -60,8 +61,8 @@ class PiRappor:
         least = max(odds + 1, 2**segment, (odds + 1) / math.expm1(min(local_epsilon, 30.0)))
         if least >= LARGEST:
             raise ParameterError(
-                f"segment ({segment}) and local_epsilon ({local_epsilon:g}) need a field of more "
-                "than 2^31 elements: lower the segment, or move local_epsilon towards 1."
+                f"segment ({segment}) and local_epsilon ({local_epsilon:g}) need over 2^31 "
+                "elements. Lower the segment, or move local_epsilon towards 1."
             )
         self.prefixes, self.segment = prefixes, segment
         self.field = _prime(math.ceil(least))
@@ -77,7 +78,7 @@ class PiRappor:
         return self.small / self.field
 
     def randomize(self, cell: int | None) -> NDArray[np.int64]:
-        """What a device sends: int64, shape (d + 1,). None for a device with nothing to report."""
+        """Return what a device sends: int64, shape (d + 1,). Pass None to report nothing."""
         slopes = uniform(self.field, self._digits + 1)
         if cell is None:
             return np.append(uniform(self.field, 1), slopes)
@@ -91,7 +92,7 @@ class PiRappor:
         return np.append((value - inner) % self.field, slopes)
 
     def aggregate(self, reports: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Sums of the bits of all cells: int64, shape (prefixes * 2^segment,)."""
+        """Return the sums of the bits of all cells: int64, shape (prefixes * 2^segment,)."""
         sums = np.zeros((self.prefixes, self._values), dtype=np.int64)
         points = self._points(np.arange(self.prefixes))
         rows = np.repeat(np.arange(self.prefixes), self.small)
@@ -110,7 +111,7 @@ class PiRappor:
         return sums.ravel()
 
     def estimate(self, sums: NDArray[np.int64], *, devices: int) -> NDArray[np.float64]:
-        """Unbiased estimates of how many devices hold each cell."""
+        """Return unbiased estimates of how many devices hold each cell."""
         return np.asarray((sums - devices * self.silence) / (0.5 - self.silence))
 
     @property
@@ -122,13 +123,13 @@ class PiRappor:
         return self.prefixes << self.segment
 
     def _points(self, prefixes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of prefixes as digits to the base of the field."""
+        """Return prefix numbers as digits to the base of the field."""
         digits = [prefixes // self.field**i % self.field for i in range(self._digits)]
         return np.stack(digits, axis=1) if digits else np.zeros((len(prefixes), 0), dtype=np.int64)
 
 
 def _prime(least: int) -> int:
-    """The smallest prime from ``least`` on."""
+    """Return the smallest prime from ``least`` on."""
     n = least
     while any(n % d == 0 for d in range(2, math.isqrt(n) + 1)):
         n += 1

@@ -15,7 +15,7 @@ AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
-    """Devices 0..N-1, each with different items, of which there are K.
+    """Devices 0..N-1, each with different items; there are K different items in all.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Population:
     items
         int32: numbers of items.
     times
-        uint32: how often each occurs on its device.
+        uint32: how often each item occurs on its device.
     """
 
     packed: NDArray[np.uint64]
@@ -47,9 +47,10 @@ class Population:
         weighted: bool,
         random: PublicRandom,
     ) -> NDArray[np.int64]:
-        """One eligible item of every device that has one and takes part: numbers of items.
+        """Choose one eligible item of every device that has one and takes part; return item
+        numbers.
 
-        ``eligible`` is bool, shape (K,). Devices without one are left out.
+        ``eligible`` is bool, shape (K,). Devices without an eligible item are left out.
         """
         chosen, first = [], 0
         while first < self.devices:

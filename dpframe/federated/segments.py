@@ -13,8 +13,8 @@ from dpframe.federated.server import segment_length
 class Segments:
     """Bits of T iterations, r in all, with at most P cells in each.
 
-    ``fixed`` are the bits of every iteration, or () for as many as fit. ``room`` is what an
-    iteration after the first must be able to ask for, so that the last one can finish.
+    ``fixed`` are the bits of every iteration, or () for as many as fit. ``room`` is how many bits
+    an iteration after the first must be able to ask for, so that the last iteration can finish.
     """
 
     length: int
@@ -25,7 +25,7 @@ class Segments:
 
     @classmethod
     def adaptive(cls, *, length: int, iterations: int, limit: int) -> Self:
-        """As many bits as fit; raises ParameterError where the iterations cannot finish."""
+        """Ask for as many bits as fit; raise ParameterError if the iterations cannot finish."""
         most = segment_length(1, limit, length)
         if most == length:  # nothing is left after the first
             return cls(length=length, iterations=1, limit=limit)
@@ -33,15 +33,14 @@ class Segments:
         if room > most:
             needed = -(-length // max(most, 1))
             raise ParameterError(
-                f"iterations ({iterations}) cannot finish: {limit:,} cells (limit) hold {most} "
-                f"bits at a time, and items have {length} (length). Use at least {needed} "
-                "iterations, a larger limit or shorter items."
+                f"iterations ({iterations}) cannot finish {length} bits (length), {most} at once. "
+                f"Use at least {needed} iterations, a larger limit or shorter items."
             )
         return cls(length=length, iterations=iterations, limit=limit, room=room)
 
     @classmethod
     def even(cls, *, length: int, iterations: int, limit: int) -> Self:
-        """The same number of bits in every iteration, as far as they divide evenly."""
+        """Ask for the same number of bits in every iteration, as far as they divide evenly."""
         start, more = divmod(length, iterations)
         return cls.of(
             (start + 1,) * more + (start,) * (iterations - more), length=length, limit=limit
@@ -49,27 +48,27 @@ class Segments:
 
     @classmethod
     def of(cls, fixed: tuple[int, ...], *, length: int, limit: int) -> Self:
-        """Given numbers of bits; raises ParameterError where they do not add up or fit."""
+        """Ask for the bits in ``fixed``; raise ParameterError if they do not add up or fit."""
         if sum(fixed) != length or min(fixed) < 1:
             raise ParameterError(
-                f"segments ({', '.join(map(str, fixed))}) must be whole numbers of at least 1 that "
+                f"segments ({', '.join(map(str, fixed))}) must be whole numbers above 0 that "
                 f"add up to length ({length})."
             )
         if max(fixed) > segment_length(1, limit, length):
             raise ParameterError(
-                f"segments ({', '.join(map(str, fixed))}) do not fit: one of {max(fixed)} bits "
-                f"needs {2 ** max(fixed):,} cells, and limit is {limit:,}."
+                f"segments ({', '.join(map(str, fixed))}) need {2 ** max(fixed):,} cells, over "
+                f"limit ({limit:,}). Use smaller segments or a larger limit."
             )
         return cls(length=length, iterations=len(fixed), limit=limit, fixed=fixed)
 
     def bits(self, step: int, depth: int, prefixes: int) -> int:
-        """Bits to ask for in iteration ``step`` = 1..T, below prefixes of ``depth`` bits."""
+        """Return the bits to ask for in iteration ``step`` = 1..T, below prefixes of ``depth``."""
         if self.fixed:
             return self.fixed[step - 1]
         return segment_length(prefixes, self.limit, self.length - depth)
 
     def capacity(self, step: int, depth: int) -> int:
-        """Prefixes that may be kept after iteration ``step``, which reached ``depth``."""
+        """Return the most prefixes to keep after iteration ``step``, which reached ``depth``."""
         if depth == self.length:
             return self.limit
         if self.fixed:

@@ -22,23 +22,23 @@ START = 1.0
 
 
 def aggregate(reports: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
-    """Sums of reports, cell by cell: all that the server is to see."""
+    """Return the sums of reports, cell by cell: all that the server is to see."""
     sums: NDArray[np.int64] | None = None
     for report in reports:
         sums = report.astype(np.int64) if sums is None else sums + report
     if sums is None:
-        raise ParameterError("there are no reports to add up.")
+        raise ParameterError("reports is empty: there is nothing to add up.")
     return sums
 
 
 def estimate(sums: NDArray[np.int64], *, devices: int, local_epsilon: float) -> NDArray[np.float64]:
-    """Unbiased estimates of how many devices hold each cell: (sum - N a0) / (1/2 - a0)."""
+    """Return unbiased estimates of how many devices hold each cell, (sum - N a0) / (1/2 - a0)."""
     a0 = silence(local_epsilon)
     return np.asarray((sums - devices * a0) / (0.5 - a0))
 
 
 def standard_error(holders: float, *, devices: int, local_epsilon: float) -> float:
-    """Of the estimate for a cell that so many devices hold."""
+    """Return the standard error of the estimate for a cell that ``holders`` devices hold."""
     a0 = silence(local_epsilon)
     return math.sqrt(holders / 4 + (devices - holders) * a0 * (1 - a0)) / (0.5 - a0)
 
@@ -50,27 +50,28 @@ def prune(
     local_epsilon: float,
     false_positives: float = 0.5,
 ) -> int:
-    """The least sum with which a cell is kept.
+    """Return the least sum with which a cell is kept.
 
-    It keeps the expected number of kept cells that nobody holds at most ``false_positives`` times
-    the number of kept cells. Of these :func:`largest` chooses the prefixes to follow.
+    With it, the expected number of kept cells that nobody holds is at most ``false_positives``
+    times the number of kept cells. From the kept cells :func:`largest` chooses the prefixes to
+    follow.
 
     Notes
     -----
     Algorithm 5 lowers the chance of a false positive step by step until this holds; sums are
-    integers, so here all thresholds are tried, and chances are those of the binomial law in place
-    of a Gaussian (their footnote 4).
+    integers, so here all thresholds are tried, and chances are from the binomial law in place of a
+    Gaussian (their footnote 4).
     """
     empty = binomial(devices, silence(local_epsilon))
     return least_kept(sums, empty, false_positives)
 
 
 def least_kept(sums: NDArray[np.integer], empty: NoiseTable, false_positives: float) -> int:
-    """:func:`prune` for any law of a cell that nobody holds.
+    """Return the result of :func:`prune` for any law of a cell that nobody holds.
 
-    Whether a cell is kept, given all others, depends on whether its own sum reaches the result: no
-    threshold above its sum counts it, and thresholds up to its sum count it once, whatever it is.
-    So intervals may condition on that alone.
+    Whether a cell is kept, given all other cells, depends on whether its own sum reaches the
+    result: no threshold above its sum counts it, and thresholds up to its sum count it once,
+    whatever the sum is. So intervals may condition on this event alone.
     """
     start = math.ceil(empty.mean + START * empty.sd)
     highest = max(int(sums.max(initial=0)), start)
@@ -80,16 +81,16 @@ def least_kept(sums: NDArray[np.integer], empty: NoiseTable, false_positives: fl
     tail = empty.at_least()
     chance = tail[np.clip(tried - empty.lowest, 0, len(tail) - 1)]
     fits = len(sums) * chance <= false_positives * kept
-    fits[-1] = True  # above all: nothing is kept
+    fits[-1] = True  # above all sums: nothing is kept
     return int(tried[np.argmax(fits)])
 
 
 def largest(
     cells: NDArray[np.int64], sums: NDArray[np.integer], capacity: int
 ) -> NDArray[np.int64]:
-    """Those of the cells with the largest sums, all or none of a tie: at most ``capacity``.
+    """Return at most ``capacity`` of ``cells``, with the largest sums; of a tie all or none.
 
-    ``sums`` are of all cells, ``cells`` are numbers of some.
+    ``sums`` are the sums of all cells, ``cells`` the numbers of some.
     """
     if len(cells) <= capacity:
         return cells
@@ -98,7 +99,9 @@ def largest(
 
 
 def segment_length(prefixes: int, limit: int, left: int) -> int:
-    """Bits to ask for below so many prefixes: as many as ``limit`` cells hold, at most ``left``.
+    """Return how many bits to ask for below so many prefixes.
+
+    They are as many as ``limit`` cells hold, at most ``left``.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Bounds that nobody knows: a private histogram of magnitudes, looked at once.
+"""Bounds that the caller does not know, from a private histogram of magnitudes, looked at once.
 
-Values, or what users add up to, are counted by powers of two. One record, or one user, is in one
-bin, so that discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
+Values, or the sums that users add up to, are counted by powers of two. One record, or one user, is
+in one bin. So discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
 (Dwork, McSherry, Nissim, Smith, 2006; bins of powers of two as in Wilson et al., "Differentially
 Private SQL with Bounded User Contribution", 2020, section 5.3.2, without their second look). The
-bound is chosen from the noisy counts alone: the power of two at which the noise of a sum and what
-is cut off cost least together.
+bound is chosen from the noisy counts alone. It is the power of two at which the noise of a sum and
+the loss by clipping cost least together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BINS = LARGEST - LEAST + 1
 
 
 def run(exact: NDArray[np.int64], *, epsilon: Fraction) -> NDArray[np.int64]:
-    """Noisy counts of all bins."""
+    """Return noisy counts of all bins."""
     noisy: NDArray[np.int64] = exact + _law(epsilon).draw(BINS)
     return noisy
 
@@ -38,18 +38,18 @@ FALSE_BINS = 1e-3
 
 
 def chosen(noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, parts: int) -> float:
-    """The bound, a power of two; post-processing.
+    """Choose the bound, a power of two, from noisy counts; post-processing.
 
     Parameters
     ----------
     noisy
         Counts of the bins, int64.
     epsilon
-        What they cost.
+        Epsilon that the counts cost.
     spent
         Epsilon of the sum that the bound is for.
     parts
-        How many parts have its noise.
+        How many parts have the noise of that sum.
     """
     least = float(_law(epsilon).scale) * math.log(BINS / (2 * FALSE_BINS))
     real = np.where(noisy >= least, noisy, 0).astype(float)

@@ -1,15 +1,15 @@
 """Heavy hitters among the cells of several hierarchies, with bounded integer noise.
 
-Source: the offline mechanism (:mod:`dpframe.mechanisms.offline_hhh`), of which a path is one case.
-Neighbours: one record, or the shares of one user. Kinds of cells are asked one after the other, in
-an order that is public and in which no kind comes before one that refines it. *The first selected
-cell takes all of its records that nobody has taken.* So the residual of every cell above a record
-moves by at most 1 until the record is taken, that of no other cell moves, and a record has at most
-one cell of a kind: the recursion over a path holds with the number of kinds in the place of its
-height (docs/guarantees.md).
+Source: the offline mechanism (:mod:`dpframe.mechanisms.offline_hhh`); its path is a special case.
+Neighbours: one record, or the shares of one user. Kinds of cells are asked one after the other. The
+order is public, and no kind comes before a kind that refines it. *The first selected cell takes all
+of its records that no cell has taken yet.* So the residual of every cell above a record moves by at
+most 1 until the record is taken, the residual of every other cell does not move, and a record has
+at most one cell of a kind. Therefore the recursion over a path holds with the number of kinds in
+the place of its height (docs/guarantees.md).
 
-Records below the band stay: no cell of theirs is selected at that level, and they count for the
-cells above it.
+Records whose cell is below the band stay: that cell is not selected, and they count for the cells
+above it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Groups = NDArray[np.int64]
 """Positions of groups of records."""
 
 DENSE = 4
-"""Cells are counted in a table of all that there could be, if those are at most so many times the
-groups, or a million."""
+"""Cells are counted in a table of all possible cells if these are at most so many times the groups,
+or a million."""
 
 
 def run(
@@ -44,12 +44,12 @@ def run(
     band: int = 1,
     totals: NoiseTable | None = None,
 ) -> NoisyCells:
-    """Select and release, finest first; all quantities in units of the grid. No noise lifts a cell
-    below the ``band`` over the threshold.
+    """Select cells, finest first, and release their residuals; all quantities in units of the grid.
 
-    With ``totals`` the whole counts of what was selected are released, too, each with noise of its
-    own. What was selected is public by then, and a record is in one cell of a kind, and the total:
-    one more than kinds of counts that move by 1.
+    No noise lifts a cell below the ``band`` over the threshold. With ``totals`` the whole counts of
+    the selected cells are released, too, each with noise of its own. The selection is public by
+    then. A record is in one cell of a kind, and in the total: it moves one count more than there
+    are kinds, each by 1.
     """
     kind, nodes, residual = select(
         cells, kinds=kinds, test=test, threshold=threshold, remainder=remainder, band=band
@@ -69,7 +69,7 @@ def run(
 
 
 def whole_counts(cells: CellCounts, kinds: Sequence[Kind], kind: Ints, nodes: Ints) -> Ints:
-    """Records in every one of some cells, whatever others have taken. Private."""
+    """Count all records of the given cells, also those taken by other cells. Private."""
     count = np.full(len(kind), cells.count.sum(), dtype=np.int64)
     for place in np.unique(kind[kind < len(kinds)]).tolist():
         here = np.flatnonzero(kind == place)
@@ -99,7 +99,7 @@ def select(
     remainder: bool,
     band: int = 1,
 ) -> tuple[Ints, Ints, Ints]:
-    """The kinds of the selected cells, their nodes, one column a dimension, and their true
+    """Return the kinds of the selected cells, their nodes (one column a dimension), and their true
     residuals, which are private."""
     able = _able(cells, kinds, band)
     free, found = np.ones(len(cells.count), dtype=np.bool_), list[tuple[Ints, Ints, Ints]]()
@@ -107,11 +107,11 @@ def select(
         groups = np.flatnonzero(able[number] & free)
         cell, size = _numbered(cells, kind, groups)
         residual = _added(cells, groups, cell, size)
-        asked = np.flatnonzero(residual >= max(band, 1))  # numbers of no cell have no records
+        asked = np.flatnonzero(residual >= max(band, 1))  # numbers without a cell have no records
         top = asked[residual[asked] + test.draw(len(asked)) >= threshold]
         nodes, taken = _chosen(cells, kind, groups, cell, top, size)
         found.append((np.full(len(top), number), nodes, residual[top]))
-        free[taken] = False  # by the first that is selected
+        free[taken] = False  # by the first selected cell
     if remainder:
         rest = np.array([cells.count[free].sum()], dtype=np.int64)
         found.append((np.array([len(kinds)]), np.zeros((1, len(cells.axes)), dtype=np.int64), rest))
@@ -124,22 +124,22 @@ def select(
 
 
 def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
-    """Of every kind the groups whose cell reaches the band: only those of which every coarser cell
-    does need to be counted."""
+    """For every kind: the groups whose cell reaches the band. Only groups whose coarser cells all
+    reach it need to be counted."""
     able: list[NDArray[np.bool_]] = []
-    sparse = not _dense(cells.count, _most(cells))  # else asking a cell costs what finding out does
+    sparse = not _dense(cells.count, _most(cells))  # else checking costs what asking does
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
         inside = np.ones(len(cells.count), dtype=np.bool_)
         for number, level in enumerate(kind):
             alone = tuple(level if d == number else 0 for d in range(len(kind)))
-            if level and (alone == kind or alone not in kinds):  # else it is known below
+            if level and (alone == kind or alone not in kinds):  # else ``alone`` decides it below
                 axis, places = cells.axes[number], cells.places[number]
                 inside &= (axis.at(level) >= 0)[places]
         for other, known in zip(kinds[:place:-1], able, strict=True):
             if all(a <= b for a, b in zip(other, kind, strict=True)):
                 inside &= known
-        # a node alone reaches it; nothing is finer than the first kind, which is counted when asked
+        # a single node reaches the band; the first kind is counted when asked, and has no finer one
         if sparse and band > 1 and place and sum(map(bool, kind)) > 1:
             groups = np.flatnonzero(inside)
             cell, size = _numbered(cells, kind, groups)
@@ -149,8 +149,10 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
 
 
 def _numbered(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
-    """A number of the cell of every group, in the order of their nodes, and a bound of them: some
-    can be those of no cell, where that is a small table."""
+    """Number the cell of every group, in the order of nodes; return the numbers and their bound.
+
+    In a small table some numbers below the bound have no cell.
+    """
     code, size = _coded(cells, kind, groups)
     return (code, size) if _dense(code, size) else _ranked(code, size)
 
@@ -158,19 +160,19 @@ def _numbered(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]
 def _chosen(
     cells: CellCounts, kind: Kind, groups: Groups, cell: Ints, top: Ints, size: int
 ) -> tuple[Ints, Groups]:
-    """The nodes of some cells, one column a dimension, and the groups in them."""
+    """Return the nodes of the cells ``top``, one column a dimension, and the groups in them."""
     chosen, one = np.zeros(size, dtype=np.bool_), np.empty(size, dtype=np.int64)
     chosen[top] = True
     inside = np.flatnonzero(chosen.take(cell))
     taken = groups[inside]
-    one[cell[inside]] = taken  # any of its groups
+    one[cell[inside]] = taken  # any group of the cell
     pairs = zip(cells.axes, cells.places, kind, strict=True)
     nodes = [axis.at(level)[places[one[top]]] for axis, places, level in pairs]
     return np.stack(nodes, axis=1), taken
 
 
 def _most(cells: CellCounts) -> int:
-    """How many cells of one kind there could be."""
+    """Return how many cells one kind can have at most."""
     return math.prod(
         max(axis.ranked(level)[1] for level in range(int(axis.level.max()) + 1))
         for axis in cells.axes
@@ -178,7 +180,7 @@ def _most(cells: CellCounts) -> int:
 
 
 def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
-    """A number of the cell of every group, and how many numbers there could be."""
+    """Return a code for the cell of every group, and how many codes are possible."""
     code, size = np.zeros(len(groups), dtype=np.int64), 1
     for axis, places, level in zip(cells.axes, cells.places, kind, strict=True):
         if not level:
@@ -196,24 +198,24 @@ def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
 
 
 def _added(cells: CellCounts, groups: Groups, cell: Ints, number: int) -> Ints:
-    """How many records of these groups each cell has."""
+    """Return how many records of these groups each cell has."""
     added = np.zeros(number, dtype=np.int64)
     np.add.at(added, cell, _of(cells.count, groups))
     return added
 
 
 def _of(column: NDArray[Any], groups: Groups) -> NDArray[Any]:
-    """What some groups have; without a copy where these are all."""
+    """Take the values of ``groups``; without a copy if these are all groups."""
     return column if len(groups) == len(column) else column.take(groups)
 
 
 def _dense(code: Ints, size: int) -> bool:
-    """Whether a table of all numbers is worth its place."""
+    """Whether a table of all numbers is worth its memory."""
     return size <= max(DENSE * len(code), 2**20)
 
 
 def _ranked(code: Ints, size: int) -> tuple[Ints, int]:
-    """The ranks of numbers below ``size``, and how many different ones there are."""
+    """Return the ranks of numbers below ``size``, and how many different numbers there are."""
     if not _dense(code, size):
         different, rank = np.unique(code, return_inverse=True)
         return rank, len(different)

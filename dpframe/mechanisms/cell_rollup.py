@@ -1,13 +1,15 @@
 """Several measures on the segments of the selected cells of several hierarchies.
 
 Source: the selection of :mod:`dpframe.mechanisms.cell_hhh`, without its counts, then the measures
-of :mod:`dpframe.mechanisms.rollup` on parts. A *segment* is what a selected cell holds and no
-selected cell of a kind asked before it; the rest of everything is one, too. Given which cells were
-selected, segments are a public partition of all records that there can be, whatever band they were
-counted with, so that a vector costs what it costs on one part (parallel composition, McSherry,
-2009, Theorem 4). Nothing lies above a segment, and nothing above is measured.
+of :mod:`dpframe.mechanisms.rollup` on parts. A *segment* is the records that a selected cell holds
+and that no selected cell of a kind asked before it holds; the rest of all records is a segment,
+too. Given which cells were selected, segments are a public partition of all possible records,
+whatever band the cells were counted with. So a vector costs what it costs on one part (parallel
+composition, McSherry, 2009, Theorem 4). Nothing lies above a segment, and nothing above is
+measured.
 
-Neighbours and accounting: as there, with the number of kinds in the place of the height.
+Neighbours and accounting: as in :mod:`dpframe.mechanisms.rollup`, with the number of kinds in the
+place of the height.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from dpframe.mechanisms.rollup import (
 
 
 class CountableCells(Measurable, Protocol):
-    """What a rollup of cells starts from. Private."""
+    """The counts and rows that a rollup of cells starts from. Private."""
 
     @property
     def cells(self) -> CellCounts: ...
@@ -54,7 +56,7 @@ def run(
     searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
 ) -> NoisyRollup:
-    """Select cells, then measure the segment of each and the rest."""
+    """Select cells, then measure the segment of each cell, and the rest."""
     nodes = reported(counted.cells, kinds, selection, band)
     found = measured(
         counted,
@@ -66,12 +68,15 @@ def run(
         searching=searching,
         counts=counts,
     )
-    return replace(found, weights={})  # no choice, and nothing to tell
+    return replace(found, weights={})  # no choice was made, so there is none to report
 
 
 def reported(cells: CellCounts, kinds: Sequence[Kind], selection: Selection, band: int) -> Nodes:
-    """The rest first, then selected cells; the level of a kind is the larger the earlier it is
-    asked, and keys are those of all dimensions side by side."""
+    """Select cells and return them as nodes: the rest first, then the selected cells.
+
+    The earlier a kind is asked, the larger is its level. The keys of all dimensions stand side by
+    side.
+    """
     kind, places, _ = cell_hhh.select(
         cells,
         kinds=kinds,

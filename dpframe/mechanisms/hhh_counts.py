@@ -1,8 +1,8 @@
-"""Counts of every node from hierarchical heavy hitters: what is reported below, added up.
+"""Counts of every node from hierarchical heavy hitters: sums of the residuals released below.
 
 The offline mechanism (:mod:`dpframe.mechanisms.offline_hhh`) releases a noisy residual for every
-reported node and for the total. A node counts the residuals released at or below it, so that
-everything adds up as it is. Nodes above a reported one are listed too. All of this is
+reported node and for the total. The count of a node is the sum of the residuals released at or
+below it, so counts add up by themselves. Nodes above a reported node are listed too. All of this is
 post-processing: it costs nothing beyond the release of the heavy hitters.
 """
 
@@ -31,8 +31,8 @@ def run(
 ) -> NoisyTree:
     """Release heavy hitters and the remainder; all quantities in units of the grid.
 
-    A node that is not reported holds at most ``threshold - test.lowest - 1`` units that no reported
-    node below covers, with certainty; intervals allow for that.
+    With certainty, a node that is not reported holds at most ``threshold - test.lowest - 1`` units
+    that no reported node below covers; intervals allow for these units.
     """
     places = pa.chunked_array([pa.array(np.arange(len(tree.level)))])
     released = offline_hhh.run(
@@ -64,7 +64,7 @@ def added_up(
     confidence: float,
     height: int,
 ) -> NoisyTree:
-    """Counts from released residuals; of the tree only positions and keys of released nodes."""
+    """Add up released residuals; read only positions and keys of released nodes from the tree."""
     n = len(tree.level)
     own, terms = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     own[reported], terms[reported] = residual, 1

@@ -5,16 +5,17 @@ on Trees" (2023), Corollary 15, with integer noise; where keys are unknown, as s
 (Bun, Nissim and Stemmer, 2019). Neighbours: one record, which moves one count on each of the
 levels 0 to h by 1, or one user, whose records together weigh 1.
 
-*Known keys.* Every listed node is released, those with a count of 0 too, and under a listed node
-with listed children an ``<other>`` node: the records below it that no listed child covers. It is
-a node of the level of those children, so a record still moves one count a level, and nothing is
-released that neighbours do not both have. Unbounded noise makes this pure.
+*Known keys.* Every listed node is released, also with a count of 0. A listed node with listed
+children gets an ``<other>`` node: the records below it that no listed child covers. It is on the
+level of these children, so a record still moves one count a level, and every released node is one
+that both neighbours have. Unbounded noise makes this pure.
 
-*Unknown keys.* Think of noise on all nodes that either neighbour has. That is what is accounted
-for. A node is shown if its noisy count reaches the threshold of its level, or that of a node below
-it does; the total always. This is a function of those noisy counts which is the same for both
-neighbours: a node that only one of them has counts at most 1 there, so that bounded noise cannot
-lift it over the threshold, and a node above one that is shown is in both.
+*Unknown keys.* Think of noise on all nodes that either neighbour has; this is what the accounting
+covers. A node is shown if its noisy count reaches the threshold of its level, or if the noisy count
+of a node below it reaches its own; the total is always shown. What is shown is a function of these
+noisy counts, and the function is the same for both neighbours: a node that only one neighbour has
+counts at most 1 there, so bounded noise cannot lift it over the threshold, and a node above a shown
+node is in both.
 
 Deviations: exact composition instead of Lemmas 13 and 14; ancestors of shown nodes are shown with
 their own noisy counts, so that counts can be made to add up.
@@ -34,8 +35,8 @@ from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 
 def cost(laws: TreeLaws, *, epsilon: float) -> float:
-    """Delta of all levels together, for Gaussian noise at ``epsilon``, for Laplace at that of the
-    scales."""
+    """Return delta of all levels together, for Gaussian noise at ``epsilon``, for Laplace noise at
+    the epsilon of its scales."""
     tables = [n for n in laws.noises if isinstance(n, NoiseTable)]
     if not tables:
         return 0.0
@@ -47,7 +48,7 @@ def cost(laws: TreeLaws, *, epsilon: float) -> float:
 def run_listed(
     tree: CountTree, *, laws: TreeLaws, listed: ListedNodes, confidence: float
 ) -> NoisyTree:
-    """Perturb every listed node and what the listed children of a node leave over."""
+    """Perturb every listed node and every ``<other>`` node."""
     above = _with_others(listed)
     count = np.zeros(len(above.level), dtype=np.int64)
     count[~above.other] = tree.count
@@ -77,7 +78,7 @@ def run_listed(
 
 
 def half_of(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
-    """Half of the width of the interval of a count with this noise alone."""
+    """Return half the width of the interval of a count that has this noise alone."""
     if isinstance(noise, UnboundedNoise):
         return noise.half_width(confidence)
     low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)
@@ -91,7 +92,7 @@ def run_unknown(
     thresholds: tuple[int, ...],
     confidence: float,
 ) -> NoisyTree:
-    """Perturb every level; show what reaches its threshold, and everything above that."""
+    """Perturb every level; show nodes that reach their threshold, and all nodes above them."""
     height = len(laws.noises) - 1
     noisy = tree.count.copy()
     shown = np.zeros(len(noisy), dtype=np.bool_)
@@ -101,7 +102,7 @@ def run_unknown(
         noisy[here] += laws.noises[depth].draw(len(here))
         shown[here] = (noisy[here] >= thresholds[depth]) | below[here] | (depth == 0)
         below[tree.parent[here[shown[here]]]] |= depth > 0
-    # public from here on: what is not shown carries no number
+    # public from here on: hidden nodes carry no number
     kept = np.flatnonzero(shown)
     rank = np.cumsum(shown) - 1
     level, count, cut = tree.level[kept], noisy[kept], ~below[kept]
@@ -145,7 +146,7 @@ def _rests(
     cut: NDArray[np.bool_],
     confidence: float,
 ) -> NDArray[np.int64]:
-    """Intervals for what the shown children at ``depth`` leave of their parents; 0 elsewhere."""
+    """Return intervals for what parents have outside shown children at ``depth``; 0 elsewhere."""
     out = np.zeros((2, len(count)), dtype=np.int64)
     here = np.flatnonzero(level == depth)
     parents, group = np.unique(parent[here], return_inverse=True)
@@ -167,14 +168,14 @@ def _rests(
 
 
 def _with_others(listed: ListedNodes) -> NoisyTree:
-    """The listed nodes with their ``<other>`` nodes, each behind all that is below its parent."""
+    """Return listed and ``<other>`` nodes; each ``<other>`` follows everything below its parent."""
     n = len(listed.level)
-    last = np.arange(n)  # of each node's subtree, in preorder
+    last = np.arange(n)  # the last node of each subtree, in preorder
     for level in range(int(listed.level.max(initial=0)), 0, -1):
         here = np.flatnonzero(listed.level == level)
         np.maximum.at(last, listed.parent[here], last[here])
     rests = np.flatnonzero(listed.rest)
-    # behind the subtree; of several that end there the deepest parent first
+    # after the subtree; where several subtrees end, the deepest parent comes first
     at = np.concatenate([np.arange(n), last[rests]])
     other = np.concatenate([np.zeros(n, dtype=np.int64), np.ones(len(rests), dtype=np.int64)])
     depth = np.concatenate([listed.level, listed.level[rests] + 1])

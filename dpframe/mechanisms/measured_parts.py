@@ -1,14 +1,15 @@
-"""Whole numbers on the parts of a public partition, noisy, and what lies above them.
+"""Noisy whole numbers on the parts of a public partition, and noisy totals of levels above them.
 
-Neighbours: one record, or one user. Before noise one of them moves the parts by at most ``most`` in
-total (L1), and so the totals of one level, whose nodes are sums of disjoint parts. Parts and levels
-that are measured have a part of epsilon each; the parts are chosen by what was released before, and
-by parameters. Pure differential privacy, composed adaptively (Dwork, McSherry, Nissim, Smith,
-"Calibrating Noise to Sensitivity in Private Data Analysis", 2006, Proposition 1; Dwork, Rothblum,
-Vadhan, "Boosting and Differential Privacy", 2010, on adaptive composition).
+Neighbours: one record, or one user. Before noise, such a unit moves the parts by at most ``most``
+in total (L1). It moves the totals of one level by no more, since its nodes are sums of disjoint
+parts. The parts and each measured level get a share of epsilon. Parts and shares are chosen by what
+was released before, and by parameters. The result is purely differentially private, composed
+adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private Data
+Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy", 2010,
+on adaptive composition).
 
-Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn as by
-Canonne, Kamath, Steinke, 2020, Algorithm 2), so that nothing is cut and no delta is needed.
+Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn by
+Algorithm 2 of Canonne, Kamath, Steinke, 2020), so nothing is cut and no delta is needed.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ FINE = 2**20
 
 
 def cost(scales: Mapping[int, Fraction], *, most: int) -> Fraction:
-    """Epsilon of one vector: a unit moves the parts, and the totals of each level, by ``most``."""
+    """Return epsilon of a vector; a unit moves parts, and the totals of a level, by ``most``."""
     return sum((Fraction(most) / scale for scale in scales.values()), Fraction(0))
 
 
 def scales_for(
     weights: Mapping[int, Fraction], *, most: int, epsilon: Fraction
 ) -> dict[int, Fraction]:
-    """Scales of the noise of parts and levels, which have parts of ``epsilon``; rounded up."""
+    """Return the noise scales of parts and levels, rounded up; ``weights`` divide ``epsilon``."""
     return {at: rounded_up(most / (epsilon * weight)) for at, weight in weights.items() if weight}
 
 
 def rounded_up(scale: Fraction) -> Fraction:
-    """A scale that the sampler takes, not below this one."""
+    """Round up to a scale that the sampler takes."""
     if scale >= FINE:
         return Fraction(math.ceil(scale))
     return Fraction(math.ceil(scale * FINE), FINE)
@@ -53,9 +54,9 @@ def run(
     *,
     scales: Mapping[int, Fraction],
 ) -> tuple[NDArray[np.object_], dict[int, NDArray[np.object_]]]:
-    """Noisy parts, and noisy totals of the nodes of the levels that have a scale.
+    """Return noisy parts, and noisy totals of the nodes on each level that has a scale.
 
-    ``parts`` and ``totals`` are true numbers, one a node, and ``level`` that of every node.
+    ``parts`` and ``totals`` are true numbers, one a node; ``level`` is the level of every node.
     """
     noisy = parts + UnboundedNoise(scales[PARTS]).draw(len(parts)).astype(object)
     above = {}

@@ -1,15 +1,15 @@
 """Hierarchical heavy hitters of many streams: sketches merged level by level, each released once.
 
 Source: the release of a merge is section 7 of Lebeda and Tetek, "Better Differentially Private
-Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch": ``summed`` after their
-Algorithm 3, ``sparse`` after Corollary 2 with the Gaussian sparse histogram mechanism of Wilkins,
-Kifer, Zhang and Karrer (2024). One sketch a level and the selection are those of
+Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch": a sum of sketches follows
+their Algorithm 3, a bounded merge their Corollary 2 with the Gaussian sparse histogram mechanism of
+Wilkins, Kifer, Zhang and Karrer (2024). The sketches, one a level, and the selection are as in
 :mod:`dpframe.mechanisms.streaming_hhh`. Neighbours: one record, which enters one of the streams
-and there at most one key a level. Which one must not depend on other records.
+and there at most one key a level. Which stream it enters must not depend on other records.
 
 Cost: the laws are for all h levels together. On one level of a sum a record moves the counters by
-at most ``(k, 1, ..., 1)/(k + 1)``, of a bounded merge at most k counters by 1 in one direction,
-which may be another on the next level (``accounting.sketch_lattice``,
+at most ``(k, 1, ..., 1)/(k + 1)``. On one level of a bounded merge it moves at most k counters by
+1, all in one direction, which may differ on the next level (``accounting.sketch_lattice``,
 ``accounting.sparse_gaussian``). No alpha_hat is released: the decrements of a merge have another
 sensitivity.
 
@@ -38,7 +38,7 @@ def run(
 ) -> NoisyNodes:
     """Release every level, then select from the finest up; ``threshold`` in units of the laws."""
     if laws.sketches != len(levels):
-        raise ValueError("the laws are not those of so many levels")
+        raise ValueError("the laws are for another number of levels.")
     noisy = [
         summed(state, laws) if isinstance(laws, LatticeLaws) else sparse(state, laws)
         for state in levels

@@ -1,10 +1,10 @@
-"""Numbers of different values at public nodes, each counted on its own.
+"""Noisy numbers of different values at public nodes, each node counted on its own.
 
-Neighbours: one record, or one user. One of them moves ``touched`` counts by at most 1 each, or, of
-several values of one user, counts by at most ``touched`` in total. Discrete Laplace noise over all
-integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure; where counts move by 1 and there are
-many of them, a bounded discrete Gaussian has less, at a delta that is composed exactly from its
-table (:mod:`dpframe.accounting.levels`).
+Neighbours: one record, or one user. Such a unit moves ``touched`` counts by at most 1 each; with
+several values of one user, it moves counts by at most ``touched`` in total. Discrete Laplace noise
+over all integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure. Where many counts move by 1
+each, a bounded discrete Gaussian has less noise, at a delta that is composed exactly from its table
+(:mod:`dpframe.accounting.levels`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpframe.vectors import Distinct
 
 @dataclass(frozen=True, kw_only=True)
 class NodeCounts:
-    """One count of different values, its noise, and what it costs."""
+    """A count of different values at all nodes, its noise, and its cost."""
 
     distinct: Distinct
     noise: NoiseTable | UnboundedNoise
@@ -32,17 +32,17 @@ class NodeCounts:
 
     @property
     def table(self) -> NoiseTable | None:
-        """Of bounded noise; None where it is pure."""
+        """The table of bounded noise; None if the noise is pure."""
         return self.noise if isinstance(self.noise, NoiseTable) else None
 
     @property
     def scale(self) -> Fraction | None:
-        """Of pure noise, as it is drawn; None where there is a table."""
+        """The scale of pure noise, as it is drawn; None if there is a table."""
         return None if isinstance(self.noise, NoiseTable) else self.noise.scale
 
 
 def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> NodeCounts:
-    """The law with less noise within the budget; without delta the pure one."""
+    """Return the law with less noise within the budget; without delta, the pure law."""
     pure = UnboundedNoise(rounded_up(distinct.touched / epsilon))
     if delta and distinct.singly:
         laws = level_laws("gaussian", levels=distinct.touched, epsilon=_down(epsilon), delta=delta)
@@ -57,6 +57,6 @@ def _down(epsilon: Fraction) -> float:
 
 
 def run(exact: NDArray[np.object_], *, noise: NoiseTable | UnboundedNoise) -> NDArray[np.object_]:
-    """Noisy counts, one a node."""
+    """Return noisy counts, one a node."""
     noisy: NDArray[np.object_] = exact + noise.draw(len(exact)).astype(object)
     return noisy

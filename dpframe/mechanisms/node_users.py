@@ -1,18 +1,19 @@
 """Noisy numbers of different users at every node, each count with noise of its own.
 
 Neighbours: one user with all their records, who is counted once in the total and once at each of at
-most ``times[l]`` nodes of level l; which these are depends on this user and a secret seed alone. So
-a user moves at most T = sum of ``times`` counts by 1 each (:mod:`dpframe.accounting.node_users`).
+most ``times[l]`` nodes of level l. Which nodes these are depends on this user and a secret seed
+alone. So a user moves at most T = sum of ``times`` counts by 1 each
+(:mod:`dpframe.accounting.node_users`).
 
-*Listed keys.* Every listed node is released, those that nobody has too. There are no ``<other>``
-nodes: users who are at a listed child can be beside it too, and nothing is left over.
+*Listed keys.* Every listed node is released, also a node without users. There are no ``<other>``
+nodes: a user at a listed child can be beside it too, so children leave no remainder.
 
-*Keys that are found.* Think of noise on every node that could be. A node is shown if its own noisy
-count reaches the threshold of its level, and the total always; that is one function of all noisy
-counts. Nobody draws for nodes whose count is 0 or 1, which are those that one user alone has, and
-those where no user takes part: noise has a highest value, and with 1 more is below the threshold.
-Unlike in counts that add up, nothing else is shown because of what is below it: a node above a
-shown one can be one where nobody takes part.
+*Keys that are found.* Think of noise on every possible node. A node is shown if its own noisy count
+reaches the threshold of its level; the total is always shown. This is one function of all noisy
+counts. No noise is drawn for nodes that one user alone has or where no user takes part, whose count
+is 1 or 0: noise has a highest value, which plus 1 is below the threshold. Unlike in counts that add
+up, no node is shown because of a node below it: above a shown node there can be one where nobody
+takes part.
 
 Stability histograms (Bun, Nissim and Stemmer, 2019), one a level, with exact composition.
 """
@@ -31,7 +32,7 @@ from dpframe.tree import CountTree, NoisyNodes, NoisyTree
 
 
 def cost(laws: NodeLaws, *, epsilon: float) -> float:
-    """Delta of one user at ``epsilon``, of Laplace noise at that of the scales."""
+    """Return delta of one user: at ``epsilon``, of Laplace noise at the epsilon of its scales."""
     return level_counts.cost(laws.moved, epsilon=epsilon)
 
 
@@ -61,7 +62,7 @@ def run_listed(tree: CountTree, *, laws: NodeLaws, confidence: float) -> NoisyTr
 def run_found(
     tree: CountTree, *, laws: NodeLaws, thresholds: tuple[int, ...], confidence: float
 ) -> NoisyNodes:
-    """Perturb every node, and show what reaches the threshold of its level; and the total."""
+    """Perturb every node; show the total, and nodes that reach the threshold of their level."""
     noisy = tree.count.copy()
     shown = tree.level == 0
     lower, upper = np.empty_like(noisy), np.empty_like(noisy)
@@ -74,7 +75,7 @@ def run_found(
         lower[here], upper[here] = _interval(
             noise, level, thresholds[level], noisy[here], confidence
         )
-    # public from here on: what is not shown carries no number
+    # public from here on: hidden nodes carry no number
     kept = np.flatnonzero(shown)
     return NoisyNodes(
         level=tree.level[kept],
@@ -94,7 +95,7 @@ def _interval(
     noisy: NDArray[np.int64],
     confidence: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For true counts, given that they are shown."""
+    """Return intervals for true counts, given that the nodes are shown."""
     assert isinstance(noise, NoiseTable)
     if level == 0:
         return plain_interval(noise, noisy, confidence)

@@ -3,7 +3,7 @@
 Source: Biswas, Cormode, Kanza, Srivastava and Zhou, "Differentially Private Hierarchical Heavy
 Hitters" (2024), Algorithm 1, made sound. Neighbours: one record, or the shares of one user.
 A record moves the residual of every node on its path by at most 1, until the first selected
-node on that path takes it out.
+node on that path takes the record out.
 
 Deviations from the printed algorithm, each needed or better:
 
@@ -29,7 +29,7 @@ from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 
 
 def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
-    """Delta of one release at ``epsilon``, an upper bound computed from the tables drawn from."""
+    """Return an upper bound on delta of one release at ``epsilon``, from the tables drawn from."""
     if has_profile(laws):
         return path_delta(
             laws.test, laws.release, height=height, epsilon=epsilon, remainder=remainder
@@ -48,13 +48,17 @@ def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
 
 
 def has_profile(laws: Laws) -> bool:
-    """Whether ``cost`` is computed at its ``epsilon``, or is one bound for the calibrated one."""
+    """Whether ``cost`` is computed at its ``epsilon``; if not, it is one bound, for the calibrated
+    epsilon."""
     return laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE
 
 
 def parts(laws: Laws, *, height: int) -> tuple[Profile, Profile]:
-    """What the tests keep, and what the released numbers keep, each against questions that may
-    depend on all answers: upper bounds where ``cost`` is not computed at every epsilon."""
+    """Return the profile of the tests and the profile of the released numbers.
+
+    Each holds against questions that may depend on all answers. They are upper bounds where
+    ``cost`` is not computed at every epsilon.
+    """
     tests, releases = linear_parts(
         laws.test,
         laws.release,
@@ -78,7 +82,7 @@ def run(
 def select(
     tree: CountTree, *, test: NoiseTable, threshold: int, remainder: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which nodes are selected, and the true residuals of these, which are private."""
+    """Return which nodes are selected, and their true residuals, which are private."""
     selected = np.zeros(len(tree.level), dtype=bool)
     covered = np.zeros(len(tree.level), dtype=np.int64)  # records under selected descendants
     for level in range(int(tree.level.max(initial=0)), 0, -1):  # line 4
@@ -92,7 +96,10 @@ def select(
 
 
 def summed_up(tree: CountTree, selected: np.ndarray, residual: np.ndarray) -> NoisyNodes:
-    """Unconditional counts: released residuals at or below each selected node (post-processing)."""
+    """Add up the released residuals at or below each selected node, its unconditional count.
+
+    This is post-processing.
+    """
     ancestor = nearest_chosen(tree, selected)
     count, terms = residual.copy(), np.ones(len(residual), dtype=np.int64)
     level = tree.level[selected]

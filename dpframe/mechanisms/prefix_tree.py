@@ -3,16 +3,16 @@
 Chadha et al., "Differentially Private Heavy Hitter Detection using Federated Analytics" (2023),
 Algorithms 2 to 5. In each of T iterations every device chooses one of its items below the prefixes
 that are followed, and reports its next bits; the server keeps the cells whose sums stand out. Items
-whose end symbol is reached are found and no longer followed, which frees their devices for others.
-Further rounds start anew without what is found (a deny list).
+whose end symbol is reached are found and no longer followed, which frees their devices for other
+items. Further rounds start anew without the items found before (a deny list).
 
 *Neighbours:* one device whose data are replaced, or removed; see accounting/aggregate.py. A device
 sends T reports a round, whatever it holds.
 
-*Deviations.* Segments also leave room for the rest: an iteration asks for at least so many bits
-that the others can finish, and follows no more prefixes than those bits allow (the paper cuts the
-list before the last iteration only; items that end are not cut). Thresholds are the limit of
-Algorithm 5 for small steps, with binomial tails (server.least_kept). Cells that no item can have
+*Deviations.* Segments also leave room for later iterations: an iteration asks for at least so many
+bits that the later ones can finish, and follows no more prefixes than these bits allow (the paper
+cuts the list before the last iteration only; items that end are not cut). Thresholds are the limit
+of Algorithm 5 for small steps, with binomial tails (server.least_kept). Cells that no item can have
 (bits after the end symbol, or of no character) are dropped. Sums are drawn cell by cell, from
 exactly the law of adding up the reports (channels.py).
 """
@@ -35,7 +35,7 @@ from dpframe.noise import PublicRandom, device_choices
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How a tree is searched: everything but the devices and what stands between.
+    """How a tree is searched: everything except the devices and the channel.
 
     ``deny`` are items that nobody is to report; ``taking_part`` is the chance with which a device
     takes part in an iteration.
@@ -68,7 +68,7 @@ class FoundItems:
 
 @dataclass(slots=True)
 class _Findings:
-    """What is found so far, a batch an iteration."""
+    """The items found so far, one batch an iteration."""
 
     text: list[str] = field(default_factory=list)
     count: list[NDArray[np.float64]] = field(default_factory=lambda: [np.zeros(0)])
@@ -110,7 +110,7 @@ def _one_round(
     random: PublicRandom,
     say: Callable[[str], None],
 ) -> NDArray[np.bool_]:
-    """One round of iterations, added to what is found; which of the devices' items these are."""
+    """Run one round and add its items to ``found``; return which of the devices' items it found."""
     prefixes, depth = [""], 0
     live = np.where(denied, -1, 0).astype(np.int64)  # item -> number of its prefix
     done = np.zeros(len(live), dtype=np.bool_)
@@ -156,7 +156,7 @@ def _read(
     search: Search,
     known: set[str],
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    """Texts of items that end in kept cells; their cells, and cells to follow."""
+    """Return the texts of items that end in kept cells, their cells, and the cells to follow."""
     texts, ended, followed = [], [], []
     length = search.segments.length
     for c in kept.tolist():
@@ -178,7 +178,7 @@ def _text(cell: int, bits: int) -> str:
 def _placed(
     cell: NDArray[np.int64], live: NDArray[np.int64], followed: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Number of the prefix that each item is now below, or -1; ``followed`` increases."""
+    """Return the number of the prefix that each item is now below, or -1; ``followed`` ascends."""
     if not len(followed):
         return np.full(len(live), -1, dtype=np.int64)
     place = np.searchsorted(followed, cell).clip(0, len(followed) - 1)
@@ -188,7 +188,7 @@ def _placed(
 def _places(
     devices: Population, encoding: Encoding, length: int, items: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Which items of the devices are among these."""
+    """Return which items of the devices are among ``items``."""
     packed, readable = encoding.packed(items, length)
     wanted = {row.tobytes() for row in packed[readable]}
     return np.array([row.tobytes() in wanted for row in devices.packed], dtype=np.bool_)

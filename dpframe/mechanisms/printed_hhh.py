@@ -4,7 +4,7 @@ Neighbours: one record. Sound for heights up to 4, where the per-node noise alon
 (checked exactly by :mod:`dpframe.accounting.printed` for every release); from height 5 on it is
 not private (docs/soundness.md) and the plan refuses it.
 
-Deviations: integer noise cut where a 64-bit table ends instead of continuous noise.
+Deviation: integer noise, cut where a 64-bit table ends, instead of continuous noise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpframe.noise import NoiseTable, laplace
 from dpframe.tree import CountTree, NoisyNodes
 
 TABLE_TAIL = 41.0
-"""exp(-41) of a law still has weight in a 64-bit table."""
+"""A tail of exp(-41) still has weight in a 64-bit table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +34,12 @@ class PrintedLaws:
 
 
 def smallest_threshold(epsilon: float, delta: float, height: int) -> int:
-    """Line 1, rounded up."""
+    """Return the threshold of line 1, rounded up."""
     return math.ceil(8 / epsilon * math.log(2 * height / delta) + 1)
 
 
 def printed_laws(epsilon: float, height: int, threshold: int) -> PrintedLaws:
-    """Lap(2/eps), Lap(4/eps) and Lap(4/eps), as printed, on the integers."""
+    """Return Lap(2/eps), Lap(4/eps) and Lap(4/eps), as printed, on the integers."""
     gamma = laplace(2 / epsilon, math.ceil(2 / epsilon * TABLE_TAIL))
     test = laplace(4 / epsilon, math.ceil(4 / epsilon * TABLE_TAIL))
     laws = PrintedLaws(gamma=gamma, test=test, release=test, delta=1.0)
@@ -48,7 +48,7 @@ def printed_laws(epsilon: float, height: int, threshold: int) -> PrintedLaws:
 
 
 def cost(laws: PrintedLaws, *, height: int, epsilon: float, threshold: int) -> float:
-    """Delta with the adversary given gamma."""
+    """Return delta against an adversary who is given gamma."""
     return printed_delta(
         laws.gamma,
         laws.test,
@@ -60,7 +60,7 @@ def cost(laws: PrintedLaws, *, height: int, epsilon: float, threshold: int) -> f
 
 
 def chance_at_threshold(laws: PrintedLaws) -> float:
-    """P(w + gamma >= 0)."""
+    """Return P(w + gamma >= 0): the chance of selection at the threshold."""
     at_least = laws.test.at_least()
     first = np.arange(laws.gamma.lowest, laws.gamma.highest + 1) * -1 - laws.test.lowest
     inside = np.clip(first, 0, len(at_least) - 1)

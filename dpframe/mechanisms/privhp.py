@@ -2,7 +2,7 @@
 
 Source
     Holland, Camtepe, Thapa, Xue: "Private Synthetic Data Generation in Small Memory", Algorithms 2
-    to 4 and section 6. ``run_full`` is the tree that they compare with, of all nodes (PMM: He,
+    to 4 and section 6. ``run_full`` is the tree of all nodes that they compare with (PMM: He,
     Vershynin, Zhu, "Algorithmically Effective Differentially Private Synthetic Data", 2023).
 Neighbours
     One record more or less. All noise is unbounded and integer: epsilon alone, delta = 0.
@@ -11,7 +11,7 @@ Deviations
     what is released is the same. In Algorithm 3, l is the level of the parents, L_k..r-1, and
     children are looked up in the table of level l + 1; no table is unused, and line 10 is as
     printed. The root is clipped at 0 first. Among equal counts the smaller code is kept, so
-    that growth is a function of the noisy counts. For several rows the median of a count sketch is
+    growth is a function of the noisy counts. For several rows the median of a count sketch is
     taken: the least of several noisy rows is biased. In section 6 the count of the *left* child
     is subtracted where a walk goes right; ``sample_leaves`` draws from the same law in one step.
 """
@@ -33,12 +33,12 @@ Codes = NDArray[np.uint64]
 Counts = NDArray[np.float64]
 
 DEEPEST_FULL = 22
-"""Levels of a tree that is kept in full."""
+"""Most levels below the root of a tree that is kept in full."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """A binary tree with counts: consistent, above or at 0, public. Sorted by level, then code.
+    """A binary tree with consistent counts of at least 0. Public. Sorted by level, then code.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Partition:
     count
         Records, at least 0; children add up to their parent, up to float rounding.
     leaf
-        Whether the node has no children here. Leaves part the domain.
+        Whether the node has no children here. Leaves partition the domain.
     depth
         r: bits of a code of the finest level.
     """
@@ -74,11 +74,11 @@ def run(state: HotPartition, laws: PartitionLaws) -> Partition:
     state
         Private counts.
     laws
-        Of the same depth, exact levels and rows.
+        Noise for the same depth, exact levels and rows.
     """
     shape = state.shape
     if (laws.depth, laws.exact, laws.rows) != (shape.depth, shape.exact, shape.rows):
-        raise ParameterError("the noise was made for another depth, hot or rows than the sketch.")
+        raise ParameterError("laws and sketch differ in depth, hot or rows.")
     exact = _noisy_levels(state.cells, laws)
     tables = [
         table + _drawn(laws, shape.exact + 1 + i, table.size).reshape(table.shape)
@@ -95,10 +95,12 @@ def run_full(codes: Codes, laws: PartitionLaws) -> Partition:
     codes
         Private leaves, below 2**depth.
     laws
-        Of at most 22 levels, all exact.
+        Noise for at most 22 levels below the root, all exact.
     """
     if laws.exact != laws.depth or laws.depth > DEEPEST_FULL:
-        raise ParameterError(f"all levels must be exact, and at most {DEEPEST_FULL} below the root")
+        raise ParameterError(
+            f"laws must be exact on all levels, at most {DEEPEST_FULL} below the root."
+        )
     cells = np.bincount(codes.astype(np.int64), minlength=2**laws.depth)
     levels = _consistent_levels(_noisy_levels(cells, laws))
     nodes = [np.arange(len(counts), dtype=np.uint64) for counts in levels]
@@ -110,7 +112,7 @@ def _drawn(laws: PartitionLaws, level: int, n: int) -> NDArray[np.int64]:
 
 
 def _noisy_levels(cells: NDArray[np.int64], laws: PartitionLaws) -> list[NDArray[np.int64]]:
-    """Noisy counts of levels 0..exact, from the exact counts of the deepest."""
+    """Return noisy counts of levels 0..exact, from the exact counts of the deepest level."""
     levels = [cells]
     while len(levels[-1]) > 1:
         levels.append(levels[-1].reshape(-1, 2).sum(axis=1))
@@ -123,14 +125,14 @@ def _noisy_levels(cells: NDArray[np.int64], laws: PartitionLaws) -> list[NDArray
 def grown(
     exact: list[NDArray[np.int64]], tables: list[NDArray[np.int64]], shape: Shape
 ) -> Partition:
-    """Algorithm 3 on noisy counts, O(k log k) a level.
+    """Grow a partition by Algorithm 3 on noisy counts, O(k log k) a level.
 
     Parameters
     ----------
     exact
-        Of all nodes of levels 0..L_k, 2**l each.
+        Noisy counts of all nodes of levels 0..L_k, 2**l on level l.
     tables
-        (rows, width) for each level below.
+        Noisy cells of each level below, shape (rows, width).
     shape
         Sizes and hashes.
     """
@@ -152,7 +154,7 @@ def grown(
 
 
 def consistent(parents: Counts, children: Counts) -> Counts:
-    """Algorithm 4 for all parents of a level.
+    """Make children add up to their parents: Algorithm 4 for all parents of a level.
 
     Parameters
     ----------
@@ -163,7 +165,7 @@ def consistent(parents: Counts, children: Counts) -> Counts:
 
     Returns
     -------
-    (2 n,), at least 0, each two of sum ``parents``.
+    (2 n,), at least 0; each two add up to their entry of ``parents``.
     """
     left, right = np.maximum(children.reshape(-1, 2), 0.0).T
     half = (left + right - parents) / 2
@@ -176,7 +178,7 @@ def consistent(parents: Counts, children: Counts) -> Counts:
 
 
 def _consistent_levels(noisy: list[NDArray[np.int64]]) -> list[Counts]:
-    """Algorithm 4 from the root down, which is clipped at 0."""
+    """Apply Algorithm 4 from the root down; the root is clipped at 0."""
     counts = [np.maximum(noisy[0].astype(np.float64), 0.0)]
     for level in noisy[1:]:
         counts.append(consistent(counts[-1], level.astype(np.float64)))
@@ -186,7 +188,7 @@ def _consistent_levels(noisy: list[NDArray[np.int64]]) -> list[Counts]:
 def _partition(
     nodes: list[Codes], counts: list[Counts], branched: list[Codes], depth: int
 ) -> Partition:
-    """All levels in arrays; ``branched``: nodes with children, of all levels but the last."""
+    """Put all levels into arrays; ``branched``: nodes with children, for all but the last level."""
     leaf = [~np.isin(n, b, assume_unique=True) for n, b in zip(nodes, branched, strict=False)]
     sizes = [len(n) for n in nodes]
     return Partition(
@@ -201,16 +203,16 @@ def _partition(
 def sample_leaves(
     partition: Partition, n: int, generator: PublicRandom
 ) -> tuple[NDArray[np.int64], Codes]:
-    """n independent leaves, each with a chance in proportion to its count. Costs no budget.
+    """Draw n independent leaves, each with a chance in proportion to its count. Costs no budget.
 
     Parameters
     ----------
     partition
-        Released.
+        The released partition.
     n
-        How many, from 0.
+        Number of leaves, from 0.
     generator
-        for what is public.
+        Randomness for public numbers.
 
     Returns
     -------

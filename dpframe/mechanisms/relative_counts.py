@@ -4,41 +4,43 @@ Source: Ghazi, Kamath, Kumar, Manurangsi and Wu, "On Differentially Private Coun
 (2023), "CT": Algorithms 1 (classification) and 2 (reduction). Neighbours: one record, which moves
 every node on one path by 1. Of use for very large counts only (docs/relative_counts.md).
 
-Readings of the print, each needed:
+How the print is read here, each point needed:
 
 * c is a whole number in the scales, in Delta, in R and as the cut-off; after the c-th top the
   rest of the tree is bot (Algorithm 1, lines 2 and 6);
 * ancestors become top in the same tree of F_i only (Algorithm 2, line 7), and F_(i-1) has all
-  maximal subtrees of bot nodes of F_i, those that no top is near to included (line 8).
+  maximal subtrees of bot nodes of F_i, also subtrees that no top is near to (line 8).
 
 Deviations, none of which changes what is promised:
 
-* *Noise on whole numbers*, drawn exactly; R and delta are those of the discrete law.
-* *A band.* With w + R < tau - Delta - R a node cannot become top. f_i = max(band - 1, max over
-  S_i of w_u) replaces line 5: still of sensitivity 1, and the law of the output does not
-  depend on nodes below the band, so that they need not be fetched. Every level is asked about,
+* *Noise on whole numbers*, drawn exactly; R and delta are computed for the discrete law.
+* *A band.* A node with w + R < tau - Delta - R cannot become top. f_i = max(band - 1, max over
+  S_i of w_u) replaces line 5. It still has sensitivity 1, and the law of the output does not
+  depend on nodes below the band, so these need not be fetched. Every level is asked about,
   also where no node is at the band, but not the root of a tree once it is top. Trees whose root
   is below the band stay bot and are not looked at. Accuracy is the same: band - 1 < tau - Delta,
-  so in the event that Lemma 17 speaks of no answer top comes from the clamp, and where the
-  clamped f_i is below tau + Delta the true one is.
+  so in the event of Lemma 17 no answer top comes from the clamp, and where the clamped f_i is
+  below tau + Delta the true f_i is, too.
 * Counts are M_i rounded down, and at most ``largest``; true counts are whole and within both.
 
-Privacy. Fix all that came before, hence the forest. A record changes one tree of it, and there
-one node of each level. *Sparse vector* (Dwork and Roth 2014, Algorithm 2 with delta = 0 for
+Privacy. Fix all that came before, hence the forest. A record changes one tree of the forest, and
+in it one node of each level. *Sparse vector* (Dwork and Roth 2014, Algorithm 2 with delta = 0 for
 epsilon' = epsilon_i/2; Lemma 17): thresholds carry Laplace noise of scale sigma = 2c/epsilon',
-drawn afresh after every top, queries of 2 sigma. For the answers up to and with one top replace the
-threshold's noise by 1 more, which keeps every bot, and the last query's by 2 more, which keeps
-the top; on whole numbers that costs exactly e^(1/sigma) e^(2/(2 sigma)) = e^(epsilon'/c). At most c
-such runs, the last possibly without a top, cost epsilon'. *Tests* after a top: one count moves by
-1, against noise whose law moved by 1 exceeds e^(epsilon_i/(2c)) times itself at one value only,
-with the chance ``end_mass``; at most c of them. The chance of a transcript is a product of
-these factors, since no draw is used in two of them. So step i is (epsilon_i, c end_mass)-private
-whatever was seen before, and the steps together are (sum of epsilon_i, sum of c_i end_mass_i).
+drawn afresh after every top, and queries carry noise of scale 2 sigma. For the answers up to and
+with one top, replace the noise of the threshold by 1 more, which keeps every bot, and the noise of
+the last query by 2 more, which keeps the top; on whole numbers that costs exactly
+e^(1/sigma) e^(2/(2 sigma)) = e^(epsilon'/c). At most c such runs, the last possibly without a top,
+cost epsilon'. *Tests* after a top: one count moves by 1. The law of its noise, moved by 1, exceeds
+e^(epsilon_i/(2c)) times itself at one value only, which has the chance ``end_mass``. There are at
+most c such tests. The chance of a transcript is a product of these factors, since no draw is used
+in two factors. So step i is (epsilon_i, c end_mass)-private whatever was seen before, and the steps
+together are (sum of epsilon_i, sum of c_i end_mass_i).
 
-Accuracy (Lemma 23, Problem 18). For every node, with chance at least 1 - eta over all noise: if
-released its count is in [lower, upper], else below ``smallest_threshold``. ``lower`` is certain.
-The case that a tree stops at its c-th top is part of eta: it cannot happen while all sparse
-vector noise is within Delta and no tree has more than M_i records. Needs ``largest`` to be true.
+Accuracy (Lemma 23, Problem 18). For every node, with chance at least 1 - eta over all noise: if the
+node is released, its count is in [lower, upper], else its count is below ``smallest_threshold``.
+``lower`` is certain. The case that a tree stops at its c-th top is part of eta: it cannot happen
+while all sparse vector noise is within Delta and no tree has more than M_i records. Accuracy needs
+``largest`` to be true.
 """
 
 from __future__ import annotations
@@ -55,12 +57,12 @@ from dpframe.tree import CountTree, NoisyTree, nearest_chosen
 
 
 def cost(laws: RelativeLaws) -> float:
-    """Delta of one release at ``laws.epsilon``, from the laws that ``run`` draws from."""
+    """Return delta of one release at ``laws.epsilon``, from the laws that ``run`` draws from."""
     return relative_delta(laws)
 
 
 def run(tree: CountTree, *, laws: RelativeLaws) -> NoisyTree:
-    """Reduction, Algorithm 2: classify by ever smaller thresholds what is still bot."""
+    """Reduction, Algorithm 2: classify the nodes that are still bot by ever smaller thresholds."""
     step_of = np.zeros(len(tree.level), dtype=np.int64)  # the i at which a node became top
     for i in range(len(laws.steps), 0, -1):  # line 2
         tops = classified(tree, step_of > 0, step=laws.steps[i - 1], height=laws.height)  # line 4
@@ -85,7 +87,7 @@ def run(tree: CountTree, *, laws: RelativeLaws) -> NoisyTree:
 def classified(
     tree: CountTree, done: NDArray[np.bool_], *, step: Step, height: int
 ) -> NDArray[np.bool_]:
-    """Classification, Algorithm 1, of every tree that nodes not ``done`` form: which are top."""
+    """Return which nodes are top: Algorithm 1 on every tree that the nodes not ``done`` form."""
     root = _roots(tree, ~done & (tree.count >= step.band))
     seen = root >= 0
     roots = np.unique(root[seen])
@@ -114,9 +116,9 @@ def classified(
 
 
 def truncated_laplace(scale: Fraction, bound: int, n: int) -> NDArray[np.int64]:
-    """n draws of discrete Laplace noise given that it is within ``bound``; by rejection, exact.
+    """Draw n discrete Laplace values given that they are within ``bound``; exact, by rejection.
 
-    No table: its size would be that of the largest threshold.
+    A table would be as long as the largest threshold.
     """
     out = unbounded_laplace(scale, n)
     while (outside := np.abs(out) > bound).any():
@@ -125,7 +127,7 @@ def truncated_laplace(scale: Fraction, bound: int, n: int) -> NDArray[np.int64]:
 
 
 def _roots(tree: CountTree, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Position of the highest ancestor that is seen too, -1 for nodes that are not seen."""
+    """Return the position of the highest ancestor that is seen too; -1 for nodes not seen."""
     root = np.where(seen, np.arange(len(seen)), -1)
     for level in range(1, int(tree.level.max(initial=0)) + 1):
         here = np.flatnonzero(seen & (tree.level == level))
@@ -135,7 +137,7 @@ def _roots(tree: CountTree, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _answers(laws: RelativeLaws) -> list[tuple[int, int, int]]:
-    """Count, lower and upper by step; first those of a root that never was top."""
+    """Return (count, lower, upper) by step; the first entry is for a root that never was top."""
     out = []
     for i in range(len(laws.steps) + 1):
         step = laws.steps[i - 1]

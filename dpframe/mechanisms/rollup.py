@@ -1,16 +1,17 @@
 """Several measures on the parts of one selection.
 
-Source: the selection is that of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected
-nodes are shown with all nodes above them. A record is in one part, that of the finest shown node
-above it; given what is shown, parts are a public partition, on which a vector costs what it costs
-on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. What is above
-the parts is measured too where the shown nodes say that this pays, and made consistent
+Source: the selection of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected nodes
+are shown with all nodes above them. A record is in one part: the part of the finest shown node
+above it. Given the shown nodes, parts are a public partition, on which a vector costs what it costs
+on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. Levels above the
+parts are measured too where the shown nodes say that this pays, and made consistent
 (:mod:`dpframe.postprocess.above`).
 
-Neighbours: one record, or one user. The selection is (e0, d0)-DP, each histogram of magnitudes and
-each vector, or vectors that are moved together, e_i-DP (:mod:`dpframe.mechanisms.auto_bounds`,
-:mod:`dpframe.mechanisms.measured_parts`), each count of different values (e_j, d_j)-DP
-(:mod:`dpframe.mechanisms.node_counts`); all adaptively, so that both add up.
+Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
+each vector, or group of vectors that are moved together, is e_i-DP
+(:mod:`dpframe.mechanisms.auto_bounds`, :mod:`dpframe.mechanisms.measured_parts`). Each count of
+different values is (e_j, d_j)-DP (:mod:`dpframe.mechanisms.node_counts`). All hold adaptively, so
+epsilons and deltas add up.
 """
 
 from __future__ import annotations
@@ -51,23 +52,23 @@ class Nodes:
 
 
 class Measurable(Protocol):
-    """Rows, of which parts are measured when these are known. Private."""
+    """Rows whose parts are measured once the parts are known. Private."""
 
     def parts(
         self, vectors: Sequence[Vector], nodes: Nodes, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree, if what
-        starts is one."""
+        """Return every vector, one number a node; ``chosen`` are the places of the nodes in the
+        tree, if the rollup starts from a tree."""
 
     def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
-        """How many values, or users, each bin of magnitudes has."""
+        """Return how many values, or users, each bin of magnitudes has."""
 
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
-        """Numbers of different values, one a node."""
+        """Return the numbers of different values, one a node."""
 
 
 class Countable(Measurable, Protocol):
-    """What a rollup starts from. Private."""
+    """The tree and the rows that a rollup starts from. Private."""
 
     @property
     def tree(self) -> CountTree: ...
@@ -77,8 +78,8 @@ class Countable(Measurable, Protocol):
 class Paid:
     """A vector, and the epsilon that its noise is made for.
 
-    ``together`` vectors have the same epsilon and are moved by ``most`` all together, so that the
-    losses of all of them add up to that of one.
+    A group of ``together`` vectors shares this epsilon. A unit moves the whole group by ``most``,
+    so the losses of all its vectors add up to the loss of one vector.
     """
 
     vector: Vector
@@ -87,14 +88,16 @@ class Paid:
 
     @property
     def cost(self) -> Fraction:
-        """Its part of what they cost."""
+        """The part of the group's epsilon that this vector counts for."""
         return self.epsilon / self.together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """A sum that is read from the vectors of the mean ``of`` the same values, which have
-    ``epsilon`` more for it."""
+    """A sum that is read from the vectors of a mean of the same values.
+
+    ``of`` names the mean, whose vectors have ``epsilon`` more for the sum.
+    """
 
     of: str
     epsilon: Fraction
@@ -102,7 +105,8 @@ class Read:
 
 @dataclass(frozen=True, kw_only=True)
 class Searching:
-    """A measure whose bounds are searched, each for ``each``, before ``rest`` is spent on it."""
+    """A measure whose bounds are searched: ``each`` is the epsilon of a search, ``rest`` the
+    epsilon that is spent on the measure afterwards."""
 
     measure: Measure
     searches: tuple[Searched, ...]
@@ -117,7 +121,7 @@ class Searching:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The law of a selection; ``threshold`` in units."""
+    """The law of a selection; ``threshold`` in units of the grid."""
 
     test: NoiseTable
     threshold: int
@@ -125,9 +129,11 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimate:
-    """One vector at every node: totals that add up, in units of the vector, with their variance
-    as if noise were continuous, and the ``largest`` share that one noise has in it; ``scales`` are
-    those of the noise of measured parts and levels. Public.
+    """One vector at every node. Public.
+
+    ``total`` adds up and is in units of the vector. ``variance`` is its variance as if noise were
+    continuous, ``largest`` the largest share that one measurement's noise has in the variance.
+    ``scales`` are the noise scales of measured parts and levels.
     """
 
     total: NDArray[np.object_]
@@ -138,21 +144,21 @@ class Estimate:
 
     @property
     def unit(self) -> int:
-        """What one record, user or step is divided into."""
+        """Number of units that one record, user or step is divided into."""
         return 1 if self.vector is None else self.vector.unit
 
     @property
     def bounds(self) -> Steps:
-        """Of values; only of what a column adds up to."""
+        """Bounds of the values; only for a vector that adds up a column."""
         assert self.vector is not None
         return self.vector.bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisyRollup:
-    """What was released: an estimate for every vector of every measure. Public.
+    """The released estimates, one for every vector of every measure. Public.
 
-    ``weights`` are the parts of its epsilon that a vector spent on the parts and on levels; none
+    ``weights`` are the shares of its epsilon that a vector spent on the parts and on levels; empty
     where nothing adds up.
     """
 
@@ -171,7 +177,7 @@ def run(
     counts: Mapping[str, NodeCounts],
     by_user: bool,
 ) -> NoisyRollup:
-    """Select, then measure: what adds up on the parts, different values node by node."""
+    """Select nodes, then measure: vectors that add up on the parts, different values by node."""
     tree = counted.tree
     shown = np.ones(len(tree.level), dtype=bool) if selection is None else _shown(tree, selection)
     chosen = np.flatnonzero(shown)
@@ -204,7 +210,7 @@ def measured(
     searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
 ) -> NoisyRollup:
-    """The measures of nodes that are public by now; ``weights`` are parts of epsilon for parts and
+    """Measure nodes that are public by now; ``weights`` are shares of epsilon for parts and
     levels."""
     found = {name: _found(counted, len(chosen), each) for name, each in searching.items()}
     paid = {**paid, **found}
@@ -221,7 +227,7 @@ def measured(
 
 
 def _found(counted: Measurable, parts: int, searching: Searching) -> tuple[Paid, ...]:
-    """The vectors of a measure, once its bounds are found."""
+    """Search the bounds of a measure, then return its vectors."""
     measure = searching.measure
     bounds = {"lower": measure.lower, "upper": measure.upper}
     for searched in searching.searches:
@@ -235,7 +241,7 @@ def _found(counted: Measurable, parts: int, searching: Searching) -> tuple[Paid,
 
 
 def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Paid, ...]:
-    """The vectors of a measure whose bounds are known, and what is spent on each."""
+    """Return the vectors of a measure whose bounds are known, each with its epsilon."""
     return tuple(
         Paid(vector, part * epsilon, len(together))
         for together, part in vectors_of(measure, by_user=by_user)
@@ -244,8 +250,10 @@ def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Pai
 
 
 def _sum_of(pair: tuple[Estimate, ...]) -> Estimate:
-    """The sum of values of which one bound is 0, from how far they are above the lower bound and
-    below the upper one."""
+    """Return the sum of values that have a bound at 0.
+
+    ``pair`` estimates how far the values are above the lower bound, and below the upper bound.
+    """
     above, below = pair
     steps = above.bounds
     assert 0 in (steps.low, steps.high)
@@ -263,7 +271,7 @@ def _counted(counted: Measurable, nodes: Nodes, paid: NodeCounts) -> Estimate:
 
 
 def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
-    """Selected nodes, and all nodes above them (post-processing)."""
+    """Select nodes, and add all nodes above them (post-processing)."""
     shown, _ = offline_hhh.select(
         tree, test=selection.test, threshold=selection.threshold, remainder=True
     )
@@ -274,8 +282,8 @@ def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
 
 
 WIDEST = 2**46
-"""Scale up to which levels above the parts are measured: least squares takes 64 bits for what sums
-of parts and measured totals differ by, and a level can have a thousandth of epsilon."""
+"""Largest scale with which levels above the parts are measured: least squares takes 64 bits for the
+difference of sums of parts and measured totals, and a level can have a thousandth of epsilon."""
 
 
 def _measured(
@@ -285,7 +293,7 @@ def _measured(
     paid: Paid,
     weights: Mapping[int, Fraction],
 ) -> Estimate:
-    """Noise for the parts and upper levels of one vector, and what is made of them."""
+    """Add noise to the parts and upper levels of one vector, and estimate its totals."""
     most = paid.vector.most
     scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     if max(scales.values()) > WIDEST:

@@ -1,25 +1,25 @@
-"""The private release of Misra-Gries sketches: of one stream, merged, of users, over a universe.
+"""Private releases of Misra-Gries sketches: of one stream, merged, of users, over a universe.
 
 Source: Lebeda and Tetek, "Better Differentially Private Approximate Histograms and Heavy Hitters
 using the Misra-Gries Sketch" (PODS 2023). Neighbours: one record more or less, or one user for
 sketches of users.
 
-=====================  ==========================================  ============================
-function               source                                      cost
-=====================  ==========================================  ============================
-``single_stream``      Algorithm 2                                 ``accounting.sketches``
-``summed``             Algorithm 3 and section 7                   ``accounting.sketch_lattice``
-``sparse``             Corollaries 2 and 10, with the Gaussian     ``accounting.sparse_gaussian``
-                       sparse histogram mechanism
-``top_of_universe``    Algorithm 3, Laplace noise on everything    ``accounting.sketch_pure``
-=====================  ==========================================  ============================
+======================  =========================================  ==============================
+release of              source                                     cost
+======================  =========================================  ==============================
+one stream              Algorithm 2                                ``accounting.sketches``
+a sum of sketches       Algorithm 3 and section 7                  ``accounting.sketch_lattice``
+bounded merges, users   Corollaries 2 and 10, with the Gaussian    ``accounting.sparse_gaussian``
+                        sparse histogram mechanism
+the top of a universe   Algorithm 3, Laplace noise on everything   ``accounting.sketch_pure``
+======================  =========================================  ==============================
 
-Deviation in ``single_stream``, for half the variance at the same privacy: alpha_hat = alpha + eta
-is published, and U = C + alpha + Z of a key instead of C + eta + Z
-(:mod:`dpframe.accounting.sketches`). U has one draw of noise and estimates what the true count is
-at most; the count is at most alpha below it.
+Deviation for one stream, for half the variance at the same privacy: alpha_hat = alpha + eta
+is published, and for a key U = C + alpha + Z instead of C + eta + Z
+(:mod:`dpframe.accounting.sketches`). U has one draw of noise and estimates the most that the true
+count can be; the count is at most alpha below that.
 
-Deviation in ``summed``: noise is drawn on multiples of 1/(k + 1), not on real numbers.
+Deviation for a sum: noise is drawn on multiples of 1/(k + 1), not on real numbers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from dpframe.sketches._state import SketchState
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisySketch:
-    """What is released of one sketch. Public.
+    """The released numbers of one sketch. Public.
 
-    ``keys`` in ascending order; ``upper`` (int64) is U of each; ``decrements`` is alpha_hat, which
-    can be negative.
+    ``keys`` ascend; ``upper`` (int64) is U of each key; ``decrements`` is alpha_hat, which can be
+    negative.
     """
 
     keys: pa.Array
@@ -54,9 +54,9 @@ class NoisySketch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisyCounts:
-    """What is released of merged sketches, of users, or over a universe. Public.
+    """The released counts of merged sketches, of sketches of users, or over a universe. Public.
 
-    ``keys`` in ascending order; ``values`` (int64) in units of ``1/unit`` of a count.
+    ``keys`` ascend; ``values`` (int64) are in units of ``1/unit`` of a count.
     """
 
     keys: pa.Array
@@ -74,9 +74,9 @@ def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
 
 
 def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
-    """Release a sum of post-processed sketches; each record is in one of them."""
+    """Release a sum of post-processed sketches; each record is in one sketch."""
     if state.lattice != laws.unit or not laws.merged:
-        raise ValueError("the laws are not those of a sum of sketches with k counters")
+        raise ValueError("laws are not for sums of these sketches.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
     kept = np.flatnonzero(values >= laws.theta)
@@ -84,9 +84,9 @@ def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
 
 
 def sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
-    """Release counts of which a record or user moves at most k by 1, in one direction."""
+    """Release counts; a record or user moves at most k counts by 1, in one direction."""
     if state.lattice != 1 or state.counters > laws.changed:
-        raise ValueError("the laws are not those of whole counts in k counters")
+        raise ValueError("laws are not for whole counts in k counters.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
     kept = np.flatnonzero(values >= 1 + laws.t)
@@ -94,14 +94,14 @@ def sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
 
 
 def top_of_universe(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisyCounts:
-    """Release the k largest noisy values of a universe; equal ones in the order of keys.
+    """Release the k largest noisy values of a universe; equal values in the order of keys.
 
     ``universe`` is public, ascending and without duplicates.
     """
     if state.lattice == 1 and laws.unit > 1:
         state = state.post_processed()
     if state.lattice != laws.unit:
-        raise ValueError("the laws are not those of this sketch")
+        raise ValueError("laws are not for the unit of this sketch.")
     values = on_universe(state, universe) + unbounded_laplace(laws.scale, len(universe))
     first = np.argsort(-values, kind="stable")[: state.counters]
     kept = np.sort(first)
@@ -109,16 +109,16 @@ def top_of_universe(state: SketchState, universe: pa.Array, laws: PureLaws) -> N
 
 
 def on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
-    """The value of every element of the universe: 0 if it is not stored, or stored below 0.
+    """Return the value of every element of the universe: 0 if it is not stored, or stored below 0.
 
-    No key is in a universe of another kind: that there is one to differ must not be told.
+    Keys of another type match nothing. They raise no error, which would tell that a key exists.
     """
     keys, counts = state.positive()
     values = np.zeros(len(universe), dtype=np.int64)
     numbers = [pa.types.is_integer(each.type) for each in (keys, universe)]
     if not len(keys) or (keys.type != universe.type and not all(numbers)):
         return values
-    if keys.type != universe.type:  # integers, signed and not
+    if keys.type != universe.type:  # signed and unsigned integers
         keys, counts = _within(keys, counts, universe.type)
     rows = pc.index_in(keys, value_set=universe)
     stored = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
@@ -129,7 +129,7 @@ def on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
 def _within(
     keys: pa.Array, counts: NDArray[np.int64], to: pa.DataType
 ) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Integers that both types can hold, as the other type."""
+    """Keep integers that both types can hold, as type ``to``, with their counts."""
     numbers = keys.to_numpy()
     fits = numbers <= 2**63 - 1 if pa.types.is_signed_integer(to) else numbers >= 0
     kept = np.flatnonzero(fits)

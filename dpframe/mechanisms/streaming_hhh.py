@@ -2,7 +2,7 @@
 
 Source: the sketch and its release are Algorithms 1 and 2 of Lebeda and Tetek, "Better
 Differentially Private Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch"; one
-sketch a level and the selection from the leaves up as in Biswas, Cormode, Kanza, Srivastava and
+sketch a level and the selection from the leaves up are as in Biswas, Cormode, Kanza, Srivastava and
 Zhou, "Differentially Private Hierarchical Heavy Hitters" (2024), Algorithm 3. Neighbours: one
 record, which enters at most one key a level.
 
@@ -28,7 +28,7 @@ from dpframe.tree import NoisyNodes
 
 
 def cost(laws: SketchLaws, *, epsilon: float) -> float:
-    """Delta of one release at ``epsilon``, an upper bound computed from the tables drawn from."""
+    """Return an upper bound on delta of one release at ``epsilon``, from the tables drawn from."""
     return sketch_delta(
         laws.noise,
         family=laws.family,
@@ -58,7 +58,7 @@ def run(
     )
     nodes, kept = reported(found, threshold=threshold)
     one = half_width(laws.noise, 1, confidence)
-    two = half_width(laws.noise, 2, confidence)  # Z and eta have one law
+    two = half_width(laws.noise, 2, confidence)  # Z and eta have the same law
     return replace(
         nodes,
         bounds=((found.lower - two)[kept], (found.upper + one)[kept]),

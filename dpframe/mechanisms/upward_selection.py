@@ -24,9 +24,9 @@ Key = tuple[str | None, ...]
 class Released:
     """Released nodes of all levels. Public.
 
-    ``above`` is the position of the nearest released ancestor, -1 if none. But for the noise the
-    true count lies between ``lower`` = U - alpha_hat and ``upper`` = U; where no alpha_hat is
-    released both are the noisy count. ``width`` is that of a key.
+    ``above`` is the position of the nearest released ancestor, -1 if none. Except for the noise,
+    the true count lies between ``lower`` = U - alpha_hat and ``upper`` = U; where no alpha_hat is
+    released, both are the noisy count. ``width`` is the width of a key.
     """
 
     level: NDArray[np.int64]
@@ -44,7 +44,7 @@ class Released:
         error: Sequence[int],
         hierarchy: Hierarchy,
     ) -> Released:
-        """All levels together, coarse to fine; ``error`` is how far ``lower`` is below."""
+        """Join all levels, coarse to fine; ``error`` is how far ``lower`` is below ``upper``."""
         sizes = [len(values) for values in upper]
         depth = np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int64)
         highest = np.concatenate(upper)
@@ -60,7 +60,7 @@ class Released:
 
 
 def reported(found: Released, *, threshold: int) -> tuple[NoisyNodes, NDArray[np.int64]]:
-    """The selected nodes with their counts U, and their positions."""
+    """Select nodes; return them with their counts U, and their positions."""
     chosen, residual = selected(found, threshold=threshold)
     kept = np.flatnonzero(chosen)
     rank = np.cumsum(chosen) - 1
@@ -78,12 +78,14 @@ def reported(found: Released, *, threshold: int) -> tuple[NoisyNodes, NDArray[np
 
 
 def selected(found: Released, *, threshold: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Post-processing: nodes whose count U, less that of the topmost selected nodes below them,
-    reaches the threshold; and that difference.
+    """Select nodes whose count U, less U of the topmost selected nodes below, reaches the
+    threshold.
 
-    Decrements take from a heavy key, which is there all along, all of their error: U is the better
-    estimate of a heavy node. But where the sketch error is not well below the threshold, U would
-    lift light keys over it: there the lower end of the node must reach it too.
+    Returns which nodes are selected, and the differences. Post-processing.
+
+    A heavy key is stored all along, so every decrement lowers it, and U is the better estimate of a
+    heavy node. But where the sketch error is not well below the threshold, U would lift light keys
+    over the threshold: there the lower end of the node must reach it too.
     """
     count = found.upper
     error = found.upper - found.lower
@@ -99,7 +101,7 @@ def selected(found: Released, *, threshold: int) -> tuple[NDArray[np.bool_], NDA
 
 
 def chosen_above(above: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The nearest selected ancestor of every node."""
+    """Return the nearest selected ancestor of every node."""
     ancestor = above.copy()
     while (passed_over := (ancestor >= 0) & ~chosen[ancestor]).any():
         ancestor[passed_over] = above[ancestor[passed_over]]
@@ -109,7 +111,7 @@ def chosen_above(above: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray
 def _nearest(
     depth: NDArray[np.int64], keys: Sequence[Key], hierarchy: Hierarchy
 ) -> NDArray[np.int64]:
-    """Position of the nearest released ancestor of every node, -1 if there is none."""
+    """Return the position of the nearest released ancestor of every node, -1 if there is none."""
     lines = [
         hierarchy.lineage(int(level), _shown(hierarchy, int(level), key))
         for level, key in zip(depth, keys, strict=True)
@@ -123,7 +125,7 @@ def _nearest(
 
 
 def _shown(hierarchy: Hierarchy, level: int, key: Key) -> tuple[str, ...]:
-    """What people read of a node, as ``Hierarchy.lineage`` takes it."""
+    """Return the texts of a node that people read, as ``Hierarchy.lineage`` takes them."""
     if hierarchy.label_columns:
         return tuple(INVALID if text is None else text for text in key[:level])
     return (hierarchy.label(level, key),)

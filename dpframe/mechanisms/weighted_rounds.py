@@ -1,21 +1,21 @@
-"""Values that many users have, found in rounds of weights, and how many users have each.
+"""Values that many users have, found in rounds of weights, and how many users have each value.
 
 Sources: weights of a user with Euclidean norm 1 and Gaussian noise, Gopi, Gulhane, Kulkarni, Shen,
-Shokouhi, Yekhanin, "Differentially Private Set Union" (2020); several rounds, of which later ones
-leave out what was found, Swanberg, Desfontaines, Haney, "DP-SIPS" (2023); weights that follow the
+Shokouhi, Yekhanin, "Differentially Private Set Union" (2020); several rounds, where later rounds
+leave out found values, Swanberg, Desfontaines, Haney, "DP-SIPS" (2023); weights that follow the
 noisy weights of earlier rounds, Chen, Cohen-Addad, Epasto, Zadimoghaddam, "Scalable Private
 Partition Selection via Adaptive Weighting" (2025), MAD2R.
 
 Neighbours: one user with all their values. Privacy: :mod:`dpframe.accounting.rounds`.
 
-Deviations: noisy weights of all rounds are added up, so that no round is lost on what it did not
-find; the importance of a value is what it still needs over what it got so far, 0 where that is
-more than is to be had; all numbers are whole, with noise from tables. Importance is a function of
-scores, which are released in thought, and of public numbers.
+Deviations: noisy weights of all rounds are added up, so that no round is lost on values that it did
+not find. The importance of a value is the weight that it still needs over the weight that it got so
+far, and 0 where this ratio is out of reach. All numbers are whole, with noise from tables.
+Importance is a function of scores, which are released in thought, and of public numbers.
 
-Counts: a user with up to ``at_most`` of the found values counts 1 at each, one with n more than
-that the root of at_most / n. ``at_most`` is chosen by a noisy histogram of how many of them users
-have.
+Counts: a user with up to ``at_most`` of the found values counts 1 at each of them; a user with
+more, n of them, counts the root of at_most / n. ``at_most`` is chosen by a noisy histogram of how
+many found values users have.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from dpframe.accounting.rounds import Law, RoundLaws
 Whole = NDArray[np.int64]
 
 PLAIN = 512
-"""Importance of a value of which nothing is known."""
+"""Importance of a value about which nothing is known."""
 
 HOPELESS = 2.0
-"""Times of what a value got so far that it is not given."""
+"""A value that needs more than this many times what it got so far is given nothing."""
 
 SPARE = 0.5
-"""Deviations of the noise to come that a value is given above the threshold."""
+"""How far above the threshold a value is aimed, in deviations of the noise to come."""
 
 POINTS = 8
-"""Sizes that stand for those of a bin."""
+"""Number of sizes that stand for all sizes of a bin."""
 
 
 class Weighing(Protocol):
-    """What the mechanism starts from. Private."""
+    """Users and their values, which the mechanism starts from. Private."""
 
     @property
     def values(self) -> int: ...
@@ -75,12 +75,12 @@ class FoundValues:
 
 
 def cost(laws: RoundLaws, *, epsilon: float) -> float:
-    """Delta of all rounds and counts at ``epsilon``."""
+    """Return delta of all rounds and counts at ``epsilon``."""
     return laws.cost(epsilon)
 
 
 def run(items: Weighing, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
-    """Find, then count."""
+    """Find values, then count the users of each."""
     found = find(items, laws)
     if not found.any():
         at_most = at_most or 1  # nothing is counted
@@ -96,13 +96,15 @@ def run(items: Weighing, *, laws: RoundLaws, at_most: int | None) -> FoundValues
 
 
 def grid_of(laws: RoundLaws, at_most: int) -> int:
-    """What a user who counts fully weighs."""
+    """Return the weight of a user who counts fully."""
     return math.isqrt(laws.count.norm**2 // at_most)
 
 
 def find(items: Weighing, laws: RoundLaws) -> NDArray[np.bool_]:
-    """Which values reach the threshold, after any round; of those that take part alone, since the
-    threshold is for so many new values of a user."""
+    """Return which values reach the threshold after any round.
+
+    Only values that take part count, since the threshold is for so many new values of a user.
+    """
     importance = np.full(items.values, PLAIN, dtype=np.int64)
     score = np.zeros(items.values, dtype=np.int64)
     found = np.zeros(items.values, dtype=np.bool_)
@@ -121,7 +123,7 @@ def _importance(
     left: Sequence[Law],
     laws: RoundLaws,
 ) -> Whole:
-    """What values still need, over what they got so far; public."""
+    """Return the weight that values still need over the weight that they got so far; public."""
     if not left:
         return np.zeros(len(score), dtype=np.int64)
     spent, rest = (sum(one.part for one in some) for some in (done, left))
@@ -133,7 +135,7 @@ def _importance(
 
 
 def _searched(items: Weighing, found: NDArray[np.bool_], laws: RoundLaws) -> int:
-    """How many values of a user shall count fully, by a noisy histogram."""
+    """Choose how many values of a user count fully, by a noisy histogram."""
     assert laws.sizes is not None
     many = int(found.sum())
     bins = many.bit_length()
@@ -142,10 +144,11 @@ def _searched(items: Weighing, found: NDArray[np.bool_], laws: RoundLaws) -> int
 
 
 def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
-    """That of the least predicted error of ``many`` counts, from a released histogram of sizes."""
+    """Choose ``at_most`` with the least predicted error of ``many`` counts, from a noisy histogram
+    of sizes that is released by now."""
     assert laws.sizes is not None
     sd, norm = laws.sizes.sigma, laws.count.norm
-    users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # what noise alone is not
+    users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # less what noise alone makes
     place = np.arange(len(noisy))[:, None] + (np.arange(POINTS) + 0.5) / POINTS
     size = np.minimum(np.floor(2.0**place), many)
     tried = {min(many, norm**2 // grid**2) for grid in range(1, norm + 1)}  # no unit is left over

@@ -181,7 +181,7 @@ X = pd.DataFrame({"x": [0.0, 1.0], "s": ["private", "text"]})
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        ((X, X[["s"]]), ColumnError, "no column of numbers or times in common"),
+        ((X, X[["s"]]), ColumnError, "no column of numbers or times"),
         ((X, X, "z"), ColumnError, "'z' does not exist in real"),
         ((X, X[["s"]], "x"), ColumnError, "'x' does not exist in synthetic"),
         ((X, X, "s"), ColumnError, "must hold numbers, or times"),
@@ -195,9 +195,9 @@ X = pd.DataFrame({"x": [0.0, 1.0], "s": ["private", "text"]})
         ((X, X, "x", {"x": 3}), ParameterError, "lower < upper"),
         ((X, X, "x", {"x": ("a", "b")}), ParameterError, "lower < upper"),
         ((X, X, "x", {"y": (0, 1)}), ColumnError, "not among the columns"),
-        ((X, X, "x", [0, 1]), ParameterTypeError, "must be a dict"),
-        ((3, X), ParameterTypeError, "real must be a pandas"),
-        ((X, np.zeros((2, 2, 2))), ParameterTypeError, "synthetic must be a pandas"),
+        ((X, X, "x", [0, 1]), ParameterTypeError, "bounds must map"),
+        ((3, X), ParameterTypeError, "real must be a frame"),
+        ((X, np.zeros((2, 2, 2))), ParameterTypeError, "synthetic must be a frame"),
         ((np.ones((3, 2)), np.ones((3, 2))), ParameterError, "one value only"),
         ((pd.concat([X, X], axis=1), X), ColumnError, "two columns of the same name"),
     ],

@@ -195,7 +195,7 @@ MECHANISMS: list[Wrong] = [
     (
         {**RELATIVE, "largest": 9},
         ParameterError,
-        ("largest (9) is too small", "smallest that is of use", "default mechanism", "alpha"),
+        ("largest (9) is too small", "largest=", "default mechanism", "alpha"),
     ),
     ({"confidence": 95}, ParameterError, ("confidence (95)", "0.5 to 0.999999")),
     ({"hierarchy": "pth:place"}, ParameterError, ("pth", "Did you mean 'path'")),
