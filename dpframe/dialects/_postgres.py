@@ -7,8 +7,8 @@ from typing import ClassVar
 from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, WHOLE, ZONED, Dialect
 
 LONGEST_TEXT = 1_000_000
-"""Most bytes of a text that is read. Functions of texts fail if their result has a gigabyte, which a
-text that compresses well can reach."""
+"""Most bytes of a text that is read. Functions of texts fail if their result has a gigabyte, and a
+text that compresses well can reach it."""
 
 INTEGERS = "'smallint', 'integer', 'bigint'"
 

@@ -150,8 +150,8 @@ def _bounded(name: object, bounds: object) -> Axis:
         if any(map(_is_time, bounds)):
             return TimeAxis(name, moment("lower", low), moment("upper", high))
     raise ParameterError(
-        f"columns[{name!r}] must be two numbers or two times; got {bounds!r}. List categories as "
-        f"columns=['columns:{quote(name)}'], keys={{{name!r}: [...]}}."
+        f"columns[{name!r}] must be (lower, upper), numbers or times; got {bounds!r}. List "
+        f"categories as keys: columns=['columns:{quote(name)}'], keys={{{name!r}: [...]}}."
     )
 
 

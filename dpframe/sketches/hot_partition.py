@@ -2,7 +2,7 @@
 
 This is the passive part of Algorithm 2, which reads the stream, in Holland, Camtepe, Thapa, Xue:
 "Private Synthetic Data Generation in Small Memory". No noise is added here;
-``mechanisms/hot_partition.py`` adds it at the release, so that sketches of several streams can be
+``mechanisms/privhp.py`` adds it at the release, so that sketches of several streams can be
 added up before.
 
 A record is a leaf of a binary tree of depth r: a code of r bits. Its node on level l is the first l

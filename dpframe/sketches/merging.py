@@ -55,7 +55,7 @@ class MergedSketch(Sketch):
     _sketches: int
 
     def __init__(self, *_: object, **__: object) -> None:
-        raise ParameterTypeError("MergedSketch cannot be called: use merged(sketches).")
+        raise ParameterTypeError("MergedSketch cannot be called: use dp.merge_sketches.")
 
     @classmethod
     def _made(

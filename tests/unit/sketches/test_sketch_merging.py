@@ -114,7 +114,7 @@ def test_a_merged_sketch_shows_what_it_is_and_takes_no_records() -> None:
     assert repr(sketch) == "MergedSketch(counters=3, sketches=1, method='bounded', <private>)"
     with pytest.raises(ParameterTypeError, match="takes no records"):
         sketch.update([1])
-    with pytest.raises(ParameterTypeError, match=r"use merged\("):
+    with pytest.raises(ParameterTypeError, match="MergedSketch"):
         MergedSketch()
     assert sketch.memory == 2 * 16
     assert sketch.top(1) == [(1, 2)]
