@@ -127,7 +127,7 @@ def columns(*names: str | Sequence[str], invalid: OnInvalid = "count") -> Column
 
 @known_arguments
 def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> HostNames:
-    """Host names from the right: at most ``depth`` (1 to 128) labels, those further left are cut.
+    """Host names from the right: at most ``depth`` (1 to 128) labels; labels further left are cut.
 
     Examples
     --------

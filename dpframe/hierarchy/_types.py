@@ -114,8 +114,8 @@ def _addresses(df: str, sql: str) -> str:
 
 def _unix_times(df: str, sql: str) -> str:
     return (
-        f"Seconds: pd.to_datetime({df}, unit='s'), in SQL to_timestamp({sql}); milliseconds: "
-        f"unit='ms', epoch_ms({sql}); days such as 20251231: pd.to_datetime({df}"
+        f"Seconds since 1970: pd.to_datetime({df}, unit='s'), in SQL to_timestamp({sql}); "
+        f"milliseconds: unit='ms', epoch_ms({sql}); days such as 20251231: pd.to_datetime({df}"
         ".astype('Int64').astype(str), format='%Y%m%d', errors='coerce'), "
         f"try_strptime({sql}::BIGINT::VARCHAR, '%Y%m%d'). Pass years as columns:..."
     )

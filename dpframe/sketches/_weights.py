@@ -70,7 +70,7 @@ def held_by(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
 
 @compiled
 def sums_at(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
-    """Return for every ``found`` value the sum of the weights of its users; 0 for the others."""
+    """Return for every ``found`` value the sum of the weights of its users; 0 for other values."""
     out = np.zeros(len(found), dtype=np.int64)
     for u in range(len(weight)):
         for i in range(starts[u], starts[u + 1]):
