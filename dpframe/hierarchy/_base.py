@@ -247,7 +247,7 @@ UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DEC
 """Pattern in the names of types that hold such times inside, or can hold them, and of types whose
 malformed values no SQL tells from valid ones (``_duck.guards``)."""
 
-NO_TEXT = ", which can hold values that cannot be written as text. Cast the column."
+NO_TEXT = "; it can hold values that cannot be written as text. Cast the column."
 
 
 def check_writable(column: str, duckdb_type: str) -> None:
