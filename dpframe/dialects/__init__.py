@@ -1,8 +1,8 @@
-"""SQL dialects that a rollup can be written in: what one engine says in its own way.
+"""SQL dialects in which a rollup can be written: what each engine says in its own way.
 
-DuckDB is not among them but in front of them: the package runs it, and its statement is written by
-the hierarchies themselves. Every other engine gets the same nodes from the few operations of
-:class:`Dialect`, all keys as text.
+DuckDB is not among them: the package runs it, and the hierarchies themselves write its statement.
+For every other engine, the few operations of :class:`Dialect` give equal nodes, with all keys as
+text.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SPARK = Spark()
 POSTGRES = Postgres()
 
 RUN = (POSTGRES, SPARK)
-"""Those whose statements tests run against DuckDB's; others are only parsed."""
+"""Dialects whose statements tests run and compare with DuckDB's. Other dialects are only parsed."""
 
 DIALECTS: dict[str, Dialect] = {
     **{d.name: d for d in (*RUN, Snowflake(), BigQuery())},
     "databricks": SPARK,
 }
-"""By name."""
+"""All dialects by name."""

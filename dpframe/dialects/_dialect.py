@@ -1,6 +1,7 @@
-"""What a rollup asks of an engine, one method a difference. Pure text; no value is ever an error.
+"""What a rollup asks of an engine: one method for each difference, which returns SQL.
 
-Where a method is not overridden, its text is standard SQL that the engines share.
+No value of a column makes the SQL fail. A method that a dialect does not override returns standard
+SQL that the engines share.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What DuckDB's trim takes off: Unicode's space separators, no tabs and no line ends."""
+"""What DuckDB's trim removes: Unicode's space separators, but no tabs and no line ends."""
 
 CAPITALS, SMALL = "\u03a3\u0130", "\u03c3i"
-"""Letters that engines lower by what stands beside them, or into several, and DuckDB one by one."""
+"""Letters that engines lower by their neighbours or into several letters, and DuckDB one by one."""
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-"""Integers of at most 64 bits, which stay integers."""
+"""Types of integers of at most 64 bits, which stay integers."""
 
 REAL = ("DOUBLE", "FLOAT")
 ZONED = "TIMESTAMP WITH TIME ZONE"
@@ -36,7 +37,7 @@ ALIASES = {
     "TIMESTAMP": "timestamp datetime timestamp_ntz timestampntz timestamp_s timestamp_ms",
     ZONED: "timestamptz timestamp_ltz timestamp_tz timestampltz",
 }
-"""A type that statements know, and the names of engines for it, without their parameters."""
+"""For each type that statements know, the names that engines have for it, without parameters."""
 
 TYPE_OF = {name: kind for kind, names in ALIASES.items() for name in names.split()}
 
@@ -50,20 +51,21 @@ SPELLED = {
 
 
 class Dialect(ABC):
-    """One engine's SQL."""
+    """The SQL of one engine."""
 
     name: ClassVar[str]
     text_type: ClassVar[str] = "VARCHAR"
     real_type: ClassVar[str] = "DOUBLE"
     own_types: ClassVar[dict[str, str]] = {}
-    """Names of types that mean something else here, without their parameters."""
+    """Names of types that mean something else in this engine, without their parameters."""
 
     def rows(self, query: str) -> str:
-        """A query inside FROM, whose columns are computed once."""
+        """Return a query to put into FROM, whose columns are computed once."""
         return f"({query}) AS step"
 
     def with_levels(self, rows: str, depth: str, height: int) -> str:
-        """``rows`` in FROM, each once a column ``level`` from 0 to its ``depth``."""
+        """Return a FROM clause that repeats each of ``rows`` with a column ``level`` from 0 to its
+        ``depth``."""
         levels = " UNION ALL ".join(f"SELECT {level} AS level" for level in range(height + 1))
         return f"{rows} JOIN ({levels}) AS levels ON level <= {depth}"
 
@@ -74,18 +76,18 @@ class Dialect(ABC):
 
     @abstractmethod
     def literal(self, text: str) -> str:
-        """A string, whatever the settings of the session are."""
+        """Return a string literal that no setting of the session changes."""
 
     def real(self, value: float) -> str:
-        """A double that is finite."""
+        """Return the literal of a finite double."""
         return f"CAST('{float(value)!r}' AS {self.real_type})"
 
     def cast_text(self, value: str) -> str:
-        """Any value as text, compared by its bytes."""
+        """Return any value as text that is compared by its bytes."""
         return f"CAST({value} AS {self.text_type})"
 
     def moment(self, text: str, kind: str) -> str:
-        """A bound for times of a type, written as YYYY-MM-DD HH:MM:SS; in UTC where zoned."""
+        """Return a bound for times of a type, from text YYYY-MM-DD HH:MM:SS, in UTC if zoned."""
         if kind == "DATE":
             return f"DATE '{text[:10]}'"
         return self.zoned(text) if kind == ZONED else self.unzoned(text)
@@ -103,39 +105,40 @@ class Dialect(ABC):
 
     @abstractmethod
     def trim(self, text: str, characters: str) -> str:
-        """Without these characters at both ends."""
+        """Return a text without these characters at both ends."""
 
     @abstractmethod
     def lower(self, text: str) -> str:
-        """In lower case, letter by letter, beyond ASCII too."""
+        """Return a text in lower case, letter by letter, beyond ASCII too."""
 
     @abstractmethod
     def matches(self, text: str, pattern: str) -> str:
-        """Whether a pattern fits a whole text.
+        """Return whether a pattern matches a whole text.
 
-        Patterns keep to what regular expressions share: classes, groups, bounds, ``\\t\\n\\f\\r``.
-        No group is repeated without a bound: engines recurse there.
+        Patterns use only what all engines share: classes, groups, bounds, ``\\t\\n\\f\\r``. No
+        group is repeated without a bound, because engines recurse there.
         """
 
     @abstractmethod
     def extract(self, text: str, pattern: str) -> str:
-        """What the only group of a pattern holds that fits from the start; NULL or '' if none."""
+        """Match a pattern at the start of a text, and return its only group; NULL or '' if it does
+        not match."""
 
     @abstractmethod
     def piece(self, text: str, separator: str, number: int) -> str:
-        """The piece between separators, from 1; NULL or '' if there are not as many."""
+        """Return a piece between separators, numbered from 1; NULL or '' if there are fewer."""
 
     @abstractmethod
     def parts(self, text: str, separator: str, most: int) -> str:
-        """The first parts that are not empty, joined again; '' if there are none."""
+        """Return the first ``most`` parts that are not empty, joined; '' if there are none."""
 
     @abstractmethod
     def first_parts(self, key: str, separator: str, number: int) -> str:
-        """The first parts of a text that has no empty ones."""
+        """Return the first parts of a text that has no empty parts."""
 
     @abstractmethod
     def last_parts(self, key: str, separator: str, number: int) -> str:
-        """The last parts of a text that has no empty ones."""
+        """Return the last parts of a text that has no empty parts."""
 
     def part_count(self, key: str, separator: str) -> str:
         removed = f"length({key}) - length({self.replace(key, separator, '')})"
@@ -147,80 +150,82 @@ class Dialect(ABC):
         return f"replace({text}, {self.literal(old)}, {self.literal(new)})"
 
     def without(self, text: str, characters: str) -> str:
-        """Without any of these characters."""
+        """Return a text without any of these characters."""
         return f"translate({text}, {self.literal(characters)}, '')"
 
     def joined(self, *texts: str) -> str:
-        """Texts one after the other; NULL if one is."""
+        """Return texts concatenated; NULL if a text is NULL."""
         return f"({' || '.join(texts)})"
 
     def pad(self, text: str, width: int) -> str:
-        """With zeros on its left."""
+        """Return a text padded with zeros on its left."""
         return f"lpad({text}, {width}, '0')"
 
     # -- numbers --------------------------------------------------------------------------------
 
     def whole(self, value: str) -> str:
-        """A 64-bit integer from a number that is one, or from its digits."""
+        """Return a 64-bit integer from a number that is an integer, or from digits."""
         return f"CAST({value} AS BIGINT)"
 
     def small(self, value: str) -> str:
-        """A position in a text."""
+        """Return an integer as a position in a text, which needs a smaller type."""
         return f"CAST({value} AS INTEGER)"
 
     def addable(self, value: str) -> str:
-        """An integer of 64 bits in a type whose sums hold those of all rows."""
+        """Return a 64-bit integer in a type that also holds the sum over all rows."""
         return f"CAST({value} AS DECIMAL(38,0))"
 
     def wide(self, value: str) -> str:
-        """A whole number of up to 38 digits."""
+        """Return a whole number of up to 38 digits."""
         return f"CAST({value} AS DECIMAL(38,0))"
 
     @abstractmethod
     def quotient(self, a: str, b: str) -> str:
-        """Of integers that are not negative, rounded down."""
+        """Return the quotient, rounded down, of integers that are not negative."""
 
     def remainder(self, a: str, b: str) -> str:
         return f"({a} % {b})"
 
     @abstractmethod
     def is_nan(self, value: str) -> str:
-        """Whether a double is NaN."""
+        """Return whether a double is NaN."""
 
     @abstractmethod
     def parsed_real(self, text: str) -> str:
-        """A double from text such as ``-1.5e3``; infinite, or 0, where it is out of range."""
+        """Return a double from text such as ``-1.5e3``; infinite, or 0, if it is out of range."""
 
     @abstractmethod
     def as_real(self, value: str, kind: str) -> str:
-        """A double from a number or boolean."""
+        """Return a double from a number or boolean."""
 
     # -- times ---------------------------------------------------------------------------------
 
     @abstractmethod
     def time_text(self, value: str, kind: str) -> str:
-        """A date or timestamp as text ``YYYY-MM-DD[ HH:MM:SS[.ffffff]]``, those with a zone in
-        UTC; NULL outside the years 1 to 9999."""
+        """Return a date or timestamp as text ``YYYY-MM-DD[ HH:MM:SS[.ffffff]]``, in UTC if it has a
+        zone; NULL outside the years 1 to 9999."""
 
     @abstractmethod
     def add_days(self, date: str, days: str) -> str:
-        """``YYYY-MM-DD`` some days later; NULL outside the years 1 to 9999."""
+        """Return a date ``YYYY-MM-DD`` some days later; NULL outside the years 1 to 9999."""
 
     # -- users -----------------------------------------------------------------------------------
 
     @abstractmethod
     def hashed(self, texts: list[str], seed: int) -> str:
-        """An integer from 0 to 2**63 - 1 that depends on texts and a secret seed only.
+        """Return an integer from 0 to 2**63 - 1 that depends on texts and a secret seed only.
 
-        Texts have no separator inside or come first; none is NULL.
+        A text either contains no separator or is the first one; no text is NULL.
         """
 
     # -- columns -----------------------------------------------------------------------------------
 
     def text(self, value: str, kind: str) -> str:
-        """SQL of a value as hierarchies read it, NULL for NaN, equal to what DuckDB writes but for
-        decimals, fractions of doubles and doubles beyond 64 bits, which columns read again on the
-        driver."""
+        """Return a value as the text that hierarchies read; NULL for NaN.
+
+        It equals DuckDB's text except for decimals, fractions of doubles and doubles beyond 64
+        bits; ``ColumnKeys`` parses these again on the driver.
+        """
         outer = kind.split("(")[0]
         if outer in REAL:
             least, most = self.real(-sys.float_info.max), self.real(sys.float_info.max)
@@ -235,12 +240,12 @@ class Dialect(ABC):
         return self.cast_text(value)
 
     def declared(self, column: str, kind: str) -> str:
-        """A column as the type that it is said to have; where an engine would try to make one out
-        of another type, and fail at some values, those are NULL."""
+        """Return a column that really has its declared type. If an engine would convert another
+        type, and fail at some values, values of that other type are NULL."""
         return column
 
     def identity(self, value: str, kind: str) -> str:
-        """A text of a value that is equal for equal values, and for no others."""
+        """Return a text of a value: equal for equal values, different for different values."""
         text = self.text(value, kind)
         if kind in REAL:
             return f"CASE WHEN {self.is_nan(value)} THEN 'nan' ELSE {text} END"
@@ -249,15 +254,16 @@ class Dialect(ABC):
         return text
 
     def is_whole(self, value: str) -> str:
-        """Whether a double is a whole number of 64 bits."""
+        """Return whether a double is a whole number of 64 bits."""
         return f"abs({value}) <= {self.real(2.0**63 - 1024)} AND {self.is_integral(value)}"
 
     def is_integral(self, value: str) -> str:
-        """Whether a finite double, however large, is a whole number."""
+        """Return whether a finite double, however large, is a whole number."""
         return f"{value} = floor({value})"
 
     def canonical(self, name: str) -> str:
-        """The type that statements know by a type's name here; '' if there is none."""
+        """Return the type that statements know for this engine's name of a type; '' if there is
+        none."""
         plain = re.sub(r"\(.*?\)", "", name.lower()).strip()
         plain = re.sub(r"\s+", " ", plain)
         found = self.own_types.get(plain, canonical_type(plain))
@@ -268,13 +274,13 @@ class Dialect(ABC):
 
 
 def no_user(kind: str, engine: str) -> str:
-    """What is said of ids for which the engine has no text that tells all of them apart."""
+    """Return the message for ids for which the engine has no text that tells all of them apart."""
     return (
-        f"user: ids of type {kind} have no exact text in {engine}: cast the column to text, or to "
-        "whole numbers, in table= as a query in parentheses."
+        f"user: ids of type {kind} have no exact text in {engine}: cast them to text or whole "
+        "numbers, by table= with a query in parentheses."
     )
 
 
 def canonical_type(plain: str) -> str:
-    """The type that statements know by a lower-case name; '' if there is none."""
+    """Return the type that statements know for a lower-case name; '' if there is none."""
     return SPELLED.get(plain) or TYPE_OF.get(plain, "")

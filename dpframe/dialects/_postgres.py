@@ -7,13 +7,13 @@ from typing import ClassVar
 from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, WHOLE, ZONED, Dialect
 
 LONGEST_TEXT = 1_000_000
-"""Bytes of a text that is read: functions of texts fail where their result would have a gigabyte,
-and a text that compresses well reaches that."""
+"""Most bytes of a text that is read. Functions of texts fail if their result has a gigabyte, and a
+text that compresses well can reach it."""
 
 INTEGERS = "'smallint', 'integer', 'bigint'"
 
-LONGEST_TEXT = 10_000
-"""Characters of a number that is read: a NUMERIC has at most 16383 digits after its point."""
+LONGEST_NUMBER = 10_000
+"""Most characters of a number that is read. A NUMERIC has at most 16383 digits after its point."""
 
 
 class Postgres(Dialect):
@@ -23,12 +23,12 @@ class Postgres(Dialect):
     own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "char": "VARCHAR"}
 
     def rows(self, query: str) -> str:
-        # without OFFSET the planner writes every column into all that read it
+        # without OFFSET the planner copies a column's expression to every place that reads it
         return f"({query} OFFSET 0) AS step"
 
     def literal(self, text: str) -> str:
         quoted = text.replace("'", "''")
-        if "\\" in text:  # whatever standard_conforming_strings is
+        if "\\" in text:  # E'' does not depend on standard_conforming_strings
             return "E'" + quoted.replace("\\", "\\\\") + "'"
         return f"'{quoted}'"
 
@@ -45,19 +45,21 @@ class Postgres(Dialect):
         kinds = {"BOOLEAN": "'boolean'", **dict.fromkeys(WHOLE, INTEGERS)}
         kinds |= {**dict.fromkeys(REAL, "'real', 'double precision'")}
         names = f"'numeric', {INTEGERS}" if kind.startswith("DECIMAL") else kinds.get(kind)
-        if names is None:  # texts hold all, and comparing others with times does not parse
+        if (
+            names is None
+        ):  # texts hold every value, and comparing other types with times fails early
             return column
         return f"CASE WHEN CAST(pg_typeof({column}) AS TEXT) IN ({names}) THEN {column} END"
 
     def identity(self, value: str, kind: str) -> str:
         outer = kind.split("(")[0]
-        if outer in REAL:  # the text of a double follows the session
+        if outer in REAL:  # the text of a double depends on the session
             bits = f"encode(float8send(CAST({value} AS DOUBLE PRECISION)), 'hex')"
-            zero = f"WHEN {value} = 0 THEN '0'"  # of two signs
+            zero = f"WHEN {value} = 0 THEN '0'"  # 0 and -0 are equal, but their bits differ
             return f"CASE WHEN {self.is_nan(value)} THEN 'nan' {zero} ELSE {bits} END"
         if outer in ("DATE", "TIMESTAMP", ZONED):
             return self.cast_text(f"extract(epoch FROM {value})")
-        if outer == "DECIMAL":  # 1.0 is 1.00
+        if outer == "DECIMAL":  # 1.0 equals 1.00
             return self.cast_text(f"trim_scale(CAST({value} AS NUMERIC))")
         whole = self.cast_text(value)
         if kind != "VARCHAR":
@@ -71,7 +73,7 @@ class Postgres(Dialect):
         return f"btrim({text}, {self.literal(characters)})"
 
     def lower(self, text: str) -> str:
-        # "C" knows ASCII only, and ICU lowers a final sigma by what stands beside it
+        # "C" lowers ASCII only, and ICU lowers a final sigma by its neighbours
         simple = f"translate({text}, {self.literal(CAPITALS)}, {self.literal(SMALL)})"
         return f'(lower({simple} COLLATE "und-x-icu") COLLATE "C")'
 
@@ -104,8 +106,8 @@ class Postgres(Dialect):
         return f"{value} = 'NaN'"
 
     def parsed_real(self, text: str) -> str:
-        # text that a double cannot hold is an error, and so is a number that it would round to 0
-        short = f"CASE WHEN length({text}) <= {LONGEST_TEXT} THEN {text} END"
+        # PostgreSQL fails at text that a double cannot hold, and at numbers that round to 0
+        short = f"CASE WHEN length({text}) <= {LONGEST_NUMBER} THEN {text} END"
         big = f"{text} ~ '^[^eE]*[1-9].*[eE][+]?0*[1-9][0-9]{{3}}'"
         small = f"({text} ~ '[eE]-0*[1-9][0-9]{{3}}' OR NOT {text} ~ '^[^eE]*[1-9]')"
         inside = f"CAST(CASE WHEN NOT {big} AND NOT {small} THEN {short} END AS NUMERIC)"
@@ -126,7 +128,7 @@ class Postgres(Dialect):
         return f"CAST('{sign}Infinity' AS DOUBLE PRECISION)"
 
     def _clamped(self, number: str) -> str:
-        """A double from a NUMERIC of any size."""
+        """Return a double from a NUMERIC of any size."""
         return (
             f"CASE WHEN {number} = 'NaN' THEN NULL WHEN {number} > 1e308 THEN {self._inf('')} "
             f"WHEN {number} < -1e308 THEN {self._inf('-')} "
@@ -139,7 +141,7 @@ class Postgres(Dialect):
         if kind == "DATE":
             inside = f"{value} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
             return self.cast_text(f"CASE WHEN {inside} THEN to_char({value}, 'YYYY-MM-DD') END")
-        if kind == ZONED:  # its text would follow the session
+        if kind == ZONED:  # its text would depend on the session
             value = f"({value} AT TIME ZONE 'UTC')"
         inside = (
             f"{value} BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"

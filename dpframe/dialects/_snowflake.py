@@ -31,7 +31,7 @@ class Snowflake(Dialect):
         return f"LOWER(TRANSLATE({text}, {self.literal(CAPITALS)}, {self.literal(SMALL)}))"
 
     def matches(self, text: str, pattern: str) -> str:
-        return f"REGEXP_LIKE({text}, {self.literal(pattern)})"  # of the whole text
+        return f"REGEXP_LIKE({text}, {self.literal(pattern)})"  # it matches whole texts
 
     def extract(self, text: str, pattern: str) -> str:
         return f"REGEXP_SUBSTR({text}, {self.literal('^' + pattern)}, 1, 1, 'e', 1)"
@@ -54,7 +54,7 @@ class Snowflake(Dialect):
         return f"ARRAY_TO_STRING(ARRAY_SLICE(SPLIT({key}, {by}), {first}, {count}), {by})"
 
     def quotient(self, a: str, b: str) -> str:
-        return f"CAST(({a} - MOD({a}, {b})) / {b} AS BIGINT)"  # / keeps few decimals
+        return f"CAST(({a} - MOD({a}, {b})) / {b} AS BIGINT)"  # "/" rounds to few decimals
 
     def remainder(self, a: str, b: str) -> str:
         return f"MOD({a}, {b})"

@@ -1,6 +1,6 @@
 """Spark SQL from 4 on, classic and Connect; Databricks too.
 
-Nothing depends on the settings of a session: ANSI mode, time zone, or how strings are escaped.
+No SQL here depends on the settings of a session: ANSI mode, time zone, or how strings are escaped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Spark(Dialect):
     def identifier(self, name: str) -> str:
         if "${" in name:
             raise ColumnError(
-                f"column {name!r} has '${{' in its name, where Spark puts a variable: rename it."
+                f"column {name!r} has '${{' in its name, Spark's sign of a variable: rename it."
             )
         return "`" + name.replace("`", "``") + "`"
 
@@ -42,7 +42,8 @@ class Spark(Dialect):
     def literal(self, text: str) -> str:
         if re.fullmatch(r"[^$'\"\\\x00-\x1f\x7f-\U0010ffff]*", text):
             return f"'{text}'"
-        return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"  # no setting reads it otherwise
+        # no setting changes the meaning of hexadecimal digits
+        return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"
 
     def cast_text(self, value: str) -> str:
         return f"CAST({value} AS STRING)"
@@ -60,7 +61,7 @@ class Spark(Dialect):
         return f"trim(BOTH {self.literal(characters)} FROM {text})"
 
     def lower(self, text: str) -> str:
-        # Java lowers a final sigma and a dotted I by what stands beside them
+        # Java lowers a final sigma and a dotted I by their neighbours
         return f"lower(translate({text}, {self.literal(CAPITALS)}, {self.literal(SMALL)}))"
 
     def matches(self, text: str, pattern: str) -> str:
@@ -96,21 +97,21 @@ class Spark(Dialect):
         return f"try_cast({value} AS BIGINT)"
 
     def addable(self, value: str) -> str:
-        return f"CAST({value} AS DECIMAL(18,0))"  # of one machine word; sums have ten digits more
+        return f"CAST({value} AS DECIMAL(18,0))"  # one machine word; sums get ten digits more
 
     def is_nan(self, value: str) -> str:
         return f"isnan({value})"
 
     def is_integral(self, value: str) -> str:
-        return f"{value} = rint({value})"  # floor is a BIGINT here
+        return f"{value} = rint({value})"  # Spark's floor returns a BIGINT
 
     def identity(self, value: str, kind: str) -> str:
-        if kind == "VARCHAR":  # as its bytes are, which no client reads
+        if kind == "VARCHAR":  # bytes unrepaired: no client reads them
             return self.cast_text(value)
         if kind not in ("TIMESTAMP", ZONED):
             return super().identity(value, kind)
         instant, text = self.cast_text(self._micros(value)), self.cast_text(value)
-        # in the zone of the session two times can have one text
+        # two times can have one text in the time zone of the session
         return f"CASE WHEN {self._is_zoned(value)} THEN {instant} ELSE {text} END"
 
     def parsed_real(self, text: str) -> str:
@@ -120,7 +121,7 @@ class Spark(Dialect):
         return f"try_cast({value} AS DOUBLE)"
 
     def time_text(self, value: str, kind: str) -> str:
-        if kind != "DATE":  # whatever kind of timestamp the column really is
+        if kind != "DATE":  # decide by the values which kind of timestamp the column is
             instant = f"timestampadd(MICROSECOND, {self._micros(value)}, {EPOCH})"
             wall = f"try_cast({value} AS TIMESTAMP_NTZ)"
             value = f"CASE WHEN {self._is_zoned(value)} THEN {instant} ELSE {wall} END"

@@ -1,4 +1,4 @@
-"""Rows as paths in a binary tree of cells, and rows drawn from cells again.
+"""Encode rows as paths in a binary tree of cells, and draw rows from cells.
 
 ===========  ==================================================  ===========================
 axis         string                                              a bit of its path
@@ -9,8 +9,8 @@ addresses    ``ip:src?version=4``                                a bit of the ad
 categories   any other hierarchy, with a list of keys            a bit of a child's number
 ===========  ==================================================  ===========================
 
-Several axes are cut in turn. Bounds and categories are public and declared by the caller. A row
-in which a value is missing, or is no number, time or address, has no path and is left out.
+Several axes are cut in turn. Bounds and categories are public and declared by the caller. A row has
+no path, and is left out, if a value is missing or is no number, time or address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every axis of a domain answers; its specification is public."""
+"""The base class of the axes of a domain. The specification of an axis is public."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Counts: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 MAX_BITS = 48
-"""Halvings that stay exact in a double's 53 bits."""
+"""Most halvings that stay exact in the 53 bits of a double."""
 
 USUAL_BITS = 20
-"""Halvings of an interval where no depth is given: a millionth of it."""
+"""Halvings of an interval if no depth is given: down to a millionth of it."""
 
 
 class Axis(ABC):
@@ -40,7 +40,7 @@ class Axis(ABC):
 
     @property
     def usual(self) -> int:
-        """The most bits where no depth is given."""
+        """The most bits if no depth is given."""
         return self.bits
 
     @property
@@ -54,7 +54,8 @@ class Axis(ABC):
 
     @abstractmethod
     def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
-        """Paths of ``bits`` bits, one a row, and which rows have one (None: all). Private."""
+        """Return a path of ``bits`` bits for each row, and which rows have one (None: all).
+        Private."""
 
     @abstractmethod
     def draw(
@@ -64,20 +65,21 @@ class Axis(ABC):
         generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
-        """A value of every cell for each column; the first ``fixed`` bits of its path are
-        ``prefix``."""
+        """Draw a value of every cell for each column. The first ``fixed`` bits of the value's path
+        are ``prefix``."""
 
     @abstractmethod
     def label(self, fixed: int, prefix: int) -> str:
-        """What people read for a cell."""
+        """Return the label of a cell, for people."""
 
     def diameter(self, fixed: int) -> float:
-        """Largest distance of two values that share ``fixed`` bits; the whole axis has 1."""
+        """Return the largest distance of two values that share ``fixed`` bits; 1 for the whole
+        axis."""
         return 2.0**-fixed
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values: a dictionary is read as what it holds."""
+    """Return the type of the values; for a dictionary, the type of its entries."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -88,7 +90,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def check_limit(kind: str, limit: object) -> None:
-    """Raise HierarchyError unless this is None or a number of halvings."""
+    """Raise HierarchyError unless ``limit`` is None or a possible number of halvings."""
     if limit is not None and (
         isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_BITS
     ):
@@ -98,15 +100,15 @@ def check_limit(kind: str, limit: object) -> None:
 
 
 def refuse(kind: str, column: str, given: object, readable: str) -> ColumnError:
-    """The error for a column of a type that an axis cannot read."""
-    plain_type = str(given).split("<")[0]  # what is inside can list values of an ENUM
+    """Return the error for a column of a type that an axis cannot read."""
+    plain_type = str(given).split("<")[0]  # without parameters, which can be values of an ENUM
     reads = READS.get("date" if kind == "time" else kind)  # none for a list of keys
     advice = reads.advice if reads is not None else COMMON
     return refused(f"{kind} reads", column, plain_type, readable, advice)
 
 
 def by_column(columns: tuple[str, ...], types: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The types of some columns; ColumnError for one that is not there."""
+    """Return the types of some columns; ColumnError if a column does not exist."""
     for name in columns:
         if name not in types:
             raise ColumnError(f"column {name!r} does not exist.")

@@ -1,4 +1,4 @@
-"""Bits of several axes woven into one path, and taken apart again, by tables of a few bits."""
+"""Weave the bits of several axes into one path, and take them apart, by small tables."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import numpy as np
 from dpframe.domains._axis import Codes
 
 CHUNK = 11
-"""Bits that one table translates: its 2048 words stay in the fastest cache."""
+"""Bits that one table moves: its 2048 words stay in the fastest cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Where the bits of a number go; the bits that it names nowhere are dropped."""
+    """Tables that move the bits of a number to other places, and drop bits without a place."""
 
     tables: tuple[Codes, ...]
 
     @classmethod
     def of(cls, target: Sequence[int]) -> Moves:
-        """Bit i, from the lowest, moves to ``target[i]``, or nowhere if that is negative."""
+        """Make tables that move bit i, from the lowest, to ``target[i]``, or drop it if that is
+        negative."""
         tables = []
         for start in range(0, len(target), CHUNK):
             here = target[start : start + CHUNK]
@@ -41,7 +42,7 @@ class Moves:
 
 
 def turns(bits: Sequence[int], depth: int) -> tuple[int, ...]:
-    """The axis of each bit of a path: all in turn, without those that have no bits left."""
+    """Return the axis of each bit of a path: in turn all axes that have bits left."""
     left, out = list(bits), list[int]()
     while len(out) < depth:
         for axis in range(len(left)):

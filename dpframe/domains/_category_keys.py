@@ -1,4 +1,5 @@
-"""Keys that the caller lists, as a tree of categories. Keys are public: errors quote them."""
+"""Build a tree of categories from listed keys. The caller lists them: they are public, and errors
+quote them."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from dpframe.tree import ListedNodes
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Nodes in an order in which parents come first; node 0 is the root.
+    """Nodes, parents before their children; node 0 is the root.
 
-    ``text`` is a node's key at its level. ``itself`` marks nodes with children that are values,
+    ``text`` is a node's key at its level. ``itself`` marks nodes that have children and are values
     too. ``other`` says whether there can be values that are not listed.
     """
 
@@ -33,9 +34,10 @@ class Categories:
 
 
 def categories(keys: object, hierarchy: Hierarchy) -> Categories:
-    """From ``ListedNodes``, a list of values (tuples for several columns) or an Arrow table.
+    """Return the tree of ``ListedNodes``, a list of values (tuples for several columns) or an Arrow
+    table.
 
-    Of ``ListedNodes`` the nodes without children are values; a list can also name a node above.
+    In ``ListedNodes``, only nodes without children are values; a list can also name nodes above.
     """
     if isinstance(keys, ListedNodes):
         return _from_nodes(keys, hierarchy)
@@ -48,7 +50,7 @@ def categories(keys: object, hierarchy: Hierarchy) -> Categories:
         if parts[0] is None or (len(table.columns) > 1 and None in parts):
             raise ParameterError(
                 f"keys has {_key(table, row)!r}, which is malformed, empty or missing for "
-                f"{hierarchy.spec}: a key is a whole value of the column, as the data have it."
+                f"{hierarchy.spec}: list values as the data have them."
             )
         node = 0
         for depth, part in enumerate(parts, 1):
@@ -63,8 +65,7 @@ def categories(keys: object, hierarchy: Hierarchy) -> Categories:
             node = here
         if node in own:
             raise ParameterError(
-                f"keys has {_key(table, row)!r} twice, maybe in different ways of writing: list "
-                "each key once."
+                f"keys has {_key(table, row)!r} twice, maybe in two spellings: list each key once."
             )
         own.add(node)
     inner = set(parent)
@@ -100,15 +101,15 @@ def _table(keys: object, hierarchy: Hierarchy) -> pa.Table:
         for key in rows:
             if not isinstance(key, tuple | list) or len(key) != len(names):
                 raise ParameterError(
-                    f"keys has {key!r}; a key must be a tuple of {len(names)} values, for "
-                    f"columns {', '.join(map(repr, names))}."
+                    f"keys has {key!r}: a key must be a tuple of {len(names)} values, for columns "
+                    f"{', '.join(map(repr, names))}."
                 )
         values = zip(names, zip(*rows, strict=True), strict=True) if rows else ()
         table = pa.table({name: _array(column) for name, column in values})
     else:
         raise ParameterTypeError(
-            "keys must be a list of values, or a dict from column to list where several columns "
-            f"need one; got {type(keys).__name__}."
+            "keys must be a list of values, or a dict from column to list; got "
+            f"{type(keys).__name__}."
         )
     if not len(table):
         raise ParameterError(f"keys is empty: list the values of {', '.join(names)}.")
@@ -116,7 +117,7 @@ def _table(keys: object, hierarchy: Hierarchy) -> pa.Table:
 
 
 def _array(values: Sequence[object]) -> pa.Array:
-    """Python objects as an array; what has no common type as text."""
+    """Return Python objects as an array, as text if they have no common type."""
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -124,7 +125,7 @@ def _array(values: Sequence[object]) -> pa.Array:
 
 
 def _texts(table: pa.Table, hierarchy: Hierarchy) -> list[list[str | None]]:
-    """A list a level, with the text of every key."""
+    """Return the texts of all keys at each level, one list a level."""
     found: list[list[str | None]] = []
     for name in table.column_names:
         one = columns(name) if hierarchy.kind == "columns" else hierarchy
@@ -141,7 +142,8 @@ def _key(table: pa.Table, row: int) -> object:
 def _named(
     level: list[int], parent: list[int], text: list[str], itself: list[bool], other: bool
 ) -> Categories:
-    """With a hash of the nodes in their order, in which every text has its length before it."""
+    """Return the categories, named by a hash of the nodes in their order. The hash reads the length
+    of every text before the text."""
     digest = hashlib.sha256(f"{len(level)} nodes, other {other};".encode())
     for up, own, key in zip(parent, itself, text, strict=True):
         raw = key.encode("utf-8", "surrogatepass")

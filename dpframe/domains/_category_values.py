@@ -1,4 +1,4 @@
-"""Texts of categories as values of a column's type."""
+"""Convert texts of categories to values of a column's type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SAME_TEXT = ("VARCHAR", "ENUM", '"NULL"', "BLOB", "PANDAS")
 
 
 def typed(texts: Sequence[str], kind: pa.DataType, is_text: bool) -> pa.Array:
-    """Texts as an array of a type, NULL for ``<other>`` and what the type cannot hold."""
+    """Return texts as an array of a type; NULL for ``<other>`` and for values that the type cannot
+    hold."""
     if is_text:
         return pa.array(texts, type=kind)
     whole_texts = [
@@ -36,13 +37,13 @@ def _one(text: str | None, kind: pa.DataType) -> pa.Array:
 
 def _cast(texts: list[str | None], kind: pa.DataType) -> pa.Array:
     array = pa.array(texts, type=pa.string())
-    if pa.types.is_timestamp(kind):  # without a zone first: texts are in UTC
+    if pa.types.is_timestamp(kind):  # as times without a zone first, because texts are in UTC
         array = array.cast(pa.timestamp(kind.unit))
     return array.cast(kind)
 
 
 def check_values(column: str, texts: list[str], kind: str) -> None:
-    """Raise ColumnError for a listed text that no value of a column of this DuckDB type has."""
+    """Raise ColumnError if a listed text is no value of a column of this DuckDB type."""
     if kind.split("(")[0] in SAME_TEXT or kind.endswith("]"):
         return
     plain = "TIMESTAMP" if has_zone(kind) else kind
@@ -56,6 +57,6 @@ def check_values(column: str, texts: list[str], kind: str) -> None:
         if key != read:
             as_written = f": write it as {read!r}" if read is not None else ""
             raise ColumnError(
-                f"keys has {key!r} for column {column!r}, which has type {kind.split('(')[0]} "
-                f"and holds no such value{as_written}."
+                f"keys has {key!r}, which is no value of column {column!r} of type "
+                f"{kind.split('(')[0]}{as_written}."
             )

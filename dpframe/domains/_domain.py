@@ -1,4 +1,4 @@
-"""Several axes, cut in turn."""
+"""A domain: several axes, which are cut in turn."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dpframe.hierarchy import ROOT
 from dpframe.noise import PublicRandom
 
 MAX_DEPTH = 60
-"""Bits of a path, which are kept in 64."""
+"""Most bits of a path, which is a 64-bit integer."""
 
 USUAL_DEPTH = 32
-"""The most bits where no depth is given: 2**32 cells are more than most tables have rows."""
+"""Most bits of a path if no depth is given: 2**32 cells are more than most tables have rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Domain:
-    """What rows can be, as a binary tree of cells ``depth`` levels deep.
+    """All possible rows, as a binary tree of cells that is ``depth`` levels deep.
 
-    Bit t of a path halves axis ``turn[t]``; the highest of ``depth`` bits is the first. A cell is
-    a level and as many first bits. ``depth`` is by default all bits that the axes have, 20 for
-    numbers and times, but at most 32.
+    Bit t of a path halves axis ``turn[t]``; the highest of ``depth`` bits is the first. A cell of
+    level n is given by the first n bits. By default ``depth`` is the sum of the bits of the axes,
+    20 for numbers and times, but at most 32.
     """
 
     axes: tuple[Axis, ...]
@@ -38,11 +38,11 @@ class Domain:
 
     @classmethod
     def of(cls, axes: tuple[Axis, ...], depth: int | None) -> Domain:
-        """Check the depth and divide its bits."""
+        """Make a domain: check the depth, and divide its bits among the axes."""
         names = [name for axis in axes for name in axis.columns]
         for name in names:
             if sum(name.lower() == other.lower() for other in names) > 1:
-                raise ColumnError(f"columns names {name!r} twice; a column is part of one axis.")
+                raise ColumnError(f"columns names {name!r} twice: name each column once.")
         bits = [axis.usual if depth is None else axis.bits for axis in axes]
         needed, most = sum(b > 0 for b in bits), min(MAX_DEPTH, sum(bits))
         if not needed:
@@ -51,13 +51,12 @@ class Domain:
             depth = min(USUAL_DEPTH, most)
         if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= most:
             raise ParameterError(
-                f"depth must be a whole number in 1 to {most}, the bits that these columns have; "
-                f"got {depth!r}."
+                f"depth must be a whole number in 1 to {most} for these columns; got {depth!r}."
             )
         if depth < needed:
             raise ParameterError(
-                f"depth ({depth}) is less than the number of axes ({needed}), so that some would "
-                f"never be cut: raise depth to at least {needed}, or name fewer columns."
+                f"depth ({depth}) is below the number of axes ({needed}): raise depth, or name "
+                "fewer columns."
             )
         return cls(axes, depth, turns(bits, depth))
 
@@ -76,9 +75,10 @@ class Domain:
 
     @cached_property
     def diameters(self) -> tuple[float, ...]:
-        """Largest l-infinity diameter of a cell at levels 0 to ``depth``, every axis from 0 to 1.
+        """Largest l-infinity diameter of a cell at levels 0 to ``depth``; every axis is scaled to
+        0 to 1.
 
-        Values of a hierarchy that share n levels have distance 2**-n, equal ones 0.
+        Values of a hierarchy that share n levels have distance 2**-n, equal values 0.
         """
         return tuple(
             max(a.diameter(int(k)) for a, k in zip(self.axes, fixed, strict=True))
@@ -96,7 +96,7 @@ class Domain:
 
     @cached_property
     def _places(self) -> tuple[tuple[int, ...], ...]:
-        """For each axis the places of its bits in a path, lowest first."""
+        """For each axis, the places of its bits in a path, lowest first."""
         places: list[list[int]] = [[] for _ in self.axes]
         for level, axis in enumerate(self.turn):
             places[axis].insert(0, self.depth - 1 - level)
@@ -123,9 +123,9 @@ class Domain:
             axis.check_types(tuple("ENUM" if k.startswith("ENUM") else k for k in named))
 
     def codes(self, batch: pa.Table | pa.RecordBatch) -> Codes:
-        """The paths of rows without missing values, in their order, however they are batched.
+        """Return the paths of the rows without missing values, in their order. Private.
 
-        Private.
+        The result does not depend on how rows are split into batches.
         """
         out = np.zeros(batch.num_rows, dtype=np.uint64)
         valid: Mask | None = None
@@ -147,7 +147,7 @@ class Domain:
         generator: PublicRandom,
         types: Mapping[str, pa.DataType],
     ) -> pa.Table:
-        """One row for every cell, uniform in it, with the names and types of the source."""
+        """Draw one row from every cell, uniformly, with the names and types of the source."""
         columns: dict[str, pa.Array] = {}
         for axis, (fixed, prefix) in zip(self.axes, self._cells(level, code), strict=True):
             kinds = by_column(axis.columns, types)
@@ -156,7 +156,7 @@ class Domain:
         return pa.table(columns)
 
     def labels(self, level: Counts, code: Codes) -> pa.Array:
-        """A text for every cell, ``*`` for everything."""
+        """Return a label for every cell, ``*`` for level 0."""
         texts: list[list[str]] = []
         for axis, (fixed, prefix) in zip(self.axes, self._cells(level, code), strict=True):
             known: dict[tuple[int, int], str] = {}
@@ -170,7 +170,7 @@ class Domain:
         return pa.array([text if n else ROOT for n, text in cells], type=pa.string())
 
     def _cells(self, level: Counts, code: Codes) -> list[tuple[Counts, Codes]]:
-        """For each axis how many bits of its path a cell fixes, and these bits."""
+        """Return for each axis how many bits of its path each cell fixes, and these bits."""
         full = code.astype(np.uint64) << (self.depth - level).astype(np.uint64)
         out = []
         for axis, (moves, places) in enumerate(zip(self._unweave, self._places, strict=True)):

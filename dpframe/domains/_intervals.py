@@ -1,4 +1,4 @@
-"""Halves of an interval: the cell of a value, and a value of a cell."""
+"""Halve an interval: find the cell of a value, and draw a value of a cell."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class IntervalAxis(Axis):
 
 
 def cell_of(offset: Reals, width: float, bits: int) -> Codes:
-    """The cell of every offset from the lower bound, the nearest one outside; overwrites it."""
+    """Return the cell of every offset from the lower bound, the nearest cell if it lies outside.
+    Overwrites ``offset``."""
     np.divide(offset, width, out=offset)
     np.multiply(offset, 2.0**bits, out=offset)
     np.clip(offset, 0.0, 2.0**bits - 1, out=offset)
@@ -44,13 +45,13 @@ def cell_of(offset: Reals, width: float, bits: int) -> Codes:
 
 
 def begins(cell: Codes, bits: int, fixed: Counts, prefix: Codes) -> Mask:
-    """Whether paths of so many bits begin with the fixed ones."""
+    """Whether paths of ``bits`` bits begin with the ``fixed`` bits of ``prefix``."""
     inside: Mask = (cell >> (bits - fixed).astype(np.uint64)) == prefix
     return inside
 
 
 def edges(fixed: Counts, prefix: Codes, width: float) -> tuple[Reals, Reals]:
-    """Offsets at which cells begin and end."""
+    """Return the offsets at which cells begin and end."""
     exponent = -fixed.astype(np.int32)
     low = np.ldexp(prefix.astype(np.float64), exponent) * width
     high = np.ldexp(prefix.astype(np.float64) + 1.0, exponent) * width
@@ -64,11 +65,11 @@ def whole_points(
     prefix: Codes,
     generator: PublicRandom,
 ) -> tuple[int, Reals, Reals]:
-    """A whole number of each cell, all equally likely: a base, and offsets from it.
+    """Draw a whole number of each cell, all equally likely: a base, and offsets from it.
 
-    Where a cell holds none: the one nearest to its middle, within the bounds if they hold any;
-    the last cell holds the upper bound, too. The second offsets are of the numbers to take where
-    rounding moves the first ones out of their cells.
+    A cell that holds no whole number gives the one nearest to its middle, within the bounds if they
+    hold any. The last cell also holds the upper bound. The second offsets are of the numbers to use
+    where rounding moves the first numbers out of their cells.
     """
     base = math.floor(lower)
     shift = float(lower - base)
@@ -90,9 +91,9 @@ def settled(
     middle: NDArray[Any],
     inside: Callable[[NDArray[Any], Mask], Mask],
 ) -> NDArray[Any]:
-    """Values that rounding moved over an edge of their cell, by its middle where that helps.
+    """Replace values that rounding moved out of their cell by its middle, if that is inside.
 
-    ``inside(values, rows)`` says which of some rows' values are in their cells.
+    ``inside(values, rows)`` says which values of some rows are in their cells.
     """
     rows = np.ones(len(drawn), dtype=np.bool_)
     rows[rows] = ~inside(drawn, rows)

@@ -19,15 +19,16 @@ from dpframe.noise import PublicRandom
 
 @lru_cache(maxsize=1)
 def octets() -> pa.Array:
-    """Made when first used: Arrow loads pandas to look at Python objects."""
+    """Return the texts 0 to 255. They are made at the first call, because Arrow loads pandas to
+    look at Python objects."""
     return pa.array([str(i) for i in range(256)])
 
 
 @dataclass(frozen=True)
 class IpAxis(Axis):
-    """The first bits of an IPv4 address, as many as the last prefix has.
+    """The first bits of an IPv4 address, as many as the longest prefix has.
 
-    Other text, IPv6 too, is missing. A value of a cell is any address in it.
+    Other text, IPv6 addresses too, counts as missing. A value of a cell is any address in it.
     """
 
     hierarchy: Ip
@@ -37,7 +38,7 @@ class IpAxis(Axis):
             column = self.hierarchy.column
             raise HierarchyError(
                 f"{self.hierarchy.spec} reads IPv6 addresses, which a domain cannot: write "
-                f"ip:{column}?version=4, and rows with other addresses are left out."
+                f"ip:{column}?version=4, which leaves them out."
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Categories: listed nodes of any hierarchy, the children of a node numbered in bits."""
+"""Categories: listed nodes of any hierarchy. The children of each node are numbered in bits."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from dpframe.hierarchy import OTHER, Hierarchy, columns
 from dpframe.noise import PublicRandom
 
 MAX_BITS = 60
-"""Bits of a path that are kept; categories that differ only below share one."""
+"""Most bits of a path; categories that differ only in later bits share a path."""
 
 NOT_LISTED = ("STRUCT", "MAP", "UNION", "INTERVAL", "BIGNUM", "VARIANT")
-"""DuckDB's types, without parameters, whose values are no categories; nor are lists."""
+"""DuckDB's types, without parameters, whose values cannot be categories. Neither can lists."""
 
 READABLE = "text, numbers, booleans, dates and times"
 
 SHOWN = 3
-"""Categories that a label names."""
+"""Most categories that a label names."""
 
 
 @dataclass(frozen=True, eq=False)
 class ListedAxis(Axis):
-    """Listed values under their nodes; a value below a listed one counts as that.
+    """Listed values under their nodes. A value below a listed value counts as the listed value.
 
-    Values that are not listed are one more, the last child of the root: ``<other>``. It comes
-    back as this text, in columns of other types as NULL. Booleans have no such child. Where a
-    value is missing or malformed, in any column, the whole row is.
+    All values that are not listed are one more value, ``<other>``: the last child of the root. It
+    is drawn as this text, and as NULL in columns of other types. Booleans have no such child. If a
+    value is missing or malformed in one column, the whole row is.
     """
 
     hierarchy: Hierarchy
@@ -55,7 +55,7 @@ class ListedAxis(Axis):
 
     @cached_property
     def _numbers(self) -> tuple[Counts, Counts]:
-        """For every node its number among its siblings, and how many children it has."""
+        """For every node, its number among its siblings and how many children it has."""
         number = np.zeros(len(self.categories.level), dtype=np.int64)
         count = self.categories.itself.astype(np.int64)  # the node itself comes first
         for node, parent in enumerate(self.categories.parent.tolist()):
@@ -74,8 +74,8 @@ class ListedAxis(Axis):
 
     @cached_property
     def _leaves(self) -> tuple[Codes, Counts, Counts]:
-        """Values in the order of their paths: the path and the node (-1: ``<other>``); and for
-        every node the place of its value, -1 if it is none."""
+        """The path and the node (-1: ``<other>``) of every value, in the order of paths; and for
+        every node the place of its value, -1 if it is no value."""
         number, count = self._numbers
         code = [0] * len(number)
         for node, parent in enumerate(self.categories.parent.tolist()):
@@ -99,7 +99,7 @@ class ListedAxis(Axis):
 
     @cached_property
     def _lookups(self) -> list[tuple[pa.Array, Counts, Counts]]:
-        """For each level the texts, and sorted pairs of parent and text with their nodes."""
+        """For each level, its texts, and the sorted pairs of parent and text with their nodes."""
         out = []
         for n in range(1, int(self.categories.level.max()) + 1):
             nodes = np.flatnonzero(self.categories.level == n)
@@ -112,7 +112,7 @@ class ListedAxis(Axis):
 
     @cached_property
     def _texts(self) -> list[list[str]]:
-        """The texts of all values in order, a list a source column."""
+        """The texts of all values in order, one list for each source column."""
         _, nodes, _ = self._leaves
         lists, here = [], nodes
         for _ in self.columns:
@@ -121,7 +121,7 @@ class ListedAxis(Axis):
         return lists[::-1]
 
     def _value(self, node: int) -> str:
-        """The text of a node as a value of the column: a year or month is its first day."""
+        """Return the text of a node as a value of the column; a year or month is its first day."""
         text = self.categories.text[node]
         if self.hierarchy.kind == "date":
             text += {4: "-01-01", 7: "-01"}.get(len(text), "")
@@ -155,7 +155,7 @@ class ListedAxis(Axis):
             leaf = found & (count[node] == 0)
             value[leaf] = of_node[node[leaf]]
             going = found & ~leaf
-        itself = going & self.categories.itself[node]  # the value has no further level
+        itself = going & self.categories.itself[node]  # values that end at the last level
         value[itself] = of_node[node[itself]]
         valid &= value >= 0
         codes = paths[value] >> np.uint64(self.bits - bits)
@@ -166,8 +166,9 @@ class ListedAxis(Axis):
     def _ids(
         self, arrays: tuple[pa.Array, ...]
     ) -> tuple[list[tuple[Counts, Mask]], Mask, Counts | None]:
-        """For each level the number of a row's text, -1 if it is not listed, and where rows
-        end; which rows are valid; of one column for the different values and their places."""
+        """Return for each level the number of each row's text (-1 if it is not listed) and which
+        rows end there; then which rows are valid. For a single column all this is of its different
+        values, and the third result is the place of each row among them."""
         several = self.hierarchy.kind == "columns" and len(arrays) > 1
         ids: list[tuple[Counts, Mask]] = []
         valid: Mask | None = None
@@ -206,8 +207,8 @@ class ListedAxis(Axis):
         )
 
     def _below(self, fixed: Counts, prefix: Codes) -> tuple[Counts, Counts]:
-        """The values of each cell, from and up to a place; of an empty cell, which no value can
-        be in, the one that shares most bits with it."""
+        """Return from which place and up to which place the values of each cell lie. For an empty
+        cell, in which no value can lie, it is the value that shares most bits with it."""
         paths, _, _ = self._leaves
         free = (self.bits - fixed).astype(np.uint64)
         start = prefix << free
@@ -224,7 +225,7 @@ class ListedAxis(Axis):
             return f"{name} *"
         first, last = self._below(np.array([fixed]), np.array([prefix], dtype=np.uint64))
         shown = range(int(first[0]), min(int(last[0]), int(first[0]) + SHOWN))
-        # a value of several columns is shown with all of them
+        # a value of several columns is shown with the texts of all columns
         values = [">".join(texts[i] for texts in self._texts) for i in shown]
         if self._texts[0][shown[-1]] == OTHER:
             values[-1] = OTHER
@@ -232,7 +233,7 @@ class ListedAxis(Axis):
         return f"{name} {', '.join(values)}" + (f", ... ({more} more)" if more else "")
 
     def diameter(self, fixed: int) -> float:
-        """2**-n where n levels are the same; 0 where all are."""
+        """Return 2**-n if n levels are equal; 0 if all levels are."""
         if fixed >= sum(self._level_bits):
             return 0.0
         levels = [sum(self._level_bits[: n + 1]) for n in range(len(self._level_bits))]

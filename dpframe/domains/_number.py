@@ -31,16 +31,16 @@ from dpframe.noise import PublicRandom
 READABLE = "whole numbers, floating-point numbers, decimals and text"
 
 WIDEST = 2.0**62
-"""Units in the last digit of a decimal that a bound can have: they are 64-bit integers here."""
+"""Least bound that is too large, in units of a decimal's last digit: these are 64-bit integers."""
 
 
 @dataclass(frozen=True)
 class NumberAxis(IntervalAxis):
     """Halves of [lower, upper); values outside count in the nearest cell.
 
-    NULL, NaN and text that is no number are missing. Columns of whole numbers give whole numbers
-    back: one of the cell, or where the cell holds none, the nearest to its middle. Columns of
-    text give the text of a floating-point number. ``limit`` is the most bits.
+    NULL, NaN and text that is no number are missing. Columns of whole numbers get whole numbers
+    drawn: one in the cell or, if it holds none, the nearest to its middle. Columns of text get the
+    text of a floating-point number. ``limit`` is the most bits.
     """
 
     column: str
@@ -74,8 +74,8 @@ class NumberAxis(IntervalAxis):
     def _check_scale(self, scale: int) -> None:
         if max(abs(self.lower), abs(self.upper)) * 10.0**scale >= WIDEST:
             raise ColumnError(
-                f"column {self.column!r} is a decimal with {scale} digits after the point, too "
-                f"many for bounds {self.lower!r} and {self.upper!r}: cast it to DOUBLE."
+                f"column {self.column!r} has {scale} decimals, too many for lower={self.lower!r}, "
+                f"upper={self.upper!r}: cast it to DOUBLE."
             )
 
     def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
@@ -132,11 +132,11 @@ class NumberAxis(IntervalAxis):
         least: float,
         most: float,
     ) -> Reals:
-        """Whole numbers of units of 10**-scale, within the bounds of the type."""
+        """Draw whole numbers, in units of 10**-scale, within the bounds of the type."""
         unit = 10**scale
         lower, upper = Fraction(self.lower) * unit, Fraction(self.upper) * unit
         base, *both = whole_points(lower, upper - lower, fixed, prefix, generator)
-        if most >= 2.0**63:  # the bound of the type as a float is one too many
+        if most >= 2.0**63:  # as a float, the type's bound is rounded up by one
             most = math.nextafter(min(most, 2.0**64), 0.0)
         drawn, middle = (np.clip(base + x, least, most) for x in both)
 
@@ -158,12 +158,12 @@ class NumberAxis(IntervalAxis):
 
 @lru_cache(maxsize=64, typed=True)
 def _halved(lower: float, upper: float) -> Hierarchy:
-    """The intervals of a range, for their labels."""
+    """Return the hierarchy whose labels name the intervals of a range."""
     return number("x", lower=lower, upper=upper)
 
 
 def _doubles(column: pa.Array) -> Reals:
-    """A column as doubles, NaN where there is no number; a copy."""
+    """Return a copy of a column as doubles, NaN where there is no number."""
     column = whole(column)
     if is_text(column.type):
         texts, place = distinct(column)
@@ -175,7 +175,7 @@ def _doubles(column: pa.Array) -> Reals:
 
 
 def _decimals(units: Counts, kind: pa.DataType) -> pa.Array:
-    """Decimals from units in the last digit."""
+    """Return decimals from units in their last digit."""
     words = np.stack([units, units >> 63], axis=1).astype("<i8")
     wide = pa.decimal128(38, kind.scale)
     buffers = [None, pa.py_buffer(words.tobytes())]

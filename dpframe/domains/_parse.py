@@ -1,4 +1,4 @@
-"""A domain from what people write: strings, hierarchies, or a dict of bounds."""
+"""Parse a domain from what people write: strings, hierarchies, or a dict of bounds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIME_EXAMPLE = "'time:COLUMN?lower=2017-01-01&upper=2018-01-01'"
 
 
 def as_domain(columns: object, *, depth: int | None = None, keys: object = None) -> Domain:
-    """What rows of some columns can be.
+    """Return the domain of rows of some columns.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ def as_domain(columns: object, *, depth: int | None = None, keys: object = None)
         A specification such as ``"number:distance?lower=0&upper=5000"``, a hierarchy or an axis;
         a list of these; or a dict from column to (lower, upper), numbers or times.
     depth
-        Bits of a path, 1 to 60. By default all that the columns have, 20 for numbers and times,
-        but at most 32.
+        Bits of a path, 1 to 60. By default all bits that the columns have, 20 for numbers and
+        times, but at most 32.
     keys
-        The values of the categories: a list, ``ListedNodes`` or an Arrow table. A dict from
-        column, or tuple of columns, to these where several axes need them.
+        The values of the categories: a list, ``ListedNodes`` or an Arrow table. If several axes
+        need keys, a dict from column, or tuple of columns, to these.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def as_domain(columns: object, *, depth: int | None = None, keys: object = None)
         given = list(columns)
     else:
         raise ParameterTypeError(
-            f"columns must be text such as {EXAMPLE}, a list of such texts, or a dict from column "
-            f"to (lower, upper); got {type(columns).__name__}."
+            f"columns must be text such as {EXAMPLE}, a list of texts, or a dict of (lower, upper);"
+            f" got {type(columns).__name__}."
         )
     if not given:
         raise ParameterError(f"columns is empty: name at least one, such as {EXAMPLE}.")
@@ -75,7 +75,7 @@ def as_domain(columns: object, *, depth: int | None = None, keys: object = None)
 
 
 def _axis(value: object) -> Axis | Hierarchy:
-    """An axis, or a hierarchy that needs keys to be one."""
+    """Return the axis of a value, or a hierarchy that needs keys to become an axis."""
     limited = False
     if isinstance(value, str):
         kind, colon, rest = value.partition(":")
@@ -113,7 +113,7 @@ def _axis(value: object) -> Axis | Hierarchy:
 def _time(text: str, rest: str) -> TimeAxis:
     column, _, query = rest.partition("?")
     if "," in column:
-        raise HierarchyError(f"time reads one column; {text!r} names several. Write %2C in a name.")
+        raise HierarchyError(f"time reads one column; {text!r} names several: write %2C in a name.")
     given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
     names = [name for name, _ in given]
     for name in names:
@@ -126,7 +126,7 @@ def _time(text: str, rest: str) -> TimeAxis:
     if missing:
         raise HierarchyError(
             f"time needs {' and '.join(missing)}: write {TIME_EXAMPLE} with public values, never "
-            "values taken from the data."
+            "from the data."
         )
     limit: Any = options.get("depth")
     if limit is not None:
@@ -139,7 +139,7 @@ def _time(text: str, rest: str) -> TimeAxis:
 
 
 def _bounded(name: object, bounds: object) -> Axis:
-    """An axis from an entry of a dict."""
+    """Return the axis of an entry of a dict."""
     if not isinstance(name, str):
         raise ParameterTypeError(f"columns must have column names as keys; got {name!r}.")
     times = (str, dt.date, np.datetime64)
@@ -150,9 +150,8 @@ def _bounded(name: object, bounds: object) -> Axis:
         if any(map(_is_time, bounds)):
             return TimeAxis(name, moment("lower", low), moment("upper", high))
     raise ParameterError(
-        f"columns[{name!r}] must be (lower, upper), two numbers or two times; got {bounds!r}. "
-        f"Categories are listed as keys: columns=['columns:{quote(name)}'], "
-        f"keys={{{name!r}: [...]}}."
+        f"columns[{name!r}] must be (lower, upper), numbers or times; got {bounds!r}. List "
+        f"categories as keys: columns=['columns:{quote(name)}'], keys={{{name!r}: [...]}}."
     )
 
 
@@ -164,15 +163,15 @@ def _is_time(bound: object) -> bool:
 
 
 def _keys(hierarchies: list[Hierarchy], keys: object) -> list[object]:
-    """The keys of each hierarchy, in order."""
+    """Return the keys of each hierarchy, in order."""
     if not hierarchies:
         if keys is not None:
             raise ParameterError("keys is for categories, and columns names none: leave it out.")
         return []
     if keys is None:
         raise ParameterError(
-            f"{hierarchies[0].spec} needs keys: pass keys=[...] with its public values, never "
-            "values taken from the data."
+            f"{hierarchies[0].spec} needs keys: pass keys=[...] with its public values, never from "
+            "the data."
         )
     if not isinstance(keys, Mapping):
         if len(hierarchies) > 1:
@@ -187,9 +186,7 @@ def _keys(hierarchies: list[Hierarchy], keys: object) -> list[object]:
             raise ParameterError(f"keys lacks {name!r}: add a list of its public values.")
         chosen.append(left.pop(name))
     if left:
-        raise ParameterError(
-            f"keys has {next(iter(left))!r}, which columns does not need keys for."
-        )
+        raise ParameterError(f"keys has {next(iter(left))!r}, which needs no keys: leave it out.")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""Values as Arrow arrays, and texts read by DuckDB: each different one once. Private."""
+"""Read values as Arrow arrays, and parse each different text once in DuckDB. Private."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Steps = tuple[dict[str, str], ...]
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array of a column, a dictionary as what it holds."""
+    """Return a column as one array; a dictionary is decoded."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # of no chunk, in older Arrow
+        if isinstance(column, pa.ChunkedArray):  # without chunks, in older Arrow
             column = pa.concat_arrays(column.chunks)
     if pa.types.is_dictionary(column.type):
         return column.dictionary_decode()
@@ -27,7 +27,7 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def distinct(column: pa.Array) -> tuple[pa.Array, Counts]:
-    """The different values, NULL too, and the place of each row among them."""
+    """Return the different values, NULL included, and the place of each row among them."""
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if pa.types.is_null(column.type):
@@ -38,7 +38,7 @@ def distinct(column: pa.Array) -> tuple[pa.Array, Counts]:
 
 
 def asked(values: pa.Array, steps: Steps, answer: str, what: str = "a batch") -> pa.Table:
-    """The SQL ``answer`` for every value in order, after steps that start from column ``c0``."""
+    """Compute the SQL ``answer`` for every value, in order. ``steps`` start from column ``c0``."""
     table = pa.table({"i": np.arange(len(values)), "c0": values})
     query = f"(SELECT i, c0 FROM {_duck.VIEW})"
     for step in steps:
@@ -51,14 +51,14 @@ def asked(values: pa.Array, steps: Steps, answer: str, what: str = "a batch") ->
 
 
 def duckdb_type(values: pa.Array) -> str:
-    """What DuckDB calls the type of an array."""
+    """Return DuckDB's name of the type of an array."""
     with _duck.register(pa.table({"c0": values[:0]}), "a batch") as relation:
         return relation.types[0]
 
 
 def level_texts(values: pa.Array, hierarchy: Hierarchy) -> list[pa.Array]:
-    """The nodes of different values of one column, an array of texts a level: NULL at level 1
-    for what is missing or malformed, below that for a level which the value does not have."""
+    """Return the nodes of different values of one column, as an array of texts for each level. NULL
+    at level 1 means missing or malformed; below, it means that the value has no such level."""
     kind = duckdb_type(values)
     hierarchy.check_types((kind,))
 

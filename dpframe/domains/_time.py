@@ -34,15 +34,15 @@ TICKS = {
     "ns": Fraction(1, 1000),
     "D": Fraction(86_400 * 10**6),
 }
-"""Microseconds of a unit."""
+"""Microseconds of each unit."""
 
 
 @dataclass(frozen=True)
 class TimeAxis(IntervalAxis):
     """Halves of [lower, upper), in UTC; times outside count in the nearest cell.
 
-    NULL and text that is no time are missing. What comes back is a whole number of the units of
-    the column's type, days for dates. ``limit`` is the most bits.
+    NULL and text that is no time are missing. Drawn times are whole numbers of the unit of the
+    column's type; the unit of dates is a day. ``limit`` is the most bits.
     """
 
     column: str
@@ -113,12 +113,12 @@ class TimeAxis(IntervalAxis):
         return (times.cast(given) if is_text(given) else times,)
 
     def _in_ticks(self, unit: str) -> tuple[Fraction, Fraction]:
-        """The lower bound, and the width, in units since 1970."""
+        """Return the lower bound, in units since 1970, and the width, in units."""
         low, high = ((t - EPOCH) // MICROSECOND for t in (self.lower, self.upper))
         if unit == "ns" and (low * 1000 < -(2**63) + 1 or high * 1000 >= 2**63):
             raise ColumnError(
-                f"column {self.column!r} has nanoseconds, which reach from 1677-09-22 to "
-                "2262-04-11: choose lower and upper within, or cast the column to TIMESTAMP."
+                f"column {self.column!r} has nanoseconds, from 1677-09-22 to 2262-04-11: choose "
+                "lower and upper inside, or cast it to TIMESTAMP."
             )
         return low / TICKS[unit], (high - low) / TICKS[unit]
 
@@ -139,7 +139,7 @@ class TimeAxis(IntervalAxis):
 
 
 def moment(name: str, value: object) -> dt.datetime:
-    """A bound as a time in UTC; HierarchyError for what is none."""
+    """Return a bound as a time in UTC; HierarchyError if it is no time."""
     if isinstance(value, np.datetime64):
         value = str(value)
     if isinstance(value, str):
@@ -149,8 +149,7 @@ def moment(name: str, value: object) -> dt.datetime:
         value = dt.datetime(value.year, value.month, value.day)
     if not isinstance(value, dt.datetime) or value != value:  # pandas' NaT is no time
         raise HierarchyError(
-            f"time: {name} must be a date or a time such as 2017-01-31 or 2017-01-31T12:00:00; "
-            f"got {value!r}."
+            f"time: {name} must be a date or a time such as 2017-01-31T12:00:00; got {value!r}."
         )
     exact = dt.datetime(*value.timetuple()[:6], value.microsecond)
     try:
@@ -160,7 +159,7 @@ def moment(name: str, value: object) -> dt.datetime:
 
 
 def written(time: dt.datetime, between: str = "T") -> str:
-    """A time in UTC, as short as it can be."""
+    """Return a time in UTC as text, in its shortest form."""
     naive = time.replace(tzinfo=None)
     if naive.time() == dt.time(0):
         return naive.date().isoformat()
@@ -174,7 +173,7 @@ def _unit(kind: pa.DataType) -> str:
 
 
 def _times(column: pa.Array) -> pa.Array:
-    """Text as timestamps in UTC, read as the hierarchy ``date`` does."""
+    """Return text as timestamps in UTC, parsed like the hierarchy ``date``."""
     texts, place = distinct(column)
     steps = date("c0").key_steps(("c0",), (duckdb_type(texts),))[:1]
     moments = "CASE WHEN isfinite(moment) THEN moment END AS x"

@@ -1,4 +1,4 @@
-"""Columns that are hierarchies: one kind a file, written once and the same everywhere.
+"""Columns as hierarchies: one kind a file, written once for all doors and engines.
 
 ===========  ====================================================  ======================
 kind         string                                                object
@@ -12,9 +12,10 @@ codes        ``code:zip?lengths=1,3,5``                            ``code("zip",
 numbers      ``number:age?lower=0&upper=100&depth=10``             ``number("age", ...)``
 ===========  ====================================================  ======================
 
-``date:when?zone=Europe/Paris`` reads times that have a zone by the clocks of that one.
-Several at once, for :func:`dpframe.hhh`: ``"ip:src * ip:dst"`` or :func:`product`, :func:`cube`,
-``"sets:a,b;a"`` or :func:`grouping_sets`, and one inside of another, ``"country > date:when"``.
+``date:when?zone=Europe/Paris`` reads times that have a zone by the clocks of Paris.
+Several hierarchies at once, for :func:`dpframe.hhh`, are ``"ip:src * ip:dst"`` or :func:`product`,
+:func:`cube`, ``"sets:a,b;a"`` or :func:`grouping_sets`, and one hierarchy inside of another,
+``"country > date:when"``.
 Every kind takes ``invalid="count"`` (the default: NULL, empty and malformed values are counted
 under an ``<invalid>`` node) or ``invalid="drop"``.
 """
@@ -82,7 +83,7 @@ def ip(
     prefixes, prefixes6
         Prefix lengths in bits, increasing; 1 to 32 for IPv4, 1 to 128 for IPv6.
     version
-        4 or 6 to accept one family only (the other is then invalid); both by default.
+        4 or 6 to accept one family only (the other family is then invalid); both by default.
     invalid
         "count" malformed values under ``<invalid>``, or "drop" them.
 
@@ -100,8 +101,8 @@ def path(
 ) -> Path:
     """Paths such as ``tools/saws/hand``: at most ``depth`` (1 to 128) parts, the rest is cut.
 
-    Empty parts do not count. A path that has no parts, such as ``/``, counts at the root only, as
-    ``tools`` counts at its own node and above.
+    Empty parts do not count. A path counts at its last part and above: ``tools`` at its own node
+    and the root, and a path without parts, such as ``/``, at the root only.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def path(
 
 @known_arguments
 def columns(*names: str | Sequence[str], invalid: OnInvalid = "count") -> Columns:
-    """Columns as levels, coarse to fine: names, or one list of them.
+    """Columns as levels, coarse to fine: pass their names, or one list of names.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def columns(*names: str | Sequence[str], invalid: OnInvalid = "count") -> Column
 
 @known_arguments
 def domain(column: str, *, depth: int = 4, invalid: OnInvalid = "count") -> HostNames:
-    """Host names from the right: at most ``depth`` (1 to 128) labels, the left ones are cut.
+    """Host names from the right: at most ``depth`` (1 to 128) labels; labels further left are cut.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def date(
     zone: str | None = None,
     invalid: OnInvalid = "count",
 ) -> Date:
-    """Dates and times: the year, quarter, month, week, day and hour they are in.
+    """Dates and times, by their year, quarter, month, week, day and hour.
 
     Parameters
     ----------
@@ -154,8 +155,8 @@ def date(
         Some of year, quarter, month, day, hour, coarse to fine; or some of week, day, hour, with
         the weeks of ISO 8601.
     zone
-        Time zone in whose clocks timestamps with a zone, and texts with an offset, are read, such
-        as "Europe/Paris"; UTC by default. What has no zone is read as it stands.
+        Time zone whose clocks are used to read timestamps with a zone, and texts with an offset,
+        such as "Europe/Paris"; UTC by default. Times without a zone are read unchanged.
     invalid
         "count" malformed values under ``<invalid>``, or "drop" them.
 
@@ -169,7 +170,7 @@ def date(
 
 @known_arguments
 def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count") -> Code:
-    """Prefixes of a code, of these increasing lengths in characters.
+    """Prefixes of a code: ``lengths`` are their increasing lengths in characters.
 
     Examples
     --------
@@ -194,7 +195,8 @@ def number(
 
 
 def _tuple(values: Any) -> Any:
-    """A list, array or range as a tuple of Python values; what is none is left for its check."""
+    """Return a list, array or range as a tuple of Python values. Return other values unchanged, to
+    be checked later."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     return tuple(values) if isinstance(values, list | range) else values

@@ -1,9 +1,9 @@
-"""What every kind of hierarchy answers; none of them ever sees data.
+"""The base class of all kinds of hierarchy. A hierarchy never sees data.
 
 A hierarchy turns a row into a chain of nodes, coarse to fine. The rollup asks it for SQL: the
 key of the finest node of a row (one or several columns), the key of a node one level up, the
-number of levels the row really has, an order in which every node follows its ancestors, and
-the key as text. People see ``label``.
+number of levels that the row has, an order in which every node follows its ancestors, and the
+key as text. People see ``label``.
 
 A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed values end there.
 """
@@ -31,7 +31,7 @@ INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
 
 OTHER = "<other>"
-"""Label of what the released nodes beside it do not cover."""
+"""Label of the records that no released node beside it covers."""
 
 ROOT = "*"
 """Label of level 0, everything."""
@@ -39,7 +39,7 @@ ROOT = "*"
 MAX_HEIGHT = 128
 
 MAX_DOMAIN_BITS = 20
-"""A finite domain has at most 2**20 values: all of them are listed."""
+"""A finite domain has at most 2**20 values, because all of them are listed."""
 
 OnInvalid = Literal["count", "drop"]
 
@@ -55,12 +55,12 @@ class Hierarchy(ABC):
         for text in (*self.source_columns, *self.options.values()):
             if not is_unicode(text):
                 raise HierarchyError(
-                    f"{self.kind}: {text!r} is no text that UTF-8 can write: rename the column, or "
-                    "pass other text."
+                    f"{self.kind}: {text!r} cannot be written in UTF-8: rename the column or "
+                    "change the text."
                 )
         if not 1 <= self.height <= MAX_HEIGHT:
             raise HierarchyError(
-                f"{self.kind} hierarchy has {self.height} levels; it must have 1 to {MAX_HEIGHT}."
+                f"{self.kind} hierarchy has {self.height} levels: it must have 1 to {MAX_HEIGHT}."
             )
         if self.on_invalid not in ("count", "drop"):
             raise HierarchyError(
@@ -78,7 +78,7 @@ class Hierarchy(ABC):
     @property
     @abstractmethod
     def height(self) -> int:
-        """Levels below the root; from the specification alone."""
+        """Number of levels below the root, from the specification alone."""
 
     @property
     @abstractmethod
@@ -88,16 +88,16 @@ class Hierarchy(ABC):
     @property
     @abstractmethod
     def level_names(self) -> tuple[str, ...]:
-        """A short name a level, for people."""
+        """A short name of each level, for people."""
 
     @property
     @abstractmethod
     def options(self) -> dict[str, str]:
-        """Options as text, only those that differ from the default."""
+        """Options as text, only options that differ from their default."""
 
     @property
     def dimensions(self) -> tuple[Hierarchy, ...]:
-        """Itself; of several hierarchies at once each of them."""
+        """The hierarchies in this one: itself, or each of several hierarchies at once."""
         return (self,)
 
     @property
@@ -114,19 +114,19 @@ class Hierarchy(ABC):
         """Raise HierarchyError if the specification breaks a rule of its kind."""
 
     def check_types(self, types: tuple[str, ...]) -> None:
-        """Raise ColumnError if the DuckDB types of the columns cannot be read; text always can."""
+        """Raise ColumnError if a column's DuckDB type cannot be read; text can always be read."""
         for column, duckdb_type in zip(self.source_columns, types, strict=True):
             READS[self.kind].check(self.kind, column, duckdb_type)
             check_writable(column, duckdb_type)
 
     def domain_values(self) -> list[str] | None:
-        """One value of the column, as text, for every leaf there can be; None if that is not at
-        most 2**20 leaves, known from the specification alone."""
+        """Return one value of the column, as text, for every possible leaf; None unless the
+        specification alone says that there are at most 2**20 leaves."""
         return None
 
     @property
     def reading(self) -> str:
-        """How values are read, where that is a choice; a few words for people."""
+        """How values are read, in a few words for people; empty if the caller has no choice."""
         return ""
 
     # -- SQL ---------------------------------------------------------------------------------
@@ -138,92 +138,96 @@ class Hierarchy(ABC):
 
     @property
     def key_width(self) -> int:
-        """Key columns of the finest level."""
+        """Number of key columns of the finest level."""
         return 1
 
     @abstractmethod
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
-        """Named SQL expressions, step upon step; the last step is the finest key: k1, k2, ...
+        """Return named SQL expressions, each step using the steps before it; the last step is the
+        finest key: k1, k2, ...
 
         ``columns`` is the SQL of the source columns and ``types`` their DuckDB types.
         """
 
     def stored_keys(self, columns: tuple[str, ...], types: tuple[str, ...]) -> str | None:
-        """SQL of a condition under which the values of a row are its finest key as they stand, and
-        without which the key has a NULL: rows may be grouped before keys are made. None if types do
-        not say so, or if that would save nothing."""
+        """Return the SQL of a condition: where it holds, the values of a row are its finest key
+        unchanged; where it does not, the key has a NULL. Rows may then be grouped before keys are
+        made. None if the types do not allow it, or if it would save nothing."""
         return None
 
     def whole_keys(self, types: tuple[str, ...]) -> bool:
-        """Whether the columns of keys are integers of at most 64 bits, cheap to sort by."""
+        """Whether all key columns are integers of at most 64 bits, which are cheap to sort by."""
         return False
 
     @abstractmethod
     def depth(self, keys: tuple[str, ...]) -> str | None:
-        """SQL of the number of levels of a row, 0 if it ends at the root; None if every row has all
-        of them."""
+        """Return the SQL of a row's number of levels, 0 if it ends at the root; None if every row
+        has all levels."""
 
     def rests(self, level: int) -> bool:
-        """Whether rows that end at ``level`` or above it can be many, and share no node of it with
-        rows that go on: they need not be grouped again there."""
+        """Whether many rows can end at ``level`` or above, and never share a node of ``level`` with
+        rows that go on. They need not be grouped again at ``level``."""
         return False
 
     @abstractmethod
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """SQL of the key at ``level`` from the key one level down; unchanged for shorter rows."""
+        """Return the SQL of the key at ``level`` from the key one level down. The key of a row that
+        ends above stays unchanged."""
 
     @abstractmethod
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
+        """Return the SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
 
     def order_by(self) -> str:
-        """ORDER BY that puts every node right after its ancestors and before their siblings."""
+        """Return an ORDER BY that puts a node right after its ancestors, before their siblings."""
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
         return ascending(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
 
     @abstractmethod
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
-        """SQL of the key, NULL for what the level does not have: VARCHAR, or integers that people
-        read as they are. ``types`` are those of ``key_steps``."""
+        """Return the SQL of the key as VARCHAR, or as integers, which people can read; NULL for key
+        columns that the level does not have. ``types`` are as in ``key_steps``."""
 
     # -- people ------------------------------------------------------------------------------
 
     def label(self, level: int, texts: tuple[str | None, ...]) -> str:
-        """What people read for a node of ``level`` >= 1."""
+        """Return the label, for people, of a node of ``level`` >= 1."""
         return INVALID if texts[0] is None else texts[0]
 
     def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
-        """Labels of many released nodes, those of level 0 included; ``keys`` are text columns."""
+        """Return the labels of many released nodes, level 0 included; ``keys`` are text columns."""
         texts = zip(*(column.to_pylist() for column in keys), strict=True)
         pairs = zip(level.tolist(), texts, strict=True)
         return pa.array([self.label(n, t) if n else ROOT for n, t in pairs], type=pa.string())
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """Extra columns of the result, one a level; only ``columns`` has them."""
+        """Extra columns of the result, one for each level; only kind ``columns`` has them."""
         return ()
 
     @abstractmethod
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
-        """The nodes above a released node of ``level`` >= 1 and itself, coarse to fine.
+        """Return the nodes above a released node of ``level`` >= 1 and the node itself, coarse to
+        fine.
 
-        ``shown`` is its label, or its label columns down to its level. What stands for a node is
-        the same in every lineage. Raises ValueError for text that is no label of this kind.
+        ``shown`` is its label, or its label columns down to its level. A node is represented by
+        equal values in all lineages. Raises ValueError for text that is no label of this kind.
         """
 
 
 def _quoted(name: str) -> str:
-    """A column name inside a specification, where white space around names does not count."""
+    """Quote a column name for a specification, where white space around names does not count."""
     return quote(name, safe="/.-" if name != name.strip() else " /.-")
 
 
 def text_of(column: str, duckdb_type: str) -> str:
-    """SQL of a value as text that does not depend on how the column happened to be stored.
+    """Return the SQL of a value as text that does not depend on how the column is stored.
 
-    A whole number reads the same from an integer and a floating-point column, as far as that holds
-    it: a NULL elsewhere, which turns integers into floats in pandas, changes no text that is there.
+    An integer column and a floating-point column give equal text for a whole number, as far as the
+    latter holds it exactly. So a NULL, which turns integers into floats in pandas, changes no text
+    of other rows.
     """
     if duckdb_type in ("VARCHAR", "TEXT"):
         return column
@@ -236,28 +240,26 @@ def text_of(column: str, duckdb_type: str) -> str:
 
 
 COARSE_TIMES = ("TIMESTAMP_S", "TIMESTAMP_MS")
-"""Types of times that reach beyond microseconds: DuckDB cannot write those, and closes the whole
-database when it is asked to."""
+"""Types whose times can lie outside the range of microseconds. DuckDB cannot write such times, and
+closes the whole database when it is asked to."""
 
 UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
-"""In the names of types that hold such times inside, or can hold them, and of those whose malformed
-values no SQL tells from others (``_duck.guards``)."""
+"""Pattern in the names of types that hold such times inside, or can hold them, and of types whose
+malformed values no SQL tells from valid ones (``_duck.guards``)."""
 
-NO_TEXT = (
-    "; VARIANT, BIGNUM, unions of times, decimals or BIT, and TIMESTAMP_S and TIMESTAMP_MS inside "
-    "of another type, can hold what cannot be written as text. Cast the column."
-)
+NO_TEXT = "; it can hold values that cannot be written as text. Cast the column."
 
 
 def check_writable(column: str, duckdb_type: str) -> None:
-    """Raise ColumnError for a type, other than that of a text, whose values have no text each."""
+    """Raise ColumnError if a type can hold values that cannot be written as text."""
     writable = duckdb_type in COARSE_TIMES or duckdb_type.startswith("ENUM")
     if not writable and re.search(UNWRITABLE, duckdb_type):
         raise ColumnError(f"column {column!r} has type {named(duckdb_type)}{NO_TEXT}")
 
 
 def real_text(number: str, otherwise: str) -> str:
-    """SQL of a DOUBLE as text, NULL for NaN: whole numbers of 128 bits as integers."""
+    """Return the SQL of a DOUBLE as text, NULL for NaN: as an integer if it is a whole number of
+    128 bits, else ``otherwise``."""
     return (
         f"CASE WHEN {is_nan(number)} THEN NULL "
         f"WHEN {number} = trunc({number}) AND abs({number}) < {2.0**127!r}::DOUBLE "
@@ -270,19 +272,19 @@ KEPT = (
     *("BOOLEAN", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"),
     *("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
 )
-"""DuckDB's types that a level column keeps; others show as text."""
+"""DuckDB's types that a level column keeps; columns of other types show as text."""
 
 
 def has_zone(duckdb_type: str) -> bool:
-    """Whether this is a timestamp with a time zone, of any precision, and no list of them."""
+    """Whether a type is a timestamp with a time zone, of any precision, and not a list of these."""
     zoned = "ZONE" in duckdb_type or "TZ" in duckdb_type
     return duckdb_type.startswith("TIMESTAMP") and zoned and not duckdb_type.endswith("]")
 
 
 def in_utc(column: str) -> str:
-    """SQL of a timestamp with a time zone as one without, in UTC; a cast would follow the session.
+    """Return the SQL that turns a timestamp with a time zone into a timestamp in UTC without one.
 
-    NULL for infinite times.
+    A cast would use the time zone of the session. NULL for infinite times.
     """
     zoned = f"CAST({column} AS TIMESTAMP WITH TIME ZONE)"
     return f"make_timestamp(epoch_us(CASE WHEN isfinite({zoned}) THEN {zoned} END))"
@@ -294,13 +296,13 @@ def one_column(kind: str, column: object) -> None:
 
 
 def depth_within(kind: str, value: object, high: int) -> None:
-    """Check a number of levels."""
+    """Raise HierarchyError unless ``value`` is a number of levels from 1 to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
         raise HierarchyError(f"{kind}: depth must be a whole number in 1 to {high}; got {value!r}.")
 
 
 def increasing(kind: str, name: str, values: object, low: int, high: int) -> None:
-    """Check a tuple of strictly increasing integers within [low, high]."""
+    """Raise HierarchyError unless ``values`` are strictly increasing integers in [low, high]."""
     whole = isinstance(values, tuple) and all(
         isinstance(v, int) and not isinstance(v, bool) for v in values
     )

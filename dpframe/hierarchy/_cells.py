@@ -1,8 +1,8 @@
 """Several hierarchies at once: which kinds of cells there are, and in which order they are asked.
 
-A *kind* says how fine a cell is in every dimension: a level of each, 0 where the cell covers all
-of it. A record lies in one cell of a kind at most, in none where it has not so many levels. Kinds
-stand finest first: none before one that refines it. All of that is public.
+A *kind* says how fine a cell is: its level in every dimension, 0 if the cell covers the whole
+dimension. A record lies in at most one cell of a kind, and in none if it has too few levels. Kinds
+are ordered finest first: a kind comes after all kinds that refine it. All of this is public.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ Kind = tuple[int, ...]
 Form = Literal["product", "nested", "sets"]
 
 OF_CELLS = ("level", "prefix", "residual", "lower", "upper", "count", "count_lower", "count_upper")
-"""Columns that the result has beside those of the dimensions."""
+"""Columns of the result besides the columns of the dimensions."""
 
 BETWEEN = " * "
-"""Between the dimensions of a product, in specifications and labels."""
+"""Sign between the dimensions of a product, in specifications and labels."""
 
 UNDER = " > "
-"""Between dimensions of which each lies in the one before."""
+"""Sign between dimensions if each lies inside of the dimension before it."""
 
 SETS = "sets"
-"""The kind of grouping sets, in text."""
+"""The kind of grouping sets in a specification."""
 
 
 @dataclass(frozen=True, repr=False)
 class Cells(Hierarchy):
     """Dimensions, and the kinds of cells that are asked, finest first, without the total.
 
-    It is a hierarchy in what it reads, how many kinds a record pays for and how it is written; it
-    has no chain of nodes, which is all that other questions can count.
+    It acts as a hierarchy for three things: the columns that it reads, its height (the kinds that a
+    record pays for) and its specification. It has no chain of nodes, so that only ``hhh`` and
+    ``rollup`` can count it.
     """
 
     of: tuple[Hierarchy, ...]
@@ -54,8 +55,7 @@ class Cells(Hierarchy):
         for name in columns:
             if columns.count(name) > 1:
                 raise HierarchyError(
-                    f"column {name!r} is in several dimensions: a cell would ask it twice. Name "
-                    "each column once."
+                    f"column {name!r} is in several dimensions: name each column once."
                 )
         if len(self.kinds) > MAX_HEIGHT:
             raise too_many(len(self.kinds))
@@ -63,9 +63,8 @@ class Cells(Hierarchy):
             for later in self.kinds[place + 1 :]:
                 if all(a <= b for a, b in zip(kind, later, strict=True)):
                     raise HierarchyError(
-                        f"cells of {self.kind_name(kind)} are asked before those of "
-                        f"{self.kind_name(later)}, which are as fine or finer: name kinds finest "
-                        "first, each once."
+                        f"cells of {self.kind_name(kind)} come before finer or equal cells of "
+                        f"{self.kind_name(later)}: name kinds finest first, each once."
                     )
 
     @property
@@ -78,7 +77,7 @@ class Cells(Hierarchy):
 
     @property
     def height(self) -> int:
-        """Kinds of cells above a record, besides the total: what a record pays for."""
+        """Number of kinds of cells without the total: a record pays for a cell of each kind."""
         return len(self.kinds)
 
     @property
@@ -87,11 +86,11 @@ class Cells(Hierarchy):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Kinds by name, the last one asked first, as levels are: coarse to fine."""
+        """Names of the kinds in the reverse of their order: coarse to fine, as levels are."""
         return tuple(self.kind_name(kind) for kind in reversed(self.kinds))
 
     def kind_name(self, kind: Kind) -> str:
-        """What cells of a kind are of: a level of some dimensions."""
+        """Return the name of a kind: the levels of the dimensions that it does not cover whole."""
         pairs = zip(self.of, kind, strict=True)
         return BETWEEN.join(level_name(one, level) for one, level in pairs if level)
 
@@ -101,7 +100,8 @@ class Cells(Hierarchy):
 
     @property
     def form(self) -> Form:
-        """How it is written: all kinds, those of one chain, or sets of columns."""
+        """How the specification is written: as a product (all kinds), nested (the kinds of one
+        chain), or sets of columns."""
         if self.kinds == product_kinds([one.height for one in self.of]):
             return "product"
         chain = self.kinds == nested_kinds([one.height for one in self.of])
@@ -120,12 +120,12 @@ class Cells(Hierarchy):
             one.check_types(own)
 
     def by_dimension(self, values: Sequence[str]) -> list[tuple[str, ...]]:
-        """What belongs to the source columns, dimension by dimension."""
+        """Split a sequence with one value for each source column by dimension."""
         rest = iter(values)
         return [tuple(itertools.islice(rest, len(one.source_columns))) for one in self.of]
 
     def by_keys(self, columns: Sequence[T]) -> list[tuple[T, ...]]:
-        """Columns of keys, side by side, dimension by dimension."""
+        """Split the key columns of all dimensions by dimension."""
         rest = iter(columns)
         return [tuple(itertools.islice(rest, one.key_width)) for one in self.of]
 
@@ -139,7 +139,8 @@ class Cells(Hierarchy):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the labels of the dimensions: each has another, ``NAME_level``."""
+        """Names of the columns with the labels of the dimensions. A second column, ``NAME_level``,
+        belongs to each."""
         taken, names = set(OF_CELLS), []
         for one in self.of:
             name = "_".join(one.source_columns)
@@ -149,7 +150,7 @@ class Cells(Hierarchy):
             names.append(name)
         return tuple(names)
 
-    # -- a chain of nodes, which cells are not -----------------------------------------------------
+    # -- methods of a chain of nodes, which cells do not have --------------------------------------
 
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
@@ -173,18 +174,19 @@ class Cells(Hierarchy):
 
 
 def one_dimension(before: Hierarchy, one: Hierarchy) -> bool:
-    """Whether columns inside of columns are more of their levels."""
+    """Whether two neighbours of a chain are columns with equal ``invalid``, so that both together
+    are one dimension."""
     both = isinstance(one, Columns) and isinstance(before, Columns)
     return both and one.on_invalid == before.on_invalid
 
 
 def no_chain() -> NoReturn:
-    """Nobody gets here: ``as_hierarchy`` hands out cells to those alone who ask for them."""
-    raise ParameterTypeError("several hierarchies at once have no one chain of nodes.")
+    """Raise ParameterTypeError. Never called: ``as_hierarchy`` refuses several hierarchies."""
+    raise ParameterTypeError("several hierarchies at once are no single chain of nodes.")
 
 
 def level_name(one: Hierarchy, level: int) -> str:
-    """A level of a dimension by name, with its column where the name does not say it."""
+    """Return the name of a level of a dimension, with the column unless the name is the column."""
     if level == 0:
         return ROOT
     name = one.level_names[level - 1]
@@ -192,15 +194,16 @@ def level_name(one: Hierarchy, level: int) -> str:
 
 
 def product_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
-    """All kinds but the total, by how many levels they have together, the most first; ties in the
-    order of the dimensions: the first one is the finer."""
+    """Return all kinds but the total, sorted by the sum of their levels, largest first. Among equal
+    sums, the kind that is finer in an earlier dimension comes first."""
     ranges = [range(height, -1, -1) for height in heights]
     kinds = sorted(itertools.product(*ranges), key=lambda kind: -sum(kind))
     return tuple(kinds[:-1])
 
 
 def nested_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
-    """The kinds of a chain: all levels of a dimension below the finest ones of those before."""
+    """Return the kinds of a chain: each level of a dimension, under the finest level of all earlier
+    dimensions."""
     kinds = []
     for i, height in enumerate(heights):
         before, after = tuple(heights[:i]), (0,) * (len(heights) - i - 1)
@@ -209,11 +212,10 @@ def nested_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
 
 
 def too_many(kinds: int) -> HierarchyError:
-    """More kinds of cells than a record can pay for."""
+    """Return the error for more kinds of cells than a record can pay for."""
     columns = MAX_HEIGHT.bit_length() - 1
     return HierarchyError(
-        f"these hierarchies have {kinds} kinds of cells, and at most {MAX_HEIGHT} can be "
-        "accounted for: take fewer levels, such as 'ip:src?prefixes=16,32' or 'path:p?depth=3', "
-        f"fewer columns (a cube of {columns} has {2**columns - 1}), or name the sets that matter: "
+        f"hierarchies have {kinds} kinds of cells, above {MAX_HEIGHT}: take fewer levels, such as "
+        f"'path:p?depth=3', fewer columns (a cube of {columns} has {2**columns - 1}), or "
         "dp.grouping_sets."
     )

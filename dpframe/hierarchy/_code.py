@@ -11,9 +11,9 @@ from dpframe.hierarchy._base import Hierarchy, OnInvalid, increasing, one_column
 
 @dataclass(frozen=True)
 class Code(Hierarchy):
-    """The first ``lengths[0]`` characters, then the first ``lengths[1]``, and so on.
+    """Levels are the first ``lengths[0]`` characters, then the first ``lengths[1]``, and so on.
 
-    Spaces around a code do not count. A code shorter than ``lengths[0]`` is invalid; one
+    Spaces around a code do not count. A code shorter than ``lengths[0]`` is invalid; a code
     shorter than the last length ends at the last level that it fills.
     """
 

@@ -1,4 +1,4 @@
-"""Several columns, coarse to fine: country, state, city."""
+"""Several columns as levels, coarse to fine: country, state, city."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESERVED = ("level", "prefix", "residual", "count", "lower", "upper")
 
 @dataclass(frozen=True)
 class Columns(Hierarchy):
-    """One level a column. Equal values under different parents are different nodes.
+    """One level for each column. Equal values under different parents are different nodes.
 
     NULL, NaN and empty text make an ``<invalid>`` node under their parent, and the levels below
     it still count.
@@ -50,12 +50,11 @@ class Columns(Hierarchy):
             if isinstance(names, tuple) and any(isinstance(n, list | tuple) for n in names):
                 hint = " Sets of columns are dp.grouping_sets, several hierarchies dp.product."
             raise HierarchyError(
-                "columns needs the names of one or more columns, coarse to fine; got "
-                f"{names!r}.{hint}"
+                f"columns needs the names of columns, coarse to fine; got {names!r}.{hint}"
             )
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
-            raise HierarchyError(f"columns names {twice[0]!r} twice; a level is one column.")
+            raise HierarchyError(f"columns names {twice[0]!r} twice: name each column once.")
 
     @property
     def on_invalid(self) -> OnInvalid:
@@ -113,7 +112,7 @@ class Columns(Hierarchy):
         return ()
 
     def order_by(self) -> str:
-        # a NULL key sorts with the levels that a node does not have; the level then decides
+        # levels that a node does not have are NULL, like invalid keys: the level breaks the tie
         return ascending(*(f"t{i}" for i in range(1, self.height + 1)), "level", nulls="FIRST")
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
@@ -125,7 +124,7 @@ class Columns(Hierarchy):
         return " / ".join(INVALID if t is None else t for t in texts[:level])
 
     def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
-        """As ``label``, a column at a time."""
+        """Return the labels of ``label``, computed a column at a time."""
         joined = pc.fill_null(keys[0], INVALID)
         out = pc.if_else(pa.array(level == 0), ROOT, joined)
         for depth, key in enumerate(keys[1:], 2):
@@ -148,8 +147,8 @@ class Columns(Hierarchy):
 
 
 ONE_TEXT_A_VALUE = ("BOOLEAN", "DATE", "TIMESTAMP", "UUID", "DECIMAL", "HUGEINT", "UHUGEINT")
-"""Types, beside the integers, in which different values have different texts and no two texts
-mean the same value; columns of other types are grouped by their text."""
+"""Types, besides integers, in which each value has exactly one text and each text means one value.
+Columns of other types are grouped by their text."""
 
 
 def _is_whole(duckdb_type: str) -> bool:

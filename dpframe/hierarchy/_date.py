@@ -1,4 +1,4 @@
-"""Dates and times: year, quarter, month, week, day, hour."""
+"""Dates and times by year, quarter, month, week, day and hour."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ FORMATS = {
     "day": "%Y-%m-%d",
     "hour": "%Y-%m-%d %H:00",
 }
-"""Levels, coarse to fine, and how people read them; a quarter has its number behind."""
+"""Levels, coarse to fine, and the format of their labels; the number of a quarter is appended."""
 
 WIDTHS = {"year": 4, "quarter": 7, "month": 7, "week": 8, "day": 10, "hour": 16}
-"""Characters of each format. Years, months and days are the beginning of what is finer."""
+"""Characters of each format. The labels of years, months and days begin the finer labels."""
 
 ACROSS = ("year", "quarter", "month")
-"""Of which a week can lie in two."""
+"""Levels of which a week can lie in two nodes."""
 
 OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*[ \t\n\f\r\x0b]*$"
-"""End of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
+"""Pattern for the end of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
 
 UTC = r":[^A-Za-z]*(Z| UTC| GMT)[ \t\n\f\r\x0b]*$"
-"""End of a time that says UTC."""
+"""Pattern for the end of a time that says UTC."""
 
 NAMED = r":[0-9.]* [A-Za-z0-9_/:+-]"
-"""A time with the name of a zone, if it says neither UTC nor an offset."""
+"""Pattern in a time with the name of a zone, unless the time says UTC or an offset."""
 
 YEARS = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
-"""Times outside these years, infinite ones too, are invalid: SQL cannot cut them."""
+"""Times outside these years, and infinite times, are invalid: SQL cannot truncate them."""
 
 
 @dataclass(frozen=True)
 class Date(Hierarchy):
-    """Year > quarter > month > day > hour, or some of them, coarse to fine; or week > day > hour.
+    """Some of year > quarter > month > day > hour, coarse to fine; or of week > day > hour.
 
-    Weeks are those of ISO 8601, from Monday, under no year: some lie in two.
+    Weeks follow ISO 8601 and begin on Monday. They are under no year, as some lie in two years.
 
-    Reads dates, timestamps and ISO 8601 text; those with a time zone or an offset in ``zone``, in
-    UTC without it; others as they stand. Infinite and unreadable times are invalid. With ``zone``
-    so are texts that name another zone than UTC, and times outside the years 1 to 9999 of UTC.
-    Whole numbers are no times, whose unit would be guessed, and neither are periods that name no
-    single day.
+    Reads dates, timestamps and ISO 8601 text. Times with a time zone or an offset are read in
+    ``zone``, or in UTC without it; other times are read unchanged. Infinite and unreadable times
+    are invalid. With ``zone``, texts that name another zone than UTC, and times outside the years 1
+    to 9999 of UTC, are invalid too. Whole numbers are not read, as their unit would be a guess, and
+    neither are periods that name no single day.
     """
 
     column: str
@@ -79,8 +79,8 @@ class Date(Hierarchy):
         around = [name for name in self.levels if name in ACROSS]
         if around and "week" in self.levels:
             raise HierarchyError(
-                f"date: a week can lie in two {around[-1]}s, so that no level of {around[-1]}s is "
-                f"above weeks: ask for levels=week,day, and for {around[-1]}s in another release."
+                f"date: a week can lie in two {around[-1]}s. Ask for levels=week,day, and for "
+                f"{around[-1]}s in another release."
             )
         if self.zone is not None:
             check_zone(self.zone)
@@ -126,7 +126,7 @@ class Date(Hierarchy):
         return ({"moment": moment_sql(column, types[0])}, finest)
 
     def _local_steps(self, column: str, kind: str) -> tuple[dict[str, str], ...]:
-        """``moment``, the local time of a row."""
+        """Return steps whose last one is ``moment``, the local time of a row."""
         assert self.zone is not None
         text = f"CAST({column} AS VARCHAR)"
         offset, utc, named = (f"regexp_matches({text}, '{p}')" for p in (OFFSET, UTC, NAMED))
@@ -175,8 +175,8 @@ class Date(Hierarchy):
 
 
 def moment_sql(column: str, duckdb_type: str) -> str:
-    """SQL of the time in a column of a type that is read, in UTC where it has a zone or an offset;
-    NULL where no time can be read. No value makes it an error."""
+    """Return the SQL of the time in a column of a readable type, in UTC if it has a zone or an
+    offset; NULL where no time can be read. No value raises an error."""
     if has_zone(duckdb_type):
         return in_utc(column)
     if duckdb_type not in ("VARCHAR", "ENUM"):
@@ -194,7 +194,8 @@ def _cut(level: str, time: str) -> str:
 
 
 def _around(level: str, label: str) -> str:
-    """The label of a coarser level around what a finer label says; ValueError if it says none."""
+    """Return the label of a coarser level that contains a finer label; ValueError if the text is no
+    label."""
     if level == "quarter":
         return f"{label[:4]}-Q{(int(label[5:7]) + 2) // 3}"
     if level == "week":

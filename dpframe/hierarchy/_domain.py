@@ -16,7 +16,7 @@ from dpframe.hierarchy._base import (
 )
 
 NAME = r"[^\s./:@]+(\.[^\s./:@]+)*"
-"""Labels without white space or the separators of URLs and mail addresses."""
+"""Pattern of labels without white space or the separators of URLs and mail addresses."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""IPv4 and IPv6 prefixes, mixed in one column."""
+"""IPv4 and IPv6 prefixes; one column can hold both families."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dpframe.hierarchy._base import (
 )
 
 MAPPED = 0xFFFF << 32
-"""::ffff:0:0, where IPv4 addresses live inside IPv6 (RFC 4291, section 2.5.5.2)."""
+"""::ffff:0:0, the range of IPv4-mapped addresses in IPv6 (RFC 4291, section 2.5.5.2)."""
 
 
 @dataclass(frozen=True)
 class Ip(Hierarchy):
     """IP addresses as text under their prefixes.
 
-    Keys are 128-bit addresses; an IPv4 address is its IPv4-mapped IPv6 address, so both ways of
-    writing it meet in one node. A row has as many levels as its family has prefixes.
+    Keys are 128-bit addresses. An IPv4 address becomes its IPv4-mapped IPv6 address, so that both
+    ways of writing it give one node. A row has as many levels as its family has prefixes.
     """
 
     column: str
@@ -80,7 +80,8 @@ class Ip(Hierarchy):
         return out
 
     def domain_values(self) -> list[str] | None:
-        """The first address of every network of the finest level, of one version only."""
+        """Return the first address of every network of the finest level; None without ``version``,
+        or for too many networks."""
         bits = {4: self.prefixes[-1], 6: self.prefixes6[-1]}.get(self.version or 0)
         if bits is None or bits > MAX_DOMAIN_BITS:
             return None
@@ -99,7 +100,7 @@ class Ip(Hierarchy):
         text = text_of(columns[0], types[0])
         return (
             {"octets": f"TRY_CAST(string_split({text}, '.') AS UTINYINT[])"},
-            {"plain": _number("octets", text)},  # most are written so, and read a third faster
+            {"plain": _number("octets", text)},  # most addresses: they are read a third faster
             {"txt": f"CASE WHEN plain IS NULL THEN lower(trim({text})) END"},
             {"parts": "CASE WHEN contains(txt, '.') THEN string_split(txt, '.') END"},
             {"others": "TRY_CAST(parts AS UTINYINT[])"},
@@ -126,7 +127,7 @@ class Ip(Hierarchy):
         )
 
     def rests(self, level: int) -> bool:
-        """Addresses of the version with fewer levels."""
+        """Whether addresses of the version with fewer levels end at ``level`` or above."""
         return self.version is None and level >= min(len(self.prefixes), len(self.prefixes6))
 
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,15 +177,17 @@ def _octets(text: str) -> tuple[str, ...]:
 
 
 def _is_dotted(text: str) -> str:
-    """Four decimal numbers up to 255 without leading zeros: they read back as they were."""
+    """Return SQL: whether a text is four decimal numbers up to 255 without leading zeros. Written
+    back, such numbers give the text again."""
     return " || '.' || ".join(f"{o}::VARCHAR" for o in _octets(text)) + f" = {text}"
 
 
 def _number(octets: str, text: str) -> str:
-    """The number of an address in dotted decimal from its ``octets``; NULL if malformed.
+    """Return the SQL of the number of a dotted-decimal address from its ``octets``; NULL if the
+    text is malformed.
 
-    Decimal numbers up to 255 without leading zeros: the text is as long as they are when they are
-    written back. "1e2" is as long as what it means, too. (Writing them takes twice the time.)
+    Leading zeros are excluded by length: the text must be as long as the four numbers written back.
+    ("1e2" is as long as 100, so that "e" is excluded too. Writing them takes twice the time.)
     """
     parts = [f"{octets}[{i}]" for i in (1, 2, 3, 4)]
     digits = " + ".join(f"({p} > {n})::UTINYINT" for p in parts for n in (9, 99))
@@ -198,7 +201,8 @@ def _number(octets: str, text: str) -> str:
 
 
 def _without_dots(text: str) -> str:
-    """IPv6 text with a trailing dotted part rewritten as two groups; NULL for other text."""
+    """Return the SQL of an IPv6 text with a trailing dotted part rewritten as two groups; NULL for
+    other text."""
     tail = f"regexp_extract({text}, '[^:]*$')"
     a, b, c, d = (f"{o}::INTEGER" for o in _octets(tail))
     groups = f"format('{{:x}}:{{:x}}', {a} * 256 + {b}, {c} * 256 + {d})"
@@ -209,7 +213,7 @@ def _without_dots(text: str) -> str:
 
 
 def _groups(half: str) -> str:
-    """The groups on one side of '::'; NULL where there is no such side."""
+    """Return the SQL of the groups on one side of '::'; NULL if there is no such side."""
     return f"CASE WHEN {half} = '' THEN [] ELSE string_split({half}, ':') END"
 
 
@@ -224,4 +228,4 @@ _IPV6 = (
     "CASE WHEN regexp_full_match(g, '[0-9a-f]{1,4}') THEN TRY_CAST('0x' || g AS UHUGEINT) END), "
     "lambda a, b: a * 65536 + b)"
 )
-"""The 128-bit number of eight groups (RFC 4291, section 2.2); one malformed group makes it NULL."""
+"""SQL of the 128-bit number of eight groups (RFC 4291, section 2.2); NULL if one is malformed."""

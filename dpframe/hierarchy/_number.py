@@ -1,4 +1,4 @@
-"""Numbers in declared bounds, halved again and again."""
+"""Numbers in declared bounds, which are halved again and again."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dpframe.hierarchy._base import (
 )
 
 MAX_DEPTH = 48
-"""Halvings that stay exact in a double's 53 bits."""
+"""Most halvings that stay exact in the 53 bits of a double."""
 
 
 @dataclass(frozen=True)
 class Number(Hierarchy):
-    """[lower, upper) in halves, quarters, ...; ``depth`` levels of binary splits.
+    """[lower, upper) cut into halves, quarters, ...; ``depth`` levels of binary splits.
 
-    Values outside the bounds, infinities too, count in the nearest interval; NaN and text that
-    is no number are invalid. The bounds are public and must not come from the data.
+    Values outside the bounds, infinities too, count in the nearest interval. NaN, and text that is
+    no number, are invalid. The bounds are public and must not come from the data.
     """
 
     column: str
@@ -45,7 +45,7 @@ class Number(Hierarchy):
                 raise HierarchyError(f"number: {name} must be a number; got {value!r}.")
             if not abs(bound) <= 1e300:  # also refuses NaN
                 raise HierarchyError(f"number: {name} must be finite; got {value!r}.")
-            object.__setattr__(self, name, bound)  # equal specifications, equal bins
+            object.__setattr__(self, name, bound)  # so that equal specifications have equal bins
         if self.lower >= self.upper:
             raise HierarchyError(
                 f"number: lower ({self.lower!r}) must be less than upper ({self.upper!r})."
@@ -76,7 +76,7 @@ class Number(Hierarchy):
         return out
 
     def domain_values(self) -> list[str] | None:
-        """The middle of every interval of the finest level."""
+        """Return the middle of every interval of the finest level; None if there are too many."""
         if self.depth_limit > MAX_DOMAIN_BITS:
             return None
         bins, span = 2**self.depth_limit, self.upper - self.lower
@@ -131,5 +131,5 @@ class Number(Hierarchy):
 
 
 def _short(x: float) -> str:
-    """A number the way people write it; reads back exactly."""
+    """Return a number the way people write it, in text that reads back exactly."""
     return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(float(x))

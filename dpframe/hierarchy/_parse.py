@@ -1,4 +1,4 @@
-"""A hierarchy from what people write: ``"ip:src"``, ``["country", "city"]``, or an object."""
+"""Parse a hierarchy from what people write: ``"ip:src"``, ``["country", "city"]``, or an object."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[type[Hierarchy], dict[str, tuple[str, Convert]]]] = {
         },
     ),
 }
-"""Kind name -> class and, for each option in a string, its field and reader."""
+"""For each kind its class and, for each option in a string, the field and the parser."""
 
 REQUIRED = {"code": ("lengths",), "number": ("lower", "upper")}
 
@@ -81,13 +81,12 @@ EXAMPLE = (
 
 
 def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
-    """A hierarchy from a string, a list of column names or a hierarchy object; ``name`` is what the
-    argument is called."""
+    """Return the hierarchy of a string, a list of column names or a hierarchy object. ``name`` is
+    the argument's name, for messages."""
     if not is_one(value):
         raise HierarchyError(
-            f"{name} ({shown(value)}) is several hierarchies at once, which hhh and rollup "
-            "answer: pass one "
-            "here, such as 'ip:src'. A column of that name is columns:..., with %20 for a blank."
+            f"{name} ({shown(value)}) is several hierarchies, for hhh and rollup only: pass one, "
+            "such as 'ip:src', or columns:... for a column of that name, with %20 for a blank."
         )
     if isinstance(value, Hierarchy):
         return value
@@ -104,12 +103,12 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
         return Columns(tuple(value.tolist()))
     raise ParameterTypeError(
         f"{name} must be the name of a column, text such as {EXAMPLE}, a list of column names, or "
-        f"a hierarchy object; got {class_name(value)}."
+        f"a hierarchy; got {class_name(value)}."
     )
 
 
 def is_one(value: object) -> bool:
-    """Whether what people write is one hierarchy, and not several at once."""
+    """Whether a value means one hierarchy, and not several at once."""
     if isinstance(value, Cells):
         return False
     if isinstance(value, str):
@@ -121,7 +120,7 @@ def is_one(value: object) -> bool:
 
 
 def parts_of(text: str, sign: str) -> list[str]:
-    """The hierarchies that a sign joins, none where it is part of an option, as in
+    """Return the hierarchies that a sign joins; none if the sign is part of an option, as in
     ``path:category?separator= > ``."""
     parts = [part.lstrip() for part in text.split(sign)]
     several = len(parts) > 1 and all(part and not part.startswith("&") for part in parts)
@@ -140,14 +139,14 @@ def _from_string(text: str) -> Hierarchy:
     if not colon and "," in text:
         several = f"columns:{','.join(name.strip() for name in text.split(','))}"
         raise HierarchyError(
-            f"hierarchy {text!r} would be one column. Write {several!r} for a level each."
+            f"hierarchy {text!r} would be one column: write {several!r} for several levels."
         )
     if not colon and text and kind not in KINDS:
         return Columns((text,))
     if text in KINDS:
         raise HierarchyError(
-            f"hierarchy {text!r} is a kind without a column: write {text}:COLUMN, or "
-            f"columns:{text} for a column of that name."
+            f"hierarchy {text!r} has no column: write {text}:COLUMN, or columns:{text} for a "
+            "column of that name."
         )
     if not colon or kind not in KINDS:
         near = difflib.get_close_matches(kind.lower(), KINDS, n=1, cutoff=0.5)
@@ -162,8 +161,8 @@ def _from_string(text: str) -> Hierarchy:
         raise HierarchyError(f"hierarchy {text!r} has an empty column name: write {kind}:COLUMN.")
     if kind != "columns" and len(names) > 1:
         raise HierarchyError(
-            f"{kind} reads one column; {text!r} names {len(names)}. Use columns:... for several, "
-            "or %2C for a comma in a name."
+            f"{kind} reads one column; {text!r} names {len(names)}: use columns:..., or %2C for a "
+            "comma in a name."
         )
     cls, known = KINDS[kind]
     fields: dict[str, object] = {"columns": names} if kind == "columns" else {"column": names[0]}
@@ -187,7 +186,7 @@ def _from_string(text: str) -> Hierarchy:
     if missing:
         raise HierarchyError(
             f"{kind} needs {' and '.join(missing)}: write {_EXAMPLES[kind]} with public values, "
-            "never values taken from the data."
+            "never from the data."
         )
     return cls(**fields)
 

@@ -1,4 +1,4 @@
-"""Category paths, file paths, URL paths: parts between separators, of any depth."""
+"""Category paths, file paths and URL paths: parts between separators, to any depth."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dpframe.hierarchy._base import (
 class Path(Hierarchy):
     """Parts between separators, coarse to fine; parts below ``depth`` are cut.
 
-    Empty parts do not count: ``/a//b/`` and ``a/b`` are the same path. A short path ends at its
-    last part and is counted there and above: one without parts, as ``/``, at the root only. Its key
-    is the empty text. Empty text is no path.
+    Empty parts do not count: ``/a//b/`` and ``a/b`` are equal paths. A short path ends at its last
+    part and is counted there and above. A path without parts, such as ``/``, is counted at the root
+    only; its key is the empty text. Empty text is no path.
     """
 
     column: str
@@ -37,7 +37,7 @@ class Path(Hierarchy):
         one_column("path", self.column)
         if not isinstance(self.separator, str) or not self.separator:
             raise HierarchyError(
-                f"path: separator must be text of at least one character; got {self.separator!r}."
+                f"path: separator must be text, and not empty; got {self.separator!r}."
             )
         depth_within("path", self.depth_limit, MAX_HEIGHT)
 

@@ -1,4 +1,4 @@
-"""Dates without timestamps: keys are texts ``YYYY-MM-DD HH:00``, and text is read by its digits."""
+"""Dates without timestamps: keys are texts ``YYYY-MM-DD HH:00``, and text is parsed by patterns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ BETWEEN = rf"(T{BLANK}*|{BLANK}+)"
 CLOCK = rf"0*{TWO}:({TWO}(:({TWO}([.][0-9]*)?)?)?)?"
 OFFSET = r"[+-][0-9]{2}(:?[0-9]{2}|:[0-9]{2}:[0-9]{2})?"
 TAIL = rf"(Z{BLANK}*|{OFFSET}{BLANK}*| [A-Za-z0-9_/:+-]*{BLANK}*)"
-"""Text that DuckDB reads as a timestamp; what stands in TAIL does not move it."""
+"""Patterns of text that DuckDB reads as a timestamp. What matches TAIL does not shift the time."""
 
 SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}{BLANK}*"
 HAS_OFFSET = ANY + f":[0-9.]+ ?[+-][0-9][0-9:]*{BLANK}*"
 LONGEST_TIME = 200
-"""Characters: longer text is invalid, though DuckDB would read zeros without end."""
+"""Most characters of a time. Longer text is invalid, though DuckDB reads any number of zeros."""
 
 DAY_SECONDS = 86_400
 BACKSLASH = "\\"
@@ -40,8 +40,8 @@ class DateKeys(OneKey):
     def __init__(self, hierarchy: Date, dialect: Dialect, types: tuple[str, ...]) -> None:
         if "week" in hierarchy.levels:
             raise HierarchyError(
-                "date: weeks are found in frames, files and DuckDB: elsewhere add a column of them "
-                "and pass it as columns:."
+                "date: weeks work in frames, files and DuckDB only: add a column of weeks and pass "
+                "it as columns:..."
             )
         super().__init__(hierarchy, dialect, types)
 
@@ -57,7 +57,7 @@ class DateKeys(OneKey):
         return (*before, {"k1": _label(self.dialect, self.hierarchy.levels[-1], last["k1"])})
 
     def _moment(self) -> tuple[Step, ...]:
-        """``k1``, the hour of a row as text."""
+        """Return steps whose last one is ``k1``, the hour of a row as text."""
         d, zone = self.dialect, self.hierarchy.zone
         if zone is not None and self.types[0] in ("VARCHAR", ZONED):
             return (*local_steps(d, zone, *self._in_utc()), {"k1": "local"})
@@ -68,8 +68,8 @@ class DateKeys(OneKey):
         return (*self._read(), {"k1": "moment"})
 
     def _in_utc(self) -> tuple[Step, ...]:
-        """``utc_day``, a text, and ``utc_second`` of it, of what has a zone; ``stands``, the hour
-        of what has none."""
+        """Return steps to ``utc_day``, a text, and ``utc_second``, the second of that day, of times
+        with a zone, and to ``stands``, the hour of times without one."""
         d = self.dialect
         if self.types[0] == ZONED:
             second = " + ".join(
@@ -91,7 +91,8 @@ class DateKeys(OneKey):
         )
 
     def _read(self) -> tuple[Step, ...]:
-        """``moment`` from text, step by step; every cast is of digits that a pattern has seen."""
+        """Return steps from text to ``moment``. A cast only gets digits that a pattern has matched,
+        so that it cannot fail."""
         d = self.dialect
         plain = f"{BLANK}*{DAY}({BETWEEN}{CLOCK}{TAIL}?)?"
         moved = d.matches("c0", SHIFTED)
@@ -143,7 +144,7 @@ class DateKeys(OneKey):
             numbers,
             {"seconds": f"CASE WHEN {valid} THEN {seconds} END"},
             {
-                # an offset can bring the days around the first and the last year inside
+                # an offset can move days just outside the first and the last year inside
                 "days": f"{d.quotient('seconds', str(DAY_SECONDS))} - 10 + CASE WHEN y = 0 "
                 "THEN dd - 32 WHEN y = 10000 THEN dd ELSE 0 END",
                 "hour": d.quotient(d.remainder("seconds", str(DAY_SECONDS)), "3600"),
@@ -175,7 +176,7 @@ class DateKeys(OneKey):
 
 
 def _label(d: Dialect, level: str, text: str) -> str:
-    """A level's text of an hour's, or of a finer level's."""
+    """Return the SQL of a level's text from the text of an hour or of a finer level."""
     if level != "quarter":
         return f"left({text}, {WIDTHS[level]})"
     third = d.quotient(f"({d.whole(f'substr({text}, 6, 2)')} + 2)", "3")
@@ -183,8 +184,9 @@ def _label(d: Dialect, level: str, text: str) -> str:
 
 
 def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
-    """``local``, the hour by the clocks of a zone, or of what ``stands``; NULL outside the years 1
-    to 9999. Integers and texts, as engines know time zones of other years."""
+    """Return steps to ``local``: the hour by the clocks of a zone, else ``stands``; NULL outside
+    the years 1 to 9999. They use integers and texts only, because the time zone databases of
+    engines are of different years."""
 
     def divided(a: str, b: int) -> str:
         return d.quotient(a, str(b))

@@ -11,7 +11,7 @@ DOTTED = rf"{OCTET}([.]{OCTET}){{3}}"
 GROUPS = "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){0,7}"
 MAPPED = "0" * 20 + "ffff"
 LONGEST_ADDRESS = 60
-"""Characters, more than any address has: longer text is not looked at."""
+"""Most characters of a text that is parsed; no address has as many."""
 
 
 class IpKeys(OneKey):
@@ -105,7 +105,7 @@ def _is_ipv4(key: str) -> str:
 
 
 def _hex4(d: Dialect, dotted: str) -> str:
-    """Eight hexadecimal digits of a dotted address that is known to be one, or NULL."""
+    """Return the SQL of the eight hexadecimal digits of a valid dotted address; NULL for NULL."""
     digits = []
     for i in (1, 2, 3, 4):
         octet = d.whole(d.piece(dotted, ".", i))
@@ -115,7 +115,8 @@ def _hex4(d: Dialect, dotted: str) -> str:
 
 
 def _groups(d: Dialect, half: str) -> str:
-    """The digits of the groups on one side of '::', four each; NULL if one is malformed."""
+    """Return the SQL of the digits on one side of '::', four a group; NULL if a group is
+    malformed."""
     pieces = [d.piece(half, ":", i) for i in range(1, 9)]
     padded = [f"(CASE WHEN {p} <> '' THEN {d.pad(p, 4)} ELSE '' END)" for p in pieces]
     return (

@@ -1,5 +1,5 @@
-"""Several hierarchies at once from what people write: products, cubes, grouping sets, and a
-hierarchy inside of columns."""
+"""Parse several hierarchies at once: products, cubes, grouping sets, and one hierarchy inside of
+another."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from dpframe.hierarchy._parse import as_hierarchy, is_one, parts_of
 
 @known_arguments
 def product(*hierarchies: str | Sequence[str] | Hierarchy) -> Cells:
-    """Cells of two or more hierarchies: each level of one with each level of the others.
+    """Cells of two or more hierarchies: each level of one with each level of the other hierarchies.
 
     Parameters
     ----------
     *hierarchies
         What :func:`hhh` takes as a hierarchy, such as ``"ip:src"``, ``dp.path("category")`` or a
-        list of columns; a column is in one of them. A cube or product is the hierarchies in it.
+        list of columns. A column is in one hierarchy only. A cube or product stands for the
+        hierarchies in it.
 
     Examples
     --------
@@ -44,8 +45,8 @@ def product(*hierarchies: str | Sequence[str] | Hierarchy) -> Cells:
     """
     if len(hierarchies) < 2:
         raise HierarchyError(
-            f"product needs two or more hierarchies; got {len(hierarchies)}. One alone is a "
-            "hierarchy as it is."
+            f"product needs two or more hierarchies; got {len(hierarchies)}. Pass a single one "
+            "without product."
         )
     found = tuple(one for value in hierarchies for one in _factors(value))
     kinds = math.prod(one.height + 1 for one in found) - 1
@@ -58,8 +59,8 @@ def _factors(value: object) -> tuple[Hierarchy, ...]:
     one = as_hierarchies(value, "hierarchies")
     if isinstance(one, Cells) and one.form != "product":
         raise HierarchyError(
-            f"hierarchies: {one.spec!r} has not all kinds of cells, so that its product is not "
-            "said: pass hierarchies, or dp.cube, or name the sets with dp.grouping_sets."
+            f"hierarchies: {one.spec!r} lacks some kinds of cells: pass hierarchies or dp.cube, or "
+            "name sets with dp.grouping_sets."
         )
     return one.of if isinstance(one, Cells) else (one,)
 
@@ -88,8 +89,8 @@ def grouping_sets(sets: Sequence[str | Sequence[str]]) -> Cells:
     Parameters
     ----------
     sets
-        Sets of names in the order in which they are asked: none before one that has all of its
-        columns and more. The total is not among them (``remainder`` releases it), or an empty set
+        Sets of names in the order in which they are asked: a set comes after all sets that have its
+        columns and more. The total can be left out (``remainder`` releases it), or be an empty set
         at the end.
 
     Examples
@@ -102,8 +103,8 @@ def grouping_sets(sets: Sequence[str | Sequence[str]]) -> Cells:
         given.pop()
     if not given or not all(given):
         raise HierarchyError(
-            f"grouping_sets needs sets of columns, and an empty one, the total, at the end only; "
-            f"got {sets!r}."
+            f"grouping_sets needs sets of columns, an empty one (the total) at the end only; got "
+            f"{sets!r}."
         )
     for place, one in enumerate(given):
         for later in given[place + 1 :]:
@@ -111,8 +112,8 @@ def grouping_sets(sets: Sequence[str | Sequence[str]]) -> Cells:
                 raise HierarchyError(f"grouping_sets has {one!r} twice: keep one of them.")
             if set(one) < set(later):
                 raise HierarchyError(
-                    f"grouping_sets has {one!r} before {later!r}, which is finer: cells are asked "
-                    f"finest first. Write {_finest_first(given)!r}."
+                    f"grouping_sets has {one!r} before {later!r}, which is finer. Write finest "
+                    f"first: {_finest_first(given)!r}."
                 )
     names = tuple(dict.fromkeys(name for one in given for name in one))
     kinds: list[Kind] = [tuple(int(name in one) for name in names) for one in given]
@@ -124,7 +125,7 @@ def grouping_sets(sets: Sequence[str | Sequence[str]]) -> Cells:
 
 
 def as_hierarchies(value: object, name: str = "hierarchy") -> Hierarchy:
-    """A hierarchy, or several at once, from what people write."""
+    """Return a hierarchy, or several at once as ``Cells``, from what people write."""
     if is_one(value):
         return as_hierarchy(value, name)
     if isinstance(value, Cells):
@@ -143,8 +144,8 @@ def _from_text(text: str) -> Hierarchy:
     products, chains = parts_of(text, BETWEEN), parts_of(text, UNDER)
     if products and chains:
         raise HierarchyError(
-            f"hierarchy {text!r} has both {BETWEEN.strip()!r} and {UNDER.strip()!r}: write a "
-            "product of hierarchies, or one inside of the other."
+            f"hierarchy {text!r} has both {BETWEEN.strip()!r} and {UNDER.strip()!r}: use only one "
+            "of them."
         )
     if products:
         return product(*products)
@@ -152,7 +153,8 @@ def _from_text(text: str) -> Hierarchy:
 
 
 def _nested(found: list[Hierarchy]) -> Hierarchy:
-    """Each inside of the one before; neighbours that are columns are one dimension."""
+    """Nest each hierarchy inside of the one before it. Neighbours that are columns become one
+    dimension."""
     joined: list[Hierarchy] = []
     for one in found:
         before = joined[-1] if joined else None
@@ -171,7 +173,7 @@ def _nested(found: list[Hierarchy]) -> Hierarchy:
 def _list(value: object) -> list[object]:
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
         raise ParameterTypeError(
-            f"sets must be a list of lists of columns, finest first; got {class_name(value)}."
+            f"sets must be lists of columns, finest first; got {class_name(value)}."
         )
     return list(value)
 
@@ -180,7 +182,7 @@ def _names(value: object, what: str, argument: str) -> list[str]:
     listed = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(listed, list | tuple) or not all(isinstance(n, str) and n for n in listed):
         raise ParameterTypeError(
-            f"{what}: {argument} must hold names of columns, as lists of texts; got {value!r}."
+            f"{what}: {argument} must be lists of column names; got {value!r}."
         )
     for name in listed:
         if listed.count(name) > 1:

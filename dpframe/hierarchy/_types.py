@@ -1,9 +1,9 @@
-"""Which types of columns each kind of hierarchy reads, and what to write for the others.
+"""Which types of columns each kind of hierarchy reads, and what to do with columns of other types.
 
-Types are public: where one alone shows that no value of a column can be read, every door says so
+Types are public: if a type alone shows that no value of a column can be read, every door says so
 before anything is charged. Texts can always hold something readable. Names are DuckDB's, without
-parameters; LIST stands for lists and arrays, PANDAS for a dtype of pandas that Arrow has no type
-for, which is read as text.
+parameters; LIST stands for lists and arrays, PANDAS for a dtype of pandas for which Arrow has no
+type, and which is read as text.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ OTHERS = (
 )
 
 KNOWN = (*WHOLE, *REAL, *TIMES, *TEXTS, *NESTED, *OTHERS)
-"""Every type that is asked about where SQL finds a type by itself."""
+"""Every type for which SQL is written where a statement finds the type by itself."""
 
 FINE_PERIODS = tuple(
     f"period[{unit}]" for unit in ("D", "B", "h", "H", "min", "T", "s", "S", "ms", "us", "ns")
 )
-"""Periods that pandas writes as the time at which they begin."""
+"""Dtypes of periods that pandas writes as the time at which they begin."""
 
 Advice = Callable[[str, str], str]
-"""From a column, as pandas and as SQL write it, to what to do."""
+"""Makes advice from a column as pandas writes it and as SQL writes it."""
 
 
 def outer(duckdb_type: str) -> str:
-    """A type without its parameters, among which can be the values of an ENUM."""
+    """Return a type without its parameters, which can include the values of an ENUM."""
     return "LIST" if duckdb_type.endswith("]") else duckdb_type.split("(")[0]
 
 
 def named(duckdb_type: str) -> str:
-    """A type as people know it."""
+    """Return the name of a type that people know."""
     if duckdb_type.startswith("PANDAS("):
         return duckdb_type.removeprefix("PANDAS(").removesuffix(")")
     return duckdb_type.split("(")[0]
@@ -56,9 +56,9 @@ def named(duckdb_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The types that a kind reads, in words too, and advice for others by their names.
+    """The types that a kind reads, by name and in words, and advice for other types by name.
 
-    ``pandas`` are the dtypes that it reads of those Arrow has no type for; None for all.
+    ``pandas`` are the dtypes without an Arrow type that the kind reads; None means all.
     """
 
     types: tuple[str, ...]
@@ -67,13 +67,13 @@ class Reads:
     pandas: tuple[str, ...] | None = ()
 
     def holds(self, duckdb_type: str) -> bool:
-        """Whether a column of this type can hold a value that is read."""
+        """Whether a column of this type can hold a value that the kind reads."""
         if outer(duckdb_type) == "PANDAS":
             return self.pandas is None or named(duckdb_type) in self.pandas
         return outer(duckdb_type) in self.types
 
     def check(self, kind: str, column: str, duckdb_type: str) -> None:
-        """Raise ColumnError, which says what to do, for a type that is not read."""
+        """Raise ColumnError, which says what to do, if the kind does not read the type."""
         if not self.holds(duckdb_type):
             raise refused(f"{kind} reads", column, duckdb_type, self.words, self.advice)
 
@@ -86,7 +86,7 @@ def refused(
     advice: dict[tuple[str, ...], Advice],
     otherwise: str = "Choose another column, or another kind of hierarchy.",
 ) -> ColumnError:
-    """The error for a column whose type holds nothing that is read, and what to do instead."""
+    """Return the error for a column whose type holds no readable value; it says what to do."""
     name = named(duckdb_type).split("[")[0] if "PANDAS(" in duckdb_type else outer(duckdb_type)
     found = (say for names, say in advice.items() if name in names)
     say = next(found, lambda _, __: otherwise)
@@ -107,39 +107,38 @@ def _from_blob(df: str, sql: str) -> str:
 def _addresses(df: str, sql: str) -> str:
     octets = ", ".join(f"({sql}::BIGINT >> {shift}) & 255" for shift in (24, 16, 8, 0))
     return (
-        "Write IPv4 addresses in network order as text, in pandas "
+        "Write IPv4 addresses in network order as text: in pandas "
         f"{df}.map(ipaddress.IPv4Address).astype(str), in SQL concat_ws('.', {octets})."
     )
 
 
 def _unix_times(df: str, sql: str) -> str:
     return (
-        f"Seconds since 1970 are pd.to_datetime({df}, unit='s') in pandas, to_timestamp({sql}) in "
-        f"SQL; milliseconds unit='ms' and epoch_ms({sql}). Days written as 20251231 are "
-        f"pd.to_datetime({df}.astype('Int64').astype(str), format='%Y%m%d', errors='coerce') in "
-        f"pandas, try_strptime({sql}::BIGINT::VARCHAR, '%Y%m%d') in SQL. Years alone are a level: "
-        "columns:..."
+        f"Seconds since 1970: pd.to_datetime({df}, unit='s'), in SQL to_timestamp({sql}); "
+        f"milliseconds: unit='ms', epoch_ms({sql}); days such as 20251231: pd.to_datetime({df}"
+        ".astype('Int64').astype(str), format='%Y%m%d', errors='coerce'), "
+        f"try_strptime({sql}::BIGINT::VARCHAR, '%Y%m%d'). Pass years as columns:..."
     )
 
 
 def _begins(df: str, _: str) -> str:
-    return f"When they begin is {df}.dt.to_timestamp(); periods as levels are columns:..."
+    return f"Pass their beginnings, {df}.dt.to_timestamp(), or the periods as columns:..."
 
 
 def _seconds(df: str, sql: str) -> str:
-    return f"Seconds are {df}.dt.total_seconds() in pandas, epoch({sql}) in SQL."
+    return f"Pass seconds: {df}.dt.total_seconds() in pandas, epoch({sql}) in SQL."
 
 
 def _zero_or_one(df: str, sql: str) -> str:
-    return f"Make 0 and 1 of it, in pandas {df}.astype('Int64'), in SQL CAST({sql} AS INTEGER)."
+    return f"Convert it to 0 and 1: {df}.astype('Int64') in pandas, CAST({sql} AS INTEGER) in SQL."
 
 
 def _use_date(_: str, __: str) -> str:
-    return "Times are read by date:COLUMN, in synthesize by time:COLUMN."
+    return "Read times by date:COLUMN, in synthesize by time:COLUMN."
 
 
 def _middles(df: str, _: str) -> str:
-    return f"Their middles are pd.IntervalIndex({df}).mid."
+    return f"Pass their middles, pd.IntervalIndex({df}).mid."
 
 
 def _joined(df: str, sql: str) -> str:
@@ -191,4 +190,4 @@ READS = {
     "code": Reads(ANYTHING, "text, and other single values as text", COMMON, None),
     "columns": Reads(KNOWN, "every type", {}, None),
 }
-"""One entry a kind: what all doors ask."""
+"""What each kind reads; all doors ask here."""

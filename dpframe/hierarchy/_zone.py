@@ -1,7 +1,7 @@
-"""Time zones: their names, checked, and how far a zone is ahead of UTC, as SQL.
+"""Time zones: check their names, and write how far a zone is ahead of UTC as SQL.
 
-Offsets are those of Python's ``zoneinfo`` and stand in the statement: databases bring time zones
-of other years, and DuckDB's answers follow the calendar of the connection.
+Offsets come from Python's ``zoneinfo`` and are written into the statement, because databases bring
+time zones of different years, and DuckDB's answers follow the calendar of the connection.
 """
 
 from __future__ import annotations
@@ -14,43 +14,42 @@ from functools import lru_cache
 from dpframe.errors import HierarchyError
 
 FIRST = datetime(1800, 1, 1)
-"""Before this no zone has changed its clocks: local mean time."""
+"""Before this time no zone has changed its clocks: all use local mean time."""
 
 REGULAR = 2104
 """From this year on zones follow their last rule, year by year. (Morocco's are listed to 2087.)"""
 
 CYCLE = 28
-"""Years in which every weekday begins a year and a leap year; no century is among these."""
+"""Years after which weekdays and leap years repeat. In these years every weekday begins a common
+year and a leap year; no century is among them."""
 
 LISTED = REGULAR + CYCLE
-"""Later years have the clocks of one in the cycle: leap or not, and the same first weekday."""
+"""From this year on, a year has the clocks of a year in the cycle: both are leap years or neither
+is, and both begin on one weekday."""
 
 
 def check_zone(name: object) -> None:
-    """Raise HierarchyError for what is no name of a zone."""
-    rule = "write a name such as 'Europe/Paris'"
+    """Raise HierarchyError if ``name`` is no name of a time zone."""
+    rule = "Write a name such as 'Europe/Paris'"
     if not isinstance(name, str):
-        raise HierarchyError(f"date: zone must be the name of a time zone, as text; got {name!r}.")
+        raise HierarchyError(f"date: zone must be the name of a time zone; got {name!r}.")
     import zoneinfo  # takes longer to load than most of dpframe, which hardly needs it
 
-    known = zoneinfo.available_timezones() - {"localtime"}  # which is not the same everywhere
+    known = zoneinfo.available_timezones() - {"localtime"}  # which differs between machines
     if not known:
-        raise HierarchyError(
-            "date: zone needs the IANA time zone database, which this machine lacks: pip install "
-            "tzdata."
-        )
+        raise HierarchyError("date: zone needs the IANA time zone database: pip install tzdata.")
     if name not in known:
         wanted = name.lower().replace(" ", "_")
         lower = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known)}
         lower |= {zone.lower(): zone for zone in sorted(known)}
         near = difflib.get_close_matches(wanted, lower, n=1, cutoff=0.7)
         hint = f" Did you mean {lower[near[0]]!r}?" if near else ""
-        raise HierarchyError(f"date: zone {name!r} is no time zone.{hint} It is IANA's: {rule}.")
+        raise HierarchyError(f"date: zone {name!r} is no IANA time zone.{hint} {rule}.")
 
 
 @lru_cache(maxsize=32)
 def changes(name: str) -> tuple[tuple[datetime, int], ...]:
-    """When a zone changes its offset, in UTC, and its seconds ahead of UTC from then on."""
+    """Return when a zone changes its offset, in UTC, and its seconds ahead of UTC from then on."""
     from zoneinfo import ZoneInfo
 
     zone, day, second = ZoneInfo(name), timedelta(days=1), timedelta(seconds=1)
@@ -75,8 +74,8 @@ def changes(name: str) -> tuple[tuple[datetime, int], ...]:
 
 
 def ahead_sql(zone: str, time: str, literal: Callable[[datetime], str]) -> str:
-    """SQL of the seconds ahead of UTC at a ``time`` in UTC whose year has gone through
-    ``listed_year``: a search by halves."""
+    """Return the SQL of a zone's seconds ahead of UTC at a ``time`` in UTC, by binary search. The
+    year of ``time`` must come from ``listed_year``."""
 
     def searched(part: Sequence[tuple[datetime, int]]) -> str:
         if len(part) == 1:
@@ -91,7 +90,7 @@ def ahead_sql(zone: str, time: str, literal: Callable[[datetime], str]) -> str:
 def listed_year(
     year: str, quotient: Callable[[str, int], str], rest: Callable[[str, int], str]
 ) -> str:
-    """SQL of a year with the same clocks for which changes are listed."""  # fmt: skip
+    """Return the SQL of a year with equal clocks for which ``changes`` lists them."""  # fmt: skip
     before = f"({year} - 1)"
     days = f"{year} + {quotient(before, 4)} - {quotient(before, 100)} + {quotient(before, 400)}"
     leap = f"{rest(year, 4)} = 0 AND {rest(year, 100)} <> 0 OR {rest(year, 400)} = 0"
@@ -101,7 +100,7 @@ def listed_year(
 
 
 def _kind(year: int) -> int:
-    """Its first weekday, 7 more in a leap year."""
+    """Return the first weekday of a year, plus 7 if it is a leap year."""
     before = year - 1
     leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
     return (year + before // 4 - before // 100 + before // 400) % 7 + 7 * leap

@@ -1,9 +1,9 @@
-"""The keys of a row in SQL for engines other than DuckDB: the same nodes, every key a text.
+"""The keys of a row in SQL for engines other than DuckDB: equal nodes, with every key a text.
 
-One class a kind beside those of the hierarchies. Where a hierarchy computes with 128-bit integers,
-lists or timestamps, these cut texts: they need no more of an engine than
-:class:`dpframe.dialects.Dialect` asks for. ``texts`` is what the statement returns, and
-``key_of_text`` is DuckDB's key for it, which the driver computes.
+There is one class here for each kind of hierarchy. Where the hierarchy computes with 128-bit
+integers, lists or timestamps, the class here cuts texts: it needs no more of an engine than
+:class:`dpframe.dialects.Dialect` asks for. The statement returns texts, and the driver turns them
+into DuckDB's keys by ``key_of_text``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ Step = dict[str, str]
 
 
 class Keys(ABC):
-    """Base of the kinds. Columns ``c0``, ``c1``, ... are read as texts, where a kind says nothing
-    else."""
+    """Base class of the kinds. By default, columns ``c0``, ``c1``, ... are read as texts."""
 
     def __init__(self, hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> None:
         self.hierarchy, self.dialect, self.types = hierarchy, dialect, types
@@ -39,34 +38,37 @@ class Keys(ABC):
         return True
 
     def values(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """SQL of what is read of the source columns."""
+        """Return the SQL that reads the source columns."""
         pairs = zip(columns, self.types, strict=True)
         return tuple(self.dialect.text(column, kind) for column, kind in pairs)
 
     @abstractmethod
     def steps(self) -> tuple[Step, ...]:
-        """Named SQL from c0, c1, ...; the last step has the finest key: k1, k2, ..."""
+        """Return named SQL from c0, c1, ..., step by step; the last step has the finest key: k1,
+        k2, ..."""
 
     @abstractmethod
     def depth(self) -> str | None:
-        """Levels of a row with the key k1; None if every row has all of them."""
+        """Return the SQL of the number of levels of a row with key k1; None if every row has all
+        levels."""
 
     @abstractmethod
     def at_level(self) -> tuple[str, ...]:
-        """The key of the column ``level``, 1 to the depth of the row, from the finest one."""
+        """Return the SQL that turns the finest key into the key at the level in column ``level``,
+        from 1 to the depth of the row."""
 
     def nothing(self) -> tuple[str, ...]:
-        """NULLs of the types of the key, for the root."""
+        """Return NULLs of the types of the key, for the root."""
         return (self.dialect.null_text(),)
 
     # -- on the driver, in DuckDB ----------------------------------------------------------------
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """DuckDB's SQL of the hierarchy's key from the texts; NULL for what cannot be one."""
+        """Return DuckDB's SQL of the hierarchy's key from the texts; NULL for texts of no key."""
         return texts
 
     def wire(self, text: str) -> str:
-        """The text that a statement returns for what DuckDB's rollup would."""
+        """Return the text that a statement returns where DuckDB's rollup returns ``text``."""
         return text
 
     @property
@@ -75,22 +77,22 @@ class Keys(ABC):
         return True
 
     def level_of_key(self, level: int, key: str) -> str:
-        """DuckDB's SQL: whether a key that is not NULL is one of this level."""
+        """Return DuckDB's SQL of whether a key that is not NULL is a key of this level."""
         finer = self.hierarchy.coarser(level, (key,))[0]
         return f"{finer} = {key} AND {self.hierarchy.depth((key,))} >= {level}"
 
     @property
     def types_of_keys(self) -> tuple[str, ...]:
-        """DuckDB's types that the hierarchy's own SQL reads the keys with."""
+        """DuckDB's types of the keys, for the hierarchy's own SQL."""
         return ("VARCHAR",) * len(self.types)
 
 
 class OneKey(Keys):
-    """Kinds whose key is a part of the one column, ``c0``, whatever the level."""
+    """Kinds with a single key column, which is a part of the column ``c0`` at every level."""
 
     @abstractmethod
     def coarser(self, level: int) -> str:
-        """The key at ``level`` from the finest one."""
+        """Return the SQL of the key at ``level`` from the finest key."""
 
     def at_level(self) -> tuple[str, ...]:
         above = range(1, self.hierarchy.height)
@@ -144,7 +146,7 @@ class ColumnKeys(Keys):
 
 
 def _as_typed(text: str, kind: str) -> str:
-    """What DuckDB writes for a value that another engine may write in another way."""
+    """Return DuckDB's SQL that writes a value, which another engine wrote, the way DuckDB does."""
     if _is_whole(kind):
         return f"TRY_CAST({text} AS {kind})"
     if kind in REAL:
@@ -217,7 +219,7 @@ class CodeKeys(OneKey):
 BLANKS = " \\t\\n\\f\\r\x0b"
 BLANK = f"[{BLANKS}]"
 ANY = "[^\x01]*"
-"""Patterns; what engines have no common name for stands in them as it is."""
+"""Patterns. Characters for which engines share no escape are in them unescaped."""
 
 DIGITS = "[0-9][0-9_]*"
 NUMBER = (
@@ -226,7 +228,8 @@ NUMBER = (
 )
 INFINITE = f"{BLANK}*[+]?-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{BLANK}*"
 STRAY = f"{ANY}_([^0-9]{ANY})?"
-"""Text that DuckDB reads as a number; an underscore stands between digits only."""
+"""Patterns of text that DuckDB reads as a number: it fits NUMBER or INFINITE, and not STRAY, which
+finds underscores that are not between digits."""
 
 
 class NumberKeys(OneKey):
@@ -261,7 +264,8 @@ class NumberKeys(OneKey):
             )
         bins = 2**h.depth_limit
         low, high, width = d.real(h.lower), d.real(h.upper), d.real(h.upper - h.lower)
-        tiny = d.real((h.upper - h.lower) * 2.0**-60)  # in the first bin; its share could underflow
+        # values closer to lower are in the first bin: their share could underflow
+        tiny = d.real((h.upper - h.lower) * 2.0**-60)
         share = f"floor((x - {low}) / {width} * {bins})"
         return (
             *reading,

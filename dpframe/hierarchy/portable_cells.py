@@ -1,4 +1,4 @@
-"""The keys of several hierarchies in SQL for engines other than DuckDB, side by side."""
+"""The keys of several hierarchies, side by side, in SQL for engines other than DuckDB."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpframe.hierarchy.portable_kinds import portable_keys
 
 
 class CellKeys:
-    """Those of every dimension, ``of``; k1, k2, ... are the finest keys of all of them."""
+    """The keys of every dimension, in ``of``; k1, k2, ... are the finest keys of all dimensions."""
 
     def __init__(self, cells: Cells, dialect: Dialect, types: tuple[str, ...]) -> None:
         self.hierarchy, self.dialect, self.types = cells, dialect, types
@@ -30,13 +30,13 @@ class CellKeys:
         return any(one.reads_text for one in self.of)
 
     def values(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """SQL of what is read of the source columns."""
+        """Return the SQL that reads the source columns."""
         pairs = zip(self.of, self.hierarchy.by_dimension(columns), strict=True)
         return tuple(sql for one, own in pairs for sql in one.values(own))
 
     def keyed(self, rows: str, kept: Sequence[str], where: str) -> str:
-        """``rows`` with the finest keys and ``kept`` columns; one dimension after the other, as
-        their steps have the same names."""
+        """Return a query of ``rows`` with the finest keys and the ``kept`` columns. It makes the
+        keys of one dimension after the other, as the steps of dimensions share names."""
         d, left = self.dialect, [f"r{i}" for i in range(len(self.types))]
         named = [f"c{i} AS {name}" for i, name in enumerate(left)]
         query, done = f"SELECT {', '.join([*kept, *named])} FROM {rows}{where}", list[str]()
@@ -59,9 +59,11 @@ class CellKeys:
     def leveled(
         self, rows: str, kept: Sequence[str], levels: Mapping[int, Sequence[int]]
     ) -> tuple[str, list[str]]:
-        """``rows``, which have k1, k2, ..., with ``kept`` columns, and of every dimension d, from
-        1, the number of its levels, depth_d, and its keys at ``levels``, named by ``at``. And the
-        names of all of these."""
+        """Return a query of ``rows``, which have k1, k2, ..., and the names of its columns.
+
+        It has the ``kept`` columns and, for every dimension d from 1, the number of levels of the
+        row, depth_d, and the keys at ``levels``, named by ``at``.
+        """
         d, have = self.dialect, list(kept)
         left = [f"a{i}" for i in range(1, self.width + 1)]
         named = [f"k{i} AS {name}" for i, name in enumerate(left, 1)]
@@ -89,12 +91,12 @@ class CellKeys:
 
 
 def at(width: int, number: int, level: int) -> list[str]:
-    """What ``leveled`` calls the key of a dimension at a level."""
+    """Return the names that ``leveled`` gives to the key of a dimension at a level."""
     return [f"at_{number}_{level}_{i}" for i in range(1, width + 1)]
 
 
 def stepped(keys: Keys, query: str) -> str:
-    """A query of c0, c1, ... with k1, k2, ... beside all its columns."""
+    """Return a query of c0, c1, ... with k1, k2, ... added to all its columns."""
     for step in keys.steps():
         added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
         query = f"SELECT step.*, {added} FROM {keys.dialect.rows(query)}"
@@ -102,18 +104,18 @@ def stepped(keys: Keys, query: str) -> str:
 
 
 def keys_of(hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> Keys | CellKeys:
-    """The keys of one hierarchy, or of several at once."""
+    """Return the keys of one hierarchy, or of several at once."""
     if isinstance(hierarchy, Cells):
         return CellKeys(hierarchy, dialect, types)
     return portable_keys(hierarchy, dialect, types)
 
 
 def dimensions(keys: Keys | CellKeys) -> tuple[Keys, ...]:
-    """One, or those of cells."""
+    """Return the keys of every dimension: of all in cells, else ``keys`` itself."""
     return keys.of if isinstance(keys, CellKeys) else (keys,)
 
 
 def split(keys: Keys | CellKeys, names: Sequence[str]) -> list[tuple[Keys, tuple[str, ...]]]:
-    """Every dimension with its own of some names, which stand side by side."""
+    """Split names of the key columns of all dimensions by dimension."""
     rest = iter(names)
     return [(one, tuple(islice(rest, one.width))) for one in dimensions(keys)]

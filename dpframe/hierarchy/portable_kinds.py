@@ -1,4 +1,4 @@
-"""Which portable keys belong to which kind of hierarchy."""
+"""Choose the portable keys for each kind of hierarchy."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class NativeIpKeys(IpKeys):
 
 
 def portable_keys(hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> portable.Keys:
-    """The keys of a hierarchy in a dialect; ``types`` are canonical names."""
+    """Return the keys of a hierarchy in a dialect; ``types`` are canonical names."""
     return KINDS[hierarchy.kind](hierarchy, dialect, types)
 
 
 def returned_keys(
     hierarchy: Hierarchy, dialect: Dialect | None, types: tuple[str, ...]
 ) -> portable.Keys:
-    """The keys that a statement returned, for reading them; None stands for DuckDB's own."""
+    """Return keys to read what a statement returned; dialect None stands for DuckDB."""
     if dialect is not None:
         return portable_keys(hierarchy, dialect, types)
     kind = NativeIpKeys if hierarchy.kind == "ip" else KINDS[hierarchy.kind]
-    return kind(hierarchy, SPARK, types)  # what reads a result asks nothing of a dialect
+    return kind(hierarchy, SPARK, types)  # any dialect: reading a result does not use it

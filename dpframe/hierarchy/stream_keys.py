@@ -1,7 +1,7 @@
-"""The nodes of a row in SQL, and one text for a node, as sketches hold it.
+"""The nodes of a row in SQL, and one text for each node, as sketches hold it.
 
-``level_keys`` goes from the finest node of a row to those above. ``packed`` writes a text from the
-texts of a node, equal ones for equal nodes; ``texts_of`` takes it apart again.
+``level_keys`` goes from the finest node of a row to the nodes above. ``packed`` writes one text
+from the texts of a node, equal for equal nodes; ``texts_of`` takes it apart again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALUE = "="
 
 
 def packed(texts: tuple[str, ...]) -> str:
-    """SQL of the key from the SQL of the texts of a node down to its level."""
+    """Return the SQL of a node's key from the SQL of its texts, down to its level."""
     if len(texts) == 1:
         return f"coalesce('{VALUE}' || {texts[0]}, '{INVALID_KEY}')"
     listed = ", ".join(f"CAST({text} AS VARCHAR)" for text in texts)
@@ -28,10 +28,10 @@ def packed(texts: tuple[str, ...]) -> str:
 def level_keys(
     hierarchy: Hierarchy, finest: tuple[str, ...], key: Callable[[int, tuple[str, ...]], str]
 ) -> tuple[list[dict[str, str]], list[str]]:
-    """SQL of the nodes of a row from the columns of its finest key.
+    """Return the SQL of the nodes of a row from the columns of its finest key.
 
-    First columns to add, name to SQL, one step after the other. Then ``key`` of each level and its
-    columns, coarse to fine, NULL at levels that a row does not have.
+    The first result are columns to add, name to SQL, one step after the other. The second is
+    ``key`` of each level and its columns, coarse to fine; NULL at levels that a row does not have.
     """
     depth = hierarchy.depth(finest)
     steps = [] if depth is None else [{"d": depth}]
@@ -47,7 +47,7 @@ def level_keys(
 
 
 def texts_of(key: str, width: int) -> tuple[str | None, ...]:
-    """The texts that ``Hierarchy.label`` takes, from a key of the stream."""
+    """Return the texts that ``Hierarchy.label`` takes, from a key of the stream."""
     if not key.startswith("["):
         texts: list[str | None] = [None if key == INVALID_KEY else key.removeprefix(VALUE)]
     else:

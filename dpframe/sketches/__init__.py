@@ -1,4 +1,4 @@
-"""Counts of the keys of a stream in bounded memory. All is raw data; nothing here draws noise."""
+"""Count the keys of a stream in bounded memory. Sketches are raw data; nothing here draws noise."""
 
 from dpframe.sketches._sketch import DEFAULT_COUNTERS, LARGEST
 from dpframe.sketches._state import SketchState

@@ -1,7 +1,8 @@
-"""Whatever holds the keys of a batch, as columns of one kind; nothing is guessed from values.
+"""Convert a batch of keys, in whatever form it comes, to columns of one kind.
 
-Keys that are missing, of another kind than the sketch's or of mixed types raise an error that names
-the rule and quotes no key. Text that is no UTF-8 is repaired.
+The kind follows from types, never from values. Keys that are missing, of mixed types or of another
+kind than the sketch's raise an error that names the rule and quotes no key. Text that is not UTF-8
+is repaired.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dpframe._unicode import decoded, is_text, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes", "words"]
-"""Of keys; words are numbers of 128 bits or nothing at all, while a stream is read, never after."""
+"""Kind of keys. "words" are numbers of 128 bits, or NULL; only reading a stream makes them."""
 
 T = TypeVar("T")
 
@@ -34,17 +35,17 @@ ACCEPTED = (
     "series, an Arrow array or reader, a DuckDB relation of one column, or an iterable"
 )
 NULLS = (
-    "keys contain NULL, and a missing value is no key: drop these records, or give them a key of "
-    "their own such as '<missing>'."
+    "keys contain NULL, and a missing value is no key: drop these records, or use a key such as "
+    "'<missing>'."
 )
 FLOATS = (
-    "keys are floating-point numbers, whose equality is not exact and which can be NaN: convert "
-    "them to integers or text."
+    "keys are floating-point numbers, whose equality is not exact: convert them to integers or "
+    "text."
 )
-MIXED = "keys are of mixed types: a sketch holds integers or text or bytes, never two of them."
+MIXED = "keys are of mixed types: pass integers only, text only or bytes only."
 TOO_LARGE = (
-    "keys exceed the range of the sketch, which is -2^63 to 2^63 - 1 or, if its first batch was of "
-    "unsigned 64-bit integers, 0 to 2^64 - 1: pass larger keys as text."
+    "keys exceed the range of the sketch: -2^63 to 2^63 - 1, or 0 to 2^64 - 1 if its first batch "
+    "was uint64. Pass larger keys as text."
 )
 
 
@@ -55,12 +56,13 @@ TYPES: dict[Kind | None, pa.DataType] = {
     "bytes": pa.large_binary(),
     None: pa.null(),
 }
-"""Of keys in Arrow arrays."""
+"""Arrow type of the keys of each kind."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Column:
-    """Keys in their order: int64 (unsigned keys bit by bit), or large Arrow text or bytes."""
+    """Keys in their order: int64 (which also holds the bits of uint64), or large Arrow text or
+    bytes."""
 
     kind: Kind
     values: Any
@@ -70,43 +72,43 @@ class Column:
 
     @classmethod
     def of(cls, kind: Kind, keys: pa.Array) -> Column:
-        """From an Arrow array of one of the four types."""
+        """Make a column from an Arrow array of one of the four types."""
         integers = kind in ("int64", "uint64")
         return cls(kind, keys.to_numpy().view(np.int64) if integers else keys)
 
     def to_arrow(self) -> pa.Array:
-        """The keys as their own type, text that is no UTF-8 repaired."""
+        """Return the keys in the Arrow type of their kind; text that is not UTF-8 is repaired."""
         if isinstance(self.values, np.ndarray):
             return pa.array(self.values.view(self.kind))
         return unicode(self.values)
 
 
 SetIterator: type = type(iter(set()))
-"""What goes through a set or a frozenset, in the order of neither."""
+"""Type of an iterator over a set or frozenset. It has no order of its own, as these have none."""
 
 
 def check_order(batch: object) -> None:
-    """Raise ParameterTypeError for what has no order of its own, or may have none."""
+    """Raise ParameterTypeError if a batch has no order of its own, or may have none."""
     if isinstance(batch, (AnySet, SetIterator)):
         raise ParameterTypeError(
-            "a set has no order that is independent of its content, so its sketch could not be "
-            "released: pass a list in an order of your own."
+            "keys are a set, whose order depends on its content: pass a list in an order of your "
+            "own."
         )
     module, name = type(batch).__module__.split(".")[0], type(batch).__name__
     if module in ("duckdb", "_duckdb"):
         raise ParameterTypeError(
-            "whether a DuckDB relation has an order of its own is checked by the sketches of "
-            "dpframe: pass it to one of these, or its rows as an Arrow table."
+            "keys are a DuckDB relation, whose order is not checked here: pass it to a sketch of "
+            "dpframe, or its rows as an Arrow table."
         )
     if module == "pyspark":
         raise ParameterTypeError(
-            f"a {name} of Spark has no order of its own, one record could change that of others: "
-            "use dp.hhh(frame, ..., mechanism='streaming'), or pass keys from a table or a file."
+            f"a {name} of Spark has no order of its own: use dp.hhh(frame, ..., "
+            "mechanism='streaming'), or pass keys from a table or a file."
         )
 
 
 def columns(batch: object, kind: Kind | None) -> Iterator[Column]:
-    """A batch as columns of one kind, that of the sketch if it has one already."""
+    """Yield a batch as columns of one kind: the sketch's kind, if it has one already."""
     for part in _parts(batch):
         column = _column(part, kind)
         if len(column):
@@ -115,7 +117,7 @@ def columns(batch: object, kind: Kind | None) -> Iterator[Column]:
 
 
 def whole(batch: object, kind: Kind | None) -> Column | None:
-    """A batch as one column; None if it is empty."""
+    """Return a batch as one column; None if it is empty."""
     parts = list(columns(batch, kind))
     if not parts:
         return None
@@ -127,7 +129,7 @@ def whole(batch: object, kind: Kind | None) -> Column | None:
 
 
 def _parts(batch: Any) -> Iterator[Any]:
-    """Numpy arrays of numbers, Arrow arrays, and lists."""
+    """Yield the parts of a batch: NumPy arrays of numbers, Arrow arrays, or lists."""
     module = type(batch).__module__.split(".")[0]
     if isinstance(batch, np.ndarray) and batch.ndim:
         yield from _of_numpy(batch)
@@ -173,7 +175,7 @@ def _of_pandas(series: Any) -> Iterator[Any]:
         piece = values[start : start + PIECE]
         try:
             keys = pa.array(piece)
-        except Exception:  # text with lone surrogates, or what is no key
+        except Exception:  # text with lone surrogates, or values that are no keys
             yield list(piece)
         else:
             yield from _of_arrow(keys)
@@ -189,7 +191,7 @@ def _of_arrow(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
 
 
 def _of_stream(source: Any) -> Iterator[Any]:
-    """Record batches, one at a time, and series of other libraries."""
+    """Yield the keys of Arrow streams, a record batch at a time, and of other libraries' series."""
     name = type(source).__name__
     opened = _withheld(name, lambda: _open(source))
     if isinstance(opened, pa.ChunkedArray):
@@ -204,7 +206,7 @@ def _of_stream(source: Any) -> Iterator[Any]:
 def _open(source: Any) -> pa.RecordBatchReader | pa.ChunkedArray:
     if isinstance(source, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(source.schema, [source])
-    if hasattr(source, "to_arrow_reader"):  # DuckDB; its own stream would not stream
+    if hasattr(source, "to_arrow_reader"):  # DuckDB, whose own stream reads everything at once
         return source.to_arrow_reader(16 * PIECE)
     if hasattr(source, "dtype"):
         polars = hasattr(source, "to_arrow")
@@ -213,11 +215,11 @@ def _open(source: Any) -> pa.RecordBatchReader | pa.ChunkedArray:
 
 
 def _withheld(name: str, call: Callable[[], T]) -> T:
-    """What is said about a failing row could quote it, so only the kind of error is told."""
+    """Call a reader. If it fails, name only the type of its error: the text could quote a row."""
     try:
         return call()
     except DpframeError:
-        raise  # ours quotes nothing
+        raise  # errors of dpframe quote no data
     except Exception as error:
         failed = type(error).__name__
     raise SourceError(
@@ -252,7 +254,7 @@ def _column(part: Any, kind: Kind | None) -> Column:
 
 def _decoded(array: pa.DictionaryArray) -> pa.Array:
     values = array.dictionary
-    if pa.types.is_string_view(values.type):  # nothing can be taken from these
+    if pa.types.is_string_view(values.type):  # Arrow's take does not read views
         values = values.cast(pa.large_string())
     if pa.types.is_binary_view(values.type):
         values = values.cast(pa.large_binary())
@@ -267,13 +269,12 @@ def _is_bytes(kind: pa.DataType) -> bool:
 def _same_kind(found: Kind, kind: Kind | None) -> None:
     if kind is not None and NAMES[found].split()[-1] != NAMES[kind].split()[-1]:
         raise ParameterTypeError(
-            f"the sketch holds {NAMES[kind]} and the batch {NAMES[found]}: a sketch has keys of "
-            "one kind."
+            f"the sketch holds {NAMES[kind]} and the batch {NAMES[found]}: pass keys of one kind."
         )
 
 
 def _integers(values: NDArray[Any], kind: Kind | None) -> Column:
-    """Checks the range, where it is one of the sketch and another of the batch."""
+    """Return integers as a column. Check their range if only one of batch and sketch is uint64."""
     own: Kind = "uint64" if values.dtype.kind == "u" and values.dtype.itemsize == 8 else "int64"
     _same_kind(own, kind)
     kind = kind or own
@@ -286,7 +287,8 @@ def _integers(values: NDArray[Any], kind: Kind | None) -> Column:
 
 
 def _of_list(items: list[Any]) -> Any:
-    """Python objects as an array; a wrong one raises here, outside of every handler."""
+    """Return Python objects as an array. Raise here, outside of every handler, so that no error
+    carries another one that quotes a key."""
     types = set(map(type, items))
     floats = {t for t in types if issubclass(t, (float, np.floating))}
     missing = {t for t in types if t is type(None) or t.__name__ in ("NAType", "NaTType")}

@@ -1,4 +1,7 @@
-"""The only place that loads numba, so that ``import dpframe`` does not, and works without it."""
+"""Compile the loops of sketches with numba.
+
+Only this module loads numba, so that ``import dpframe`` works without it.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile at the first call; keep the code on disk where there is a place to write. Other
-    threads go on while it runs.
+    """Compile a function at its first call, and keep its code on disk where that can be written.
 
-    numba looks for changes in the file of a function only: one compiled function may call another
-    of the same file, never of another file.
+    Other threads run on while it runs. numba looks for changes only in the file of a function: a
+    compiled function may call others in its own file, never in another file.
     """
     try:
         return cast(Function, numba.njit(cache=True, nogil=True)(function))
@@ -31,6 +33,6 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """For arithmetic in hot loops. Not for functions that take arrays: each call would count
-    references to them."""
+    """Compile a function into its callers: arithmetic in hot loops. Do not use it for functions
+    that take arrays: each call would count references to the arrays."""
     return cast(Function, numba.njit(inline="always")(function))

@@ -1,4 +1,4 @@
-"""A table of counters in arrays of fixed size. Private throughout."""
+"""Keep counters of keys in arrays of fixed size. Everything here is private."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dpframe._unicode import unicode
 from dpframe.sketches._batches import TYPES, Column, Kind
 
 ROOM = 16_384
-"""Words of the arena to have free at a time, about."""
+"""About how many words of the arena should be free at a time."""
 
 
 WORDS_MISSING, WORDS_NUMBER = 1, 8
-"""In the place of the length of a long text, of words of which the second one is negative."""
+"""Marks of kind "words" whose second word is negative; a long text has its length in this place."""
 
 
 NUMBERS = pa.binary(16)
-"""Of words in Arrow arrays, little-endian."""
+"""Arrow type of kind "words", little-endian."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Keys:
-    """Keys as words: integers, shape (n,), or text as ``_encode`` puts it, shape (n, 2).
+    """Keys as words: integers, shape (n,), or text as ``_encode`` writes it, shape (n, 2).
 
-    The part of ``long`` that belongs to key i ends where that of key i + 1 begins, ``places`` says.
+    Key i owns the words ``long[places[i] : places[i + 1]]``.
     """
 
     words: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Keys:
         return len(self.words)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[Keys, int]:
-        """Some keys, and how many words of an arena they can need."""
+        """Return the keys at some rows, and how many words of an arena they can need."""
         if not len(self.long):
             return Keys(self.words[rows], self.places, self.long), 0
         places, ends = self.places[rows], self.places[rows + 1]
@@ -48,7 +48,7 @@ class Keys:
 
 
 def encoded(column: Column) -> Keys:
-    """Keys as the kernels read them."""
+    """Return the keys of a column in the form that the kernels read."""
     if column.kind in ("int64", "uint64"):
         return Keys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
     if column.kind == "words":
@@ -74,7 +74,8 @@ def encoded(column: Column) -> Keys:
 
 
 def _of_words(array: pa.Array) -> Keys:
-    """Numbers of 128 bits, and NULL: of those whose second word is negative a length tells."""
+    """Return numbers of 128 bits, and NULLs, as keys. Where the second word is negative, a mark in
+    ``long`` tells numbers from NULLs."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     raw = b"".join(key or b"\xff" * 16 for key in array.to_pylist())
     words = np.frombuffer(raw, np.int64).reshape(-1, 2)
@@ -87,7 +88,8 @@ def _of_words(array: pa.Array) -> Keys:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Held:
-    """What a table will hold: room, keys, zeros included, counters above the decrements."""
+    """Entries of a table that is not built yet: its room, keys (those at zero included), their
+    counters, and the decrements."""
 
     room: int
     keys: pa.Array
@@ -96,7 +98,7 @@ class Held:
 
 
 class Table:
-    """Counters of keys of one kind; ``_kernels`` says how."""
+    """Counters of keys of one kind, in the layout that ``_kernels`` describes."""
 
     __slots__ = ("arena", "held", "kind", "listed", "meta", "over", "words")
 
@@ -110,15 +112,15 @@ class Table:
     def of(
         cls, kind: Kind, room: int, keys: pa.Array, counts: NDArray[np.int64], decrements: int
     ) -> Table:
-        """A table with the entries of a file. Until it is updated it takes the memory of these,
-        whatever room the file says that there is to be."""
+        """Return a table with the entries of a file. Until its first update it needs memory for
+        these entries only, however much room the file asks for."""
         table = object.__new__(cls)
         table.kind, table.held = kind, Held(room, keys, counts, decrements)
         return table
 
     def _make(self, room: int) -> None:
         buckets = 4
-        while buckets < 2 * room:  # a quarter full: zeros that nothing replaced yet count too
+        while buckets < 2 * room:  # a quarter full, with keys at zero that are not replaced yet
             buckets *= 2
         self.words = np.zeros((buckets, 2 if self.kind in ("int64", "uint64") else 4, 4), np.int64)
         self.words[:, 0] = -1
@@ -175,8 +177,8 @@ class Table:
         _kernels.update_users(*self._arrays, keys.words, text, ends, counters)
 
     def _arena(self, words: int) -> NDArray[np.uint64]:
-        """The arena with room for so many more words; if it has none, texts in use move to a new
-        one."""
+        """Return the arena with room for ``words`` more. If it is too full, move the texts in use
+        to a new arena."""
         used = int(self.meta[4])
         if used + words > len(self.arena):
             with no_fork():
@@ -190,7 +192,7 @@ class Table:
         return self.arena
 
     def entries(self) -> tuple[pa.Array, NDArray[np.int64]]:
-        """Keys with their counters, zeros included, in no order."""
+        """Return keys, including keys at zero, and their counters, in no order."""
         if self.held is not None:
             return self.held.keys, self.held.counts
         rows = self.words[:, 0] >= self.meta[0]
@@ -209,7 +211,7 @@ class Table:
     def _numbers(
         self, first: NDArray[np.int64], second: NDArray[np.int64], places: NDArray[np.int64]
     ) -> pa.Array:
-        """Keys that are numbers, NULL for none."""
+        """Return keys of kind "words" as an Arrow array: numbers and NULLs."""
         missing = second < 0
         missing[missing] = self.arena[places[missing]] == WORDS_MISSING
         both = np.stack([first, second], axis=1)
@@ -227,7 +229,7 @@ class Table:
         return pa.array(texts, type=pa.large_binary())
 
     def _open(self) -> None:
-        """Make room for what is counted from here on."""
+        """Build the table from the entries of a file, before the first update."""
         if self.held is None:
             return
         with no_fork():
@@ -245,7 +247,7 @@ class Table:
 
 
 def _short_texts(first: NDArray[np.int64], second: NDArray[np.int64]) -> pa.Array:
-    """Texts of up to 15 bytes, which their two words hold."""
+    """Return texts of up to 15 bytes, which fit into their two words."""
     letters = np.stack([first, second], axis=1).view(np.uint8)
     lengths = letters[:, 15].astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)])

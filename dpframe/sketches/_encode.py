@@ -1,8 +1,8 @@
-"""Texts as words of 64 bits, so that most comparisons are of two words. Compiled.
+"""Encode texts as words of 64 bits, so that most comparisons read two words. Compiled.
 
-Two words say all about a text of up to 15 bytes: its first eight bytes, and the other seven
-followed by the length. Of a longer text they hold eight bytes and a hash; the whole of it stands in
-``long``, as its length in bytes and its words. Words are little-endian.
+Two words hold a whole text of up to 15 bytes: its first eight bytes, then the other seven followed
+by the length. For a longer text they hold its first eight bytes and a hash; ``long`` holds its
+length in bytes, then the whole text as words. Words are little-endian.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -19,15 +19,15 @@ Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
 
 LONG = np.uint64(255 << 56)
-"""Last byte of the second word of a text of more than 15 bytes: makes the word negative."""
+"""Last byte of the second word of a text of more than 15 bytes. It makes the word negative."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _HIGH = np.uint64(0x8080808080808080)
-"""Bits that no ASCII text has."""
+"""Bits that are 0 in every ASCII text."""
 
 _HEAD = np.array([(1 << 8 * min(8, n)) - 1 for n in range(16)], dtype=np.uint64)
 _TAIL = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(16)], dtype=np.uint64)
-"""Masks of the bytes of a text of n bytes in its first and its second word."""
+"""Masks, by length n: which bytes of the first and of the second word belong to the text."""
 
 assert sys.byteorder == "little", "sketches of text need a little-endian processor"
 
@@ -36,12 +36,12 @@ assert sys.byteorder == "little", "sketches of text need a little-endian process
 def encode(
     data: Unsigned, starts: Words, words: Words, places: Words, long: Unsigned
 ) -> tuple[int, bool]:
-    """Words of texts that lie one after the other.
+    """Encode texts that lie one after the other.
 
-    ``data[i]`` is the word that begins at byte i, and there are nine more after the last text.
-    Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``, counted from ``starts[0]``. Fills
-    ``words``, shape (n, 2), ``long``, and for each text where its part of ``long`` begins. Returns
-    how much of ``long`` is filled, at most a word for every four bytes, and whether all is ASCII.
+    ``data[i]`` is the word that begins at byte i; nine more words follow the last text. Text i is
+    the bytes from ``starts[i]`` to ``starts[i + 1]``, counted from ``starts[0]``. Fills ``words``,
+    shape (n, 2), ``long``, and ``places``: where in ``long`` each text begins. Returns how many
+    words of ``long`` are filled, at most one for every four bytes, and whether all texts are ASCII.
     """
     used, seen, origin = 0, np.uint64(0), starts[0]
     for i in range(starts.shape[0] - 1):

@@ -1,17 +1,17 @@
 """The tables of the sketches and their inner loops. Compiled.
 
-A table is an array of words in buckets of four slots: four words ``U``, then four times the first
-word of the key, and for text (as ``_encode`` puts it) four second words and four places. A place is
-where a long text stands in the *arena*. Keys are compared in full: equal hashes merge nothing.
+A table is an array of words in buckets of four slots: four words ``U``, then the first words of the
+four keys, and for text (as ``_encode`` writes it) four second words and four places. A place says
+where in the *arena* a long text begins. Keys are compared in full: equal hashes merge nothing.
 
 ``U - alpha`` is the counter, so that "all counters minus one" is ``alpha += 1``. A slot with
-``U < alpha`` is free whatever its key; -1 is an empty one. A key lives in its home, the slot of its
-hash, or elsewhere in that bucket or, if that was full, in one of the next; ``over`` marks the
-buckets that a search must not end at. ``listed`` holds the slots with ``U >= alpha``, a slot being
-written as the position of its ``U``. At most a quarter of the slots is in use at any time: then
-never all buckets are marked, and every search ends.
+``U < alpha`` is free, whatever key it holds; in an empty slot ``U`` is -1. A key lies in its home,
+which is the slot of its hash, or elsewhere in that bucket, or in a later bucket if that one was
+full; ``over`` marks the buckets at which a search must not end. ``listed`` holds the slots with
+``U >= alpha``, each as the position of its ``U``. At most a quarter of the slots is in use at any
+time, so that never all buckets are marked and every search ends.
 
-Which of the counters at zero goes first is decided when the sketch is read (``misra_gries.py``).
+Which of the keys at zero goes first is decided when the sketch is read (``misra_gries.py``).
 """
 
 # mypy: disable-error-code="no-any-return, assignment"
@@ -29,24 +29,27 @@ Unsigned = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int32]
 Text = tuple[Words, Unsigned, Unsigned]
-"""For each key of a batch its place among its long texts; those texts; the arena."""
+"""Where the long text of each key of a batch begins; the long texts of the batch; the arena."""
 
 ALPHA, NONZERO, LISTED, OVER, ARENA = range(5)
-"""In ``meta``: decrements, positive counters, length of ``listed``, marked buckets, words used."""
+"""Positions in ``meta``: decrements, positive counters, length of ``listed``, marked buckets, words
+of the arena in use."""
 
 BLOCK = 32
-"""Records looked at together; found by trial on heavy-tailed keys."""
+"""Records of a block; the best number in trials on heavy-tailed keys."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
-_MIXER = np.uint64(0xD6E8FEB86659FD93)  # of Pelle Evensen's rrmxmx
+_MIXER = np.uint64(0xD6E8FEB86659FD93)  # from Pelle Evensen's rrmxmx
 _2, _3, _4, _8, _12 = (np.uint64(n) for n in (2, 3, 4, 8, 12))
-"""Unsigned like hashes: numba would make a mixed sum a float."""
+"""Unsigned like hashes: numba would make the sum of signed and unsigned a float."""
 
 
 def _choices() -> NDArray[np.uint8]:
-    """A slot of the bucket by the home of a key and eight bits: the lower four are slots that hold
-    the key, the upper four slots that are free. Its own slot, or else the free one at its home or
-    nearest to it."""
+    """Return a table that chooses a slot in a bucket, by the home of a key and eight bits.
+
+    The lower four bits mark slots that hold the key, the upper four free slots. The choice is the
+    key's slot, or else the free slot nearest to its home.
+    """
     out = np.zeros((4, 256), np.uint8)
     for home in range(4):
         for bits in range(256):
@@ -77,7 +80,7 @@ def _hash(keys: Words, i: int) -> Any:
 
 @compiled
 def _bucket(keys: Words, home: Any) -> Any:
-    """Where the bucket of a home begins."""
+    """Return where the bucket of a home begins."""
     if keys.ndim == 1:
         return home >> _2 << _3
     return home >> _2 << _4
@@ -85,7 +88,7 @@ def _bucket(keys: Words, home: Any) -> Any:
 
 @compiled
 def _same(table: Words, slot: Any, keys: Words, i: int) -> Any:
-    """Whether a slot has the words of a key."""
+    """Whether a slot holds the words of a key."""
     if keys.ndim == 1:
         return table[slot + _4] == keys[i]
     return (table[slot + _4] == keys[i, 0]) & (table[slot + _8] == keys[i, 1])
@@ -93,7 +96,7 @@ def _same(table: Words, slot: Any, keys: Words, i: int) -> Any:
 
 @compiled
 def _is_long(keys: Words, i: int) -> Any:
-    """Whether a key is a text that its two words do not hold."""
+    """Whether a key is a text too long for its two words."""
     if keys.ndim == 1:
         return False
     return keys[i, 1] < 0
@@ -101,7 +104,7 @@ def _is_long(keys: Words, i: int) -> Any:
 
 @compiled
 def _stored(table: Words, slot: Any, text: Text, i: int) -> bool:
-    """Whether a long text is the one of a slot with the same words."""
+    """Whether a slot with the words of key i also holds its long text."""
     places, long, arena = text
     at, same = table[slot + _12], True
     for j in range(1 + (long[places[i]] + 7) // 8):
@@ -133,7 +136,7 @@ def _store(table: Words, slot: Any, text: Text, i: int, meta: Words) -> None:
 
 @compiled
 def _shift_to(slots: int) -> Any:
-    """What a hash is shifted by to give a home; the number of slots is a power of two."""
+    """Return by how many bits a hash is shifted to give a home; ``slots`` is a power of two."""
     shift = 64
     while slots > 1:
         slots >>= 1
@@ -143,7 +146,7 @@ def _shift_to(slots: int) -> Any:
 
 @compiled
 def _seat(table: Words, over: Bytes, meta: Words, keys: Words, home: Any) -> Any:
-    """The first free slot from a home on, emptied; marks the full buckets that are passed."""
+    """Empty and return the first free slot from a home on; mark the full buckets on the way."""
     while True:
         for j in range(4):
             slot = _bucket(keys, home) + ((home ^ np.uint64(j)) & _3)
@@ -159,7 +162,7 @@ def _seat(table: Words, over: Bytes, meta: Words, keys: Words, home: Any) -> Any
 def _search(
     table: Words, over: Bytes, meta: Words, keys: Words, i: int, home: Any, text: Text
 ) -> Any:
-    """The slot of a key, or a free one for it."""
+    """Return the slot of a key, or a free slot for it."""
     near = home
     while True:
         for j in range(4):
@@ -195,7 +198,8 @@ def fill(
 
 @compiled
 def _decrement(table: Words, over: Bytes, listed: Places, meta: Words, keys: Words) -> None:
-    """All counters minus one; tidies up where many buckets are marked. ``keys`` tells the kind."""
+    """Subtract one from all counters; rebuild the table if many buckets are marked. Only the shape
+    of ``keys`` is used: it tells integers from text."""
     alpha = meta[ALPHA] + 1
     kept, zeros = 0, 0
     for i in range(meta[LISTED]):
@@ -239,11 +243,11 @@ def compact(table: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
 def update(
     table: Words, over: Bytes, listed: Places, meta: Words, keys: Words, text: Text, counters: int
 ) -> None:
-    """Misra-Gries: keys one at a time, in their order.
+    """Count keys by Misra-Gries; the result is that of one key at a time, in their order.
 
-    Of each block the records of short keys are counted first whose counter exceeds ``BLOCK``.
-    It cannot reach zero within the block, and a hit on a counter that stays positive changes
-    nothing else: the result is that of the records one at a time.
+    In each block, records of short keys whose counter exceeds ``BLOCK`` are counted first. Such a
+    counter cannot reach zero within the block, and adding to a counter that stays positive changes
+    nothing else, so that the order within the block does not matter for these records.
     """
     shift = _shift_to(4 * over.shape[0])
     rest, homes = np.empty(BLOCK + 1, np.uint64), np.empty(BLOCK + 1, np.uint64)
@@ -268,7 +272,7 @@ def update(
                 free |= np.int64(u < alpha) << j
                 own |= np.int64(_same(table, slot, keys, i) & (u >= 0)) << j
             slot = bucket + np.uint64(_CHOICE[(home & _3) << _8 | np.uint64(own | free << 4)])
-            elsewhere = 16 * np.int64(over[home >> _2]) >= free + 32 * own  # or there is no room
+            elsewhere = 16 * np.int64(over[home >> _2]) >= free + 32 * own  # or the bucket is full
             if _is_long(keys, i) and own != 0:
                 elsewhere = not _stored(table, slot, text, i)
             if elsewhere:
@@ -300,7 +304,8 @@ def update_users(
     ends: Words,
     counters: int,
 ) -> None:
-    """Sets of distinct keys, one user after the other; at most one decrement for each."""
+    """Count the sets of distinct keys of users, one user after the other; a user decrements at most
+    once. ``ends`` says where the keys of each user end."""
     shift = _shift_to(4 * over.shape[0])
     start = 0
     for end in ends:

@@ -1,4 +1,4 @@
-"""The loop of :class:`dpframe.sketches.hot_partition.HotPartition`. Compiled."""
+"""The inner loop of :class:`dpframe.sketches.hot_partition.HotPartition`. Compiled."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from dpframe.sketches._compiled import compiled, inlined
 
 BLOCK = 8192
-"""Records of which one row after the other is counted, for rows to stay in the cache."""
+"""Records of a block. Each row counts a whole block before the next row, to stay in the cache."""
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _27, _30, _31, _32 = (np.uint64(n) for n in (27, 30, 31, 32))
-"""Unsigned like hashes: numba would make a mixed sum a float."""
+"""Unsigned like hashes: numba would make the sum of signed and unsigned a float."""
 
 
 @inlined
 def _mixed(x: Any) -> Any:
-    """``hot_partition.mixed``, one at a time."""
+    """Compute ``hot_partition.mixed`` of one integer."""
     h = (x ^ (x >> _30)) * _FIRST
     h = (h ^ (h >> _27)) * _SECOND
     return h ^ (h >> _31)
@@ -39,11 +39,11 @@ def update(
     codes
         Leaves, most significant bit first, below 2**depth.
     cells
-        Counts of the deepest exact level: as many levels above the leaves as ``tables`` has.
+        Counts of the deepest exact level. ``tables`` has all levels below it, leaves included.
     tables
-        (level, row, cell), the coarsest first.
+        Counters, shape (level, row, cell), coarsest level first.
     keys
-        (level, row, 2), for cells and for signs.
+        Keys of the hashes, shape (level, row, 2): for cells and for signs.
     """
     levels, rows = tables.shape[0], tables.shape[1]
     width = np.uint64(tables.shape[2])

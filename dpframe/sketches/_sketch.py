@@ -1,4 +1,4 @@
-"""What all sketches share: looking up what they hold, and files."""
+"""The base class of sketches: estimates, streams seen, releases counted, and files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dpframe.sketches._batches import Kind, whole
 from dpframe.sketches._state import SketchState
 
 DEFAULT_COUNTERS = 2000
-"""Of a sketch a level, if nobody says how many."""
+"""Counters of the sketch of a level, if the caller does not say how many."""
 
 LARGEST = 10_000_000
-"""Counters of one sketch: a table of 2 GiB, far beyond what is of use."""
+"""Most counters of one sketch: a table of 2 GiB, far more than is useful."""
 
 
 @known_arguments
@@ -34,13 +34,13 @@ class Sketch:
     _NAME: ClassVar[str]
     _counters: int
     _unit: str
-    """What moves the counters by at most one: "record" or "user"."""
+    """Whose influence on each counter is at most one: "record" or "user"."""
     _released: int
-    """Private releases of what is in the sketch."""
+    """How many private releases contain the records of the sketch."""
     _resumed: int
-    """Releases after which the caller has asked to go on counting."""
+    """Value of ``_released`` when the caller last asked to go on counting."""
     _streams: streams.Streams
-    """Of which records are in the sketch."""
+    """Ids of the streams whose records are in the sketch."""
 
     def __init_subclass__(cls) -> None:
         known_arguments(cls)
@@ -53,36 +53,37 @@ class Sketch:
     def _takes_records(self) -> None:
         if self._released > self._resumed:
             raise ParameterError(
-                "the sketch was released, and takes no records: its next release would hold the "
-                "released records again, and both count. Count what comes in a new sketch, or call "
-                "sketch.resume() first if that is what you want."
+                "the sketch was released and takes no records. Count them in a new sketch, or call "
+                "sketch.resume() first: its next release then holds the released records again, "
+                "and both count."
             )
 
     @property
     def _lattice(self) -> int:
-        """What counters are multiples of one over."""
+        """Counters are multiples of 1 / lattice."""
         return 1
 
     def _state(self) -> SketchState:
-        """All that is in the sketch, in the order of keys."""
+        """Return the content of the sketch, in the order of keys."""
         raise NotImplementedError
 
     def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
-        """Kind of key, keys with a positive counter in any order, and their counters."""
+        """Return the kind of key, the keys (all with positive counters, in any order) and their
+        counters."""
         state = self._state()
         return state.kind, *state.positive()
 
     def _facts(self) -> dict[str, Any]:
-        """Parameters, for a file."""
+        """Return the parameters of the sketch, for the header of a file."""
         raise NotImplementedError
 
     @classmethod
     def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
-        """From a file; ValueError if there is no such sketch."""
+        """Make a sketch from a file; ValueError if no sketch can have this content."""
         raise NotImplementedError
 
     def __copy__(self) -> Self:
-        """A sketch of its own: what is counted in one is not counted in the other."""
+        """Return an independent copy: records counted in one are not counted in the other."""
         twin = object.__new__(type(self))
         for kind in type(self).__mro__:
             for name in getattr(kind, "__slots__", ()):
@@ -106,7 +107,7 @@ class Sketch:
         return self._state().total
 
     def estimate(self, key: object) -> int:
-        """The counter of a key, 0 if it has none. Raw data.
+        """Return the counter of a key, 0 if it has none. Raw data.
 
         The true count lies between the estimate and ``estimate + decrements``.
 
@@ -122,7 +123,7 @@ class Sketch:
         return int(counts[row]) // self._lattice if row >= 0 else 0
 
     def top(self, n: int = 10) -> list[tuple[int | str | bytes, int]]:
-        """The largest counters with their keys, largest first, then by key. Raw data.
+        """Return the keys with the largest counters, largest first, then by key. Raw data.
 
         Parameters
         ----------
@@ -138,18 +139,18 @@ class Sketch:
     def save(self, path: str | Path) -> None:
         """Write the sketch to a file, which then holds raw data.
 
-        The file appears as a whole or not at all, readable by the owner only, and replaces one of
+        The file appears as a whole or not at all, readable by the owner only. It replaces a file of
         that name.
 
         Parameters
         ----------
         path
-            Where to: a file of this machine. ``~`` is the home of the user.
+            A file of this machine. ``~`` is the user's home directory.
 
         Raises
         ------
         ParameterError, ParameterTypeError
-            If the path is an address such as ``s3://...``, or no text or ``pathlib.Path``.
+            If the path is an address such as ``s3://...``, or neither text nor ``pathlib.Path``.
         SourceError
             If the file cannot be written.
         """
@@ -164,20 +165,20 @@ class Sketch:
         Parameters
         ----------
         path
-            Where from: a file of this machine, as in ``save``.
+            A file of this machine, as in ``save``.
 
         Raises
         ------
         SourceError
-            If there is no such file, or it is truncated, damaged, of a newer version, or not of
-            this class.
+            If there is no such file, or it is truncated, damaged, written by a newer version, or
+            holds a sketch of another class.
         """
         return files.read(path, cls._NAME, cls.__name__, cls._from_file)
 
     @classmethod
     def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:
         sketch = cls._restored(facts, state)
-        # files of before releases were counted hold sketches that had none
+        # files written before releases were counted hold sketches without releases
         sketch._released = checked("released", facts.get("released", 0), 0)
         sketch._resumed = checked("resumed", facts.get("resumed", 0), 0, sketch._released)
         sketch._streams = streams.read(facts)
@@ -185,7 +186,7 @@ class Sketch:
 
 
 def checked(name: str, value: object, low: int, high: int | None = None) -> int:
-    """A whole number within bounds, bounds included."""
+    """Return a whole number from ``low`` to ``high``; raise if it is something else."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterTypeError(f"{name} must be a whole number; got {type(value).__name__}.")
     number = int(value)

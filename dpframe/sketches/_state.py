@@ -1,4 +1,4 @@
-"""The content of a sketch, as releases, merges and files read it. Private."""
+"""The content of a sketch, in the form that releases, merges and files read. Private."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class SketchState:
     Parameters
     ----------
     counters
-        k, which is not the number of entries of every kind of sketch.
+        k. Not every class of sketch has k entries.
     kind
         Kind of the keys; None if the sketch has seen none.
     keys
-        Arrow array of int64, uint64, large text or large bytes in ascending order, after NULLs
-        for the dummies.
+        Arrow array of int64, uint64, large text or large bytes. NULLs for the dummies come first,
+        then the keys in ascending order.
     counts
-        int64, the counters; in units of ``1 / lattice``.
+        int64, the counters in units of ``1 / lattice``.
     dummies
-        Counters at zero that never had a key; they come first.
+        Number of counters at zero that never had a key.
     lattice
         1, or k + 1 where sketches were post-processed before they were added.
     decrements
@@ -58,22 +58,22 @@ class SketchState:
         return np.arange(len(self.counts)) < self.dummies
 
     def post_processed(self) -> SketchState:
-        """Algorithm 3 of Lebeda and Tetek before its noise: each counter less the sum of all over
-        k + 1, in exact multiples of 1 / (k + 1). Nothing is dropped."""
+        """Apply Algorithm 3 of Lebeda and Tetek without its noise: subtract the sum of all counters
+        over k + 1 from each counter, in exact multiples of 1 / (k + 1). No counter is dropped."""
         lattice = self.counters + 1
         if lattice * self.total >= 2**63:
-            raise ParameterError("the sketch holds too many records for exact multiples.")
+            raise ParameterError("the sketch holds too many records to be post-processed exactly.")
         counts = lattice * self.counts - self.counts.sum()
         return replace(self, counts=counts, lattice=lattice, decrements=-(-self.total // lattice))
 
     def positive(self) -> tuple[pa.Array, NDArray[np.int64]]:
-        """Keys with a positive counter."""
+        """Return the keys with a positive counter, and their counters."""
         rows = np.flatnonzero(self.counts > 0)
         return self.keys.take(pa.array(rows)), self.counts[rows]
 
 
 def in_order(keys: pa.Array) -> NDArray[np.int64]:
-    """Positions in the order of keys: by value, text and bytes by their bytes."""
+    """Return the positions that sort keys: integers by value, text and bytes by their bytes."""
     if pa.types.is_large_string(keys.type):
         keys = keys.view(pa.large_binary())
     order: Any = pc.array_sort_indices(keys)
@@ -81,11 +81,11 @@ def in_order(keys: pa.Array) -> NDArray[np.int64]:
 
 
 def ordered(keys: pa.Array, counts: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Entries in the order of their keys."""
+    """Return entries in the order of their keys."""
     order = in_order(keys)
     return keys.take(pa.array(order)), counts[order]
 
 
 def nothing() -> tuple[pa.Array, NDArray[np.int64]]:
-    """No entries, of no kind."""
+    """Return no keys and no counters; the keys have no kind."""
     return pa.array([], type=TYPES[None]), np.zeros(0, np.int64)

@@ -1,7 +1,6 @@
-"""Weights of users at their values, in whole numbers: a loop over users where tables are long.
-Compiled.
+"""Weigh users at their values, in whole numbers: loops over users, for long tables. Compiled.
 
-The values of user ``u`` are those from ``starts[u]`` to ``starts[u + 1]``.
+User ``u`` has the values ``value[starts[u] : starts[u + 1]]``.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -18,7 +17,7 @@ Values = NDArray[np.int32]
 
 @compiled
 def squares_of(starts: Whole, value: Values, items: int, importance: Whole) -> Whole:
-    """Sums of the squared importance of the first ``items`` values of every user."""
+    """Return for every user the sum of the squared importance of the first ``items`` values."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
         total = 0
@@ -33,7 +32,8 @@ def squares_of(starts: Whole, value: Values, items: int, importance: Whole) -> W
 def weights_of(
     starts: Whole, value: Values, items: int, importance: Whole, length: Whole, norm: int
 ) -> Whole:
-    """Sums over users of their norm times the importance of a value over the length of all."""
+    """Return for every value the sum over users of ``norm`` times its importance, divided by the
+    user's ``length`` and rounded down. Only the first ``items`` values of a user count."""
     out = np.zeros(len(importance), dtype=np.int64)
     for u in range(len(length)):
         if length[u] == 0:
@@ -47,7 +47,7 @@ def weights_of(
 
 @compiled
 def taken(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.bool_]:
-    """Which values are among the first ``items`` of somebody."""
+    """Return which values are among the first ``items`` of at least one user."""
     out = np.zeros(values, dtype=np.bool_)
     for u in range(len(starts) - 1):
         for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
@@ -57,7 +57,7 @@ def taken(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.b
 
 @compiled
 def held_by(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
-    """How many of the found values every user has."""
+    """Return for every user how many of the ``found`` values it has."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
         many = 0
@@ -70,7 +70,7 @@ def held_by(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
 
 @compiled
 def sums_at(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
-    """Sums over users of their weight at the found values."""
+    """Return for every ``found`` value the sum of the weights of its users; 0 for other values."""
     out = np.zeros(len(found), dtype=np.int64)
     for u in range(len(weight)):
         for i in range(starts[u], starts[u + 1]):

@@ -1,19 +1,19 @@
-"""Sketches as files: a header, arrays, a checksum. Raw data; no code is run on reading.
+"""Write and read sketches as files. Files are raw data; reading one runs no code from it.
 
 ::
 
     16 bytes  "dpframe sketch" and two zero bytes
-     4 bytes  version of the format          little-endian, as all that follows
+     4 bytes  version of the format          little-endian, like all that follows
      4 bytes  length of the header
               header                         JSON: class, parameters, kind, totals, sizes
      8 n      counters                       int64
               keys, in ascending order       n times 8 bytes, or n + 1 offsets and the bytes
-    32 bytes  SHA-256 of all before
+    32 bytes  SHA-256 of all before it
 
-The header holds what all sketches have and the parameters of the class. Tables are not stored: the
-same state gives the same file, whatever way led to it. A file of one sketch a level has counters
-and keys level by level; under ``levels`` its header says what each of them holds. A sketch without
-keys is its counters alone, in an order that its parameters tell.
+The header holds the fields that all sketches have and the parameters of the class. Tables are not
+stored: equal states give equal files, however they came about. A file with one sketch for each
+level has counters and keys level by level; ``levels`` in its header describes each level. The file
+of a sketch without keys has its counters only, in an order that follows from its parameters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHECKSUM = 32
 
 
 def write(path: str | os.PathLike[str], facts: dict[str, Any], state: SketchState) -> None:
-    """Write a sketch: a new file beside the old one, which it then replaces."""
+    """Write a sketch to a new file, which then replaces the old one."""
     own, body = _section(state)
     _put(path, facts | own, body)
 
@@ -51,7 +51,7 @@ def write(path: str | os.PathLike[str], facts: dict[str, Any], state: SketchStat
 def write_levels(
     path: str | os.PathLike[str], facts: dict[str, Any], states: Sequence[SketchState]
 ) -> None:
-    """Write one sketch a level, as ``write`` does."""
+    """Write one sketch for each level, as ``write`` does."""
     sections = [_section(state) for state in states]
     body = b"".join(part for _, part in sections)
     _put(path, facts | {"levels": [own for own, _ in sections], "bytes": len(body)}, body)
@@ -92,7 +92,7 @@ def read(
     class_name: str,
     restored: Callable[[dict[str, Any], SketchState], T],
 ) -> T:
-    """Read a sketch of the class with a name; ``restored`` makes it from header and state."""
+    """Read a sketch whose header says ``name``; ``restored`` makes it from header and state."""
     return _read(path, name, class_name, lambda facts, body: restored(facts, _state(facts, body)))
 
 
@@ -102,7 +102,7 @@ def read_levels(
     class_name: str,
     restored: Callable[[dict[str, Any], list[SketchState]], T],
 ) -> T:
-    """Read one sketch a level, as ``read`` does."""
+    """Read one sketch for each level, as ``read`` does."""
 
     def levels(facts: dict[str, Any], body: memoryview) -> T:
         states = []
@@ -143,15 +143,14 @@ def _read(
         raise _damaged(str(file))
     if found != name:
         raise SourceError(
-            f"{str(file)!r} holds a sketch of another class than {class_name}: read it with "
-            f"{CLASSES[found]}.load."
+            f"{str(file)!r} holds no {class_name}: read it with {CLASSES[found]}.load."
         )
     why = _damaged(str(file))
     try:
         return made(facts, body)
     except MemoryError:
         why = SourceError(f"{str(file)!r} needs more memory than there is.")
-    except Exception:  # whatever the content leads to; its text could quote a key
+    except Exception:  # damaged content can raise anything, and the text could quote a key
         pass
     raise why
 
@@ -164,16 +163,16 @@ CLASSES = {
     "streaming-hhh": "StreamingHHH",
     "privhp": "PrivHP",
 }
-"""Which class reads what a header names."""
+"""Class that reads a file, by the name in its header."""
 
 
 def _split(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
-    """Header and body; everything that can be wrong with a file as such is found here."""
+    """Return header and body of a file; raise if version, sizes or checksum are wrong."""
     version = int.from_bytes(content[len(MAGIC) : len(MAGIC) + 4], "little")
     if len(content) >= PREFIX and version > FORMAT:
         raise SourceError(
-            f"{path!r} was written by a newer version of dpframe (format {version}; this one reads "
-            f"up to {FORMAT}): update dpframe."
+            f"{path!r} was written by a newer version of dpframe (format {version}, above "
+            f"{FORMAT}): update dpframe."
         )
     end = len(content) - CHECKSUM
     size = int.from_bytes(content[len(MAGIC) + 4 : PREFIX], "little")
@@ -185,7 +184,7 @@ def _split(content: bytes, path: str) -> tuple[dict[str, Any], memoryview]:
         facts = json.loads(content[PREFIX : PREFIX + size])
     if not isinstance(facts, dict) or facts.get("bytes") != end - PREFIX - size:
         raise _damaged(path)
-    facts.setdefault("streams", [content[end:].hex()])  # files of before had none
+    facts.setdefault("streams", [content[end:].hex()])  # older files have no ids of streams
     return facts, view[PREFIX + size : end]
 
 

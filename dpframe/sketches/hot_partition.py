@@ -1,16 +1,17 @@
-"""Counts on a binary tree in small memory: exact near the root, hashed below. Raw data.
+"""Count the nodes of a binary tree in small memory: exact near the root, hashed below. Raw data.
 
-Holland, Camtepe, Thapa, Xue: "Private Synthetic Data Generation in Small Memory", the passive part
-of Algorithm 2: what reads the stream. No noise here; ``mechanisms/hot_partition.py`` adds it when
-it releases, so that sketches of several streams can be added up before.
+This is the passive part of Algorithm 2, which reads the stream, in Holland, Camtepe, Thapa, Xue:
+"Private Synthetic Data Generation in Small Memory". No noise is added here;
+``mechanisms/privhp.py`` adds it at the release, so that sketches of several streams can be
+added up before.
 
-A record is a leaf of a binary tree of depth r, a code of r bits, and its node on level l is the
-first l bits. Levels 0..L_k, L_k = floor(log2 k), are kept exactly, as the counts of level L_k. Each
-deeper level has a table of its own of j rows of w cells: count-min for j = 1, else count sketch. A
+A record is a leaf of a binary tree of depth r: a code of r bits. Its node on level l is the first l
+bits. Levels 0..L_k, L_k = floor(log2 k), are counted exactly, and kept as the counts of level L_k.
+Each deeper level has its own table of j rows of w cells: count-min for j = 1, else count sketch. A
 record moves one cell of each row by one.
 
-Hashes depend on the seed, the level and the row, never on records: neighbours then have tables
-that differ in the cells of one record only.
+Hashes depend on the seed, the level and the row, never on records. The tables of neighbours
+therefore differ only in the cells of one record.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from dpframe.sketches import files
 from dpframe.sketches._sketch import checked
 
 DEEPEST = 60
-"""Bits of a code."""
+"""Most bits of a code."""
 
 LARGEST = 2**27
-"""Cells of all levels together: 1 GiB."""
+"""Most cells of all levels together: 1 GiB."""
 
 Codes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
@@ -41,7 +42,8 @@ _STEP = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio
 
 
 def mixed(x: Codes) -> Codes:
-    """The finalizer of splitmix64 (Steele, Lea, Flood, 2014): a permutation of 64-bit integers."""
+    """Apply the finalizer of splitmix64 (Steele, Lea, Flood, 2014), a permutation of 64-bit
+    integers."""
     h = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))
@@ -62,7 +64,7 @@ class Shape:
     rows
         j, rows of a table: odd.
     seed
-        Of the hashes, 0..2**63 - 1.
+        Seed of the hashes, 0..2**63 - 1.
     """
 
     depth: int
@@ -91,25 +93,26 @@ class Shape:
 
     @property
     def cells(self) -> int:
-        """Integers that are held."""
+        """Number of integers that the sketch holds."""
         exact: int = 2**self.exact
         return exact + (self.depth - self.exact) * self.rows * self.width
 
     def places(self, level: int, prefixes: Codes) -> NDArray[np.int64]:
-        """Cells of nodes of a level below the exact ones, shape (rows, nodes)."""
+        """Return the cells of nodes, shape (rows, nodes); ``level`` is below the exact levels."""
         keys = _keys(self.seed, self.depth, self.rows)[level, :, 0]
         high = mixed(prefixes[None, :] ^ keys[:, None]) >> np.uint64(32)
         return (high * np.uint64(self.width) >> np.uint64(32)).astype(np.int64)
 
     def signs(self, level: int, prefixes: Codes) -> NDArray[np.int64]:
-        """1 or -1, shape (rows, nodes); 1 for a single row."""
+        """Return the signs of nodes, 1 or -1, shape (rows, nodes); all 1 for a single row."""
         if self.rows == 1:
             return np.ones((1, len(prefixes)), np.int64)
         keys = _keys(self.seed, self.depth, self.rows)[level, :, 1]
         return 1 - 2 * (mixed(prefixes[None, :] ^ keys[:, None]) >> np.uint64(63)).astype(np.int64)
 
     def estimates(self, table: Counts, level: int, prefixes: Codes) -> Counts:
-        """Counts of nodes from the table of their level, with noise or without: the median row."""
+        """Estimate the counts of nodes as the median over rows of the table of their level, which
+        may be noisy or not."""
         picked = np.take_along_axis(table, self.places(level, prefixes), axis=1)
         picked *= self.signs(level, prefixes)
         median: Counts = np.sort(picked, axis=0)[self.rows // 2]
@@ -117,13 +120,14 @@ class Shape:
 
 
 def exact_levels(depth: int, hot: int) -> int:
-    """L_k = floor(log2 hot), at most the depth."""
+    """Return L_k = floor(log2 hot), at most the depth."""
     return min(depth, hot.bit_length() - 1)
 
 
 @lru_cache(maxsize=16)
 def _keys(seed: int, depth: int, rows: int) -> Codes:
-    """Keys of all levels, (depth + 1, rows, 2): outputs of splitmix64 from the mixed seed."""
+    """Return the hash keys of all levels, shape (depth + 1, rows, 2): the outputs of splitmix64
+    from the mixed seed."""
     start = mixed(np.array([seed], np.uint64))[0]
     steps = np.arange(1, 2 * rows * (depth + 1) + 1, dtype=np.uint64) * np.uint64(_STEP)
     keys: Codes = mixed(start + steps).reshape(depth + 1, rows, 2)
@@ -145,8 +149,8 @@ class HotPartition:
     rows
         Rows of a table, j: 1 (count-min) or odd (count sketch).
     seed
-        Of the hashes, 0..2**63 - 1, chosen before records are seen. Sketches merge if they have
-        the same one.
+        Seed of the hashes, 0..2**63 - 1, chosen before records are seen. Only sketches with equal
+        seeds merge.
 
     Raises
     ------
@@ -155,8 +159,8 @@ class HotPartition:
 
     Privacy
     -------
-    None: this is raw data, and so are its files, attributes and what its methods return. ``repr``
-    shows parameters only. The order of records does not matter.
+    None: the sketch is raw data, and so are its files, its attributes and the results of its
+    methods. ``repr`` shows parameters only. The order of records does not matter.
 
     References
     ----------
@@ -191,12 +195,12 @@ class HotPartition:
 
     @property
     def cells(self) -> Counts:
-        """Exact counts of level ``shape.exact``, (2**exact,), not to be written to. Raw data."""
+        """Exact counts of level ``shape.exact``, shape (2**exact,), read-only. Raw data."""
         return _read_only(self._cells)
 
     @property
     def tables(self) -> Counts:
-        """Cells of the levels below, (depth - exact, rows, width), not to be written to. Raw."""
+        """Cells of the levels below, shape (depth - exact, rows, width), read-only. Raw data."""
         return _read_only(self._tables)
 
     @property
@@ -215,7 +219,7 @@ class HotPartition:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If the codes are of another type or too large. Then none is counted.
+            If the codes are of another type or too large. Then no record is counted.
         """
         if not isinstance(codes, np.ndarray) or codes.dtype != np.uint64 or codes.ndim != 1:
             raise ParameterTypeError("codes must be a one-dimensional array of uint64.")
@@ -232,19 +236,22 @@ class HotPartition:
         _partition_kernels.update(codes, self._cells, self._tables, keys)
 
     def merge(self, other: HotPartition) -> HotPartition:
-        """The sketch of both streams together; both stay as they are.
+        """Return the sketch of both streams together; neither sketch changes.
 
         Raises
         ------
         ParameterError, ParameterTypeError
-            If the other is this one, no such sketch, or of other sizes or another seed.
+            If ``other`` is this very sketch, no HotPartition, or has other sizes or another seed.
         """
         if not isinstance(other, HotPartition):
             raise ParameterTypeError(f"other must be a HotPartition; got {type(other).__name__}.")
         if other is self:
-            raise ParameterError("a sketch occurs twice: each record may count once.")
+            raise ParameterError("a sketch occurs twice: merge each sketch once.")
         if other._shape != self._shape:
-            raise ParameterError("sketches merge if depth, hot, width, rows and seed are the same.")
+            raise ParameterError(
+                "the sketches differ in depth, hot, width, rows or seed: create them with equal "
+                "values."
+            )
         both = HotPartition(**asdict(self._shape))
         np.add(self._cells, other._cells, out=both._cells)
         np.add(self._tables, other._tables, out=both._tables)
@@ -253,7 +260,7 @@ class HotPartition:
     def save(self, path: str | Path) -> None:
         """Write the sketch to a file, which then holds raw data.
 
-        The file appears as a whole or not at all, readable by the owner only, and replaces one of
+        The file appears as a whole or not at all, readable by the owner only. It replaces a file of
         that name.
 
         Raises
@@ -271,14 +278,14 @@ class HotPartition:
         Raises
         ------
         SourceError
-            If there is no such file, or it is truncated, damaged, of a newer version, or not of
-            this class.
+            If there is no such file, or it is truncated, damaged, written by a newer version, or
+            holds a sketch of another class.
         """
         return files.read_counts(path, cls._NAME, cls.__name__, cls._restored)
 
     @classmethod
     def _restored(cls, facts: dict[str, Any], counts: Counts) -> HotPartition:
-        """From a file; ValueError if there is no such sketch."""
+        """Make a sketch from a file; ValueError if no sketch can have these counts."""
         shape = Shape(*(facts[name] for name in ("depth", "hot", "width", "rows", "seed")))
         if len(counts) != shape.cells:
             raise ValueError("sizes do not match")
@@ -289,7 +296,7 @@ class HotPartition:
         if shape.rows == 1:
             lowest = min(lowest, int(sketch._tables.min(initial=0)))
         each = np.abs(sketch._tables).sum(axis=2)
-        over = sketch.records - each  # with signs, records of a cell cancel in pairs
+        over = sketch.records - each  # with signs, records in one cell cancel in pairs
         if lowest < 0 or (over < 0).any() or (over % 2).any() or (shape.rows == 1 and over.any()):
             raise ValueError("no sketch has these counters")
         return sketch

@@ -1,18 +1,19 @@
-"""One sketch from many, for an aggregator that is trusted with raw data.
+"""Merge many sketches into one, for an aggregator that is trusted with raw data.
 
-Two ways, which a release accounts for differently (Lebeda and Tetek, sections 6 and 7):
+There are two methods, which a release accounts for differently (Lebeda and Tetek, sections 6, 7):
 
 *bounded*: Agarwal et al. (Mergeable Summaries, 2013). Counters are added, the (k+1)-th largest is
-subtracted from all, and what is not positive goes. k counters at any time. Neighbours differ by at
-most 1 in at most k counters, all in one direction, after any number of merges in a fixed order.
+subtracted from all, and counters that are not positive are dropped. There are at most k counters at
+any time. Neighbours differ by at most 1 in at most k counters, all in one direction, after any
+number of merges in a fixed order.
 
-*sum*: each sketch is first post-processed as in their Algorithm 3: the sum of its counters over
-k + 1 is subtracted from each, and what is not positive goes. These are added. Up to k counters a
-sketch, kept as exact multiples of 1 / (k + 1). Neighbours are at l1 distance at most
-(2k - 1) / (k + 1) and l2 distance at most sqrt(k^2 + k - 1) / (k + 1), whatever the number of
-sketches.
+*sum*: each sketch is first post-processed as in Algorithm 3 of Lebeda and Tetek: the sum of its
+counters over k + 1 is subtracted from each counter, and counters that are not positive are dropped.
+The results are added. There are up to k counters for each sketch, kept as exact multiples of
+1 / (k + 1). Neighbours are at l1 distance at most (2k - 1) / (k + 1) and l2 distance at most
+sqrt(k^2 + k - 1) / (k + 1), whatever the number of sketches.
 
-Each record enters exactly one sketch, and a record must not influence which one another record
+Each record enters exactly one sketch. A record must influence neither which sketch another record
 enters, nor the order of merges. Split by source, or by a hash of the record's key or user; *not* by
 position in a table: one row less shifts every boundary after it.
 """
@@ -43,8 +44,8 @@ class MergedSketch(Sketch):
     Privacy
     -------
     Only what ``dpframe.MergedSketch.release`` returns is private; see there. Otherwise see the
-    class of the sketches that were merged. A release accounts for the method and for k; the
-    structure of a single stream is lost.
+    class of the sketches that were merged. A release accounts for the method and for k; it cannot
+    use the structure of a single stream, which is lost.
     """
 
     __slots__ = ("_content", "_method", "_sketches")
@@ -55,7 +56,7 @@ class MergedSketch(Sketch):
     _sketches: int
 
     def __init__(self, *_: object, **__: object) -> None:
-        raise ParameterTypeError("a merged sketch is made by merged(sketches).")
+        raise ParameterTypeError("MergedSketch cannot be called: use dp.merge_sketches.")
 
     @classmethod
     def _made(
@@ -84,7 +85,7 @@ class MergedSketch(Sketch):
 
     @property
     def unit(self) -> str:
-        """What the counters bound the influence of: "record" or "user". Public."""
+        """Whose influence the counters bound: "record" or "user". Public."""
         return self._unit
 
     @property
@@ -93,14 +94,13 @@ class MergedSketch(Sketch):
         return int(self._content.keys.nbytes + self._content.counts.nbytes)
 
     def update(self, batch: object) -> NoReturn:
-        """Always refused."""
+        """Raise ParameterTypeError: a merged sketch takes no records."""
         raise ParameterTypeError(
-            "a merged sketch takes no records, its counters are no longer those of one stream: "
-            "update a new sketch and merge it."
+            "a merged sketch takes no records: update a new sketch and merge it."
         )
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """This and another sketch of as many counters, by the same method."""
+        """Merge this and another sketch with as many counters, by the method of this one."""
         return merged([self, other], method=self._method)
 
     @property
@@ -140,17 +140,17 @@ Made = TypeVar("Made", bound=MergedSketch)
 
 
 def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSketch:
-    """One sketch from several of the same class, number of counters and kind of key.
+    """Merge sketches of one class, number of counters and kind of key.
 
     Parameters
     ----------
     sketches
-        The sketches, in an order that does not depend on the data. They stay as they are. Merged
-        sketches can be among them if their method is the same. With "bounded" they can come from a
-        generator, and only one is held at a time.
+        The sketches, in an order that does not depend on the data. They do not change. Merged
+        sketches can be among them if their method is ``method``. With "bounded" a generator can
+        yield them, and only one is held at a time.
     method
-        "bounded", with k counters, or "sum", with up to k for each sketch and the sensitivity of a
-        post-processed one. Sketches of users can only be merged by "bounded".
+        "bounded", with k counters, or "sum", with up to k counters for each sketch and the
+        sensitivity of one post-processed sketch. Sketches of users can only be merged by "bounded".
 
     Returns
     -------
@@ -159,13 +159,13 @@ def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSket
     Raises
     ------
     ParameterError, ParameterTypeError
-        If there is no sketch, or a stream occurs twice (a sketch, its copy, its file, a merge that
-        holds it), or they do not fit together.
+        If there is no sketch, a stream occurs twice (a sketch, its copy, its file, a merge that
+        holds it), or the sketches differ in class, counters, kind of key, unit or method.
 
     Privacy
     -------
     None: the result is raw data. Each record must have entered exactly one of the sketches, chosen
-    independently of all others.
+    independently of all other records.
 
     References
     ----------
@@ -185,11 +185,11 @@ def merged(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSket
 
 
 def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
-    """:func:`merged`, as a sketch of the given class."""
+    """Merge sketches as :func:`merged` does, into a sketch of class ``made``."""
     if method not in METHODS:
         raise ParameterError(f"method ({method!r}) must be one of {', '.join(METHODS)}.")
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
-        raise ParameterTypeError("sketches must be several sketches, in a list.")
+        raise ParameterTypeError("sketches must be a list of sketches.")
     chosen = METHODS[METHODS.index(method)]
     total = _Bounded() if method == "bounded" else _Sum()
     first: Sketch | None = None
@@ -203,10 +203,11 @@ def combined(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Made:
         state = sketch._state()
         if kind and state.kind and kind != state.kind:
             raise ParameterError(
-                f"sketches of different kinds of key ({kind} and {state.kind}) do not merge."
+                f"sketches have different kinds of key ({kind} and {state.kind}): merge sketches "
+                "of one kind."
             )
         kind = kind or state.kind
-        released = max(released, sketch._released)  # a record is in one of them
+        released = max(released, sketch._released)  # each record is in one sketch only
         count += sketch.sketches if isinstance(sketch, MergedSketch) else 1
         if state.kind is not None:
             total.add(state)
@@ -228,15 +229,15 @@ def _check(sketch: object, first: Sketch, method: Method) -> None:
         )
     if sketch._counters != first._counters:
         raise ParameterError(
-            f"counters of the sketches differ ({first._counters} and {sketch._counters}): error "
-            "and privacy of a merged sketch are stated for one number of counters."
+            f"counters of the sketches differ ({first._counters} and {sketch._counters}): merge "
+            "sketches with equal counters."
         )
     if sketch._unit != first._unit:
-        raise ParameterError("a sketch of records and one of users do not merge.")
+        raise ParameterError("sketches of records and of users do not merge: keep them apart.")
     if method == "sum" and sketch._unit == "user":
         raise ParameterError(
-            "sketches of users merge by method='bounded' only: 'sum' needs the structure of a "
-            "sketch of single records."
+            "sketches of users do not merge by method='sum', which needs single records: use "
+            "method='bounded'."
         )
     if isinstance(sketch, MergedSketch) and sketch.method != method:
         raise ParameterError(
@@ -246,7 +247,7 @@ def _check(sketch: object, first: Sketch, method: Method) -> None:
 
 
 class _Bounded:
-    """Adds one sketch at a time and keeps k counters."""
+    """Merge one sketch at a time, and keep k counters."""
 
     def __init__(self) -> None:
         self.keys, self.counts = nothing()
@@ -281,7 +282,7 @@ class _Bounded:
 
 
 class _Sum:
-    """Keeps all post-processed counters and adds them at the end."""
+    """Keep all post-processed counters, and add them at the end."""
 
     def __init__(self) -> None:
         self.keys: list[pa.Array] = []
@@ -291,7 +292,9 @@ class _Sum:
     def add(self, state: SketchState) -> None:
         self.total += state.total
         if (state.counters + 1) * self.total >= 2**63:
-            raise ParameterError("the sketches hold too many records for exact multiples.")
+            raise ParameterError(
+                "the sketches hold too many records for method='sum': use method='bounded'."
+            )
         if state.lattice == 1:
             state = state.post_processed()
         keys, counts = state.positive()
@@ -316,7 +319,7 @@ class _Sum:
 
 
 def _added(keys: pa.Array, counts: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Each key once, with the sum of its counters."""
+    """Return each key once, with the sum of its counters."""
     codes = keys.dictionary_encode()
     sums = np.zeros(len(codes.dictionary), np.int64)
     np.add.at(sums, codes.indices.to_numpy(), counts)

@@ -1,23 +1,24 @@
 """The sketch of Misra and Gries, in the variant of Lebeda and Tetek. Holds raw data.
 
-*Algorithm 1 of their paper.* k counters, at the start with dummy keys at 0. For a record with key
-x: if x has a counter, plus one; else if all counters are positive, all of them minus one; else the
-smallest key among those at zero gives its counter to x, which starts at 1. Dummies are smaller than
-all other keys.
+*Algorithm 1 of Lebeda and Tetek.* There are k counters, which start with dummy keys at 0. For a
+record with key x: if x has a counter, it grows by one; else if all counters are positive, all of
+them shrink by one; else the smallest key with a counter at zero gives its counter to x, which
+starts at 1. Dummies are smaller than all other keys.
 
-*Which zero goes first* is not followed record by record. Let Z be the keys at zero after a
-decrement, and follow the sketch until the next one. Call a key an event when it gets its first
-positive counter in this time; of r events, s are of keys in Z. Then the zeros left are Z without
-these s keys and without the r - s smallest of the others. By induction: an event of a key outside Z
-replaces the smallest one left, which is one more of the others. So does an event of a key of Z that
-is replaced already: its place among the replaced goes to the smallest one left. An event of a key
-that is still at zero removes just this key. So the inner loop only counts free counters, and the
-zeros left, which are the largest, are told from the replaced ones when the sketch is read.
+*Which key at zero goes first* is not tracked record by record. Let Z be the keys at zero after a
+decrement, and follow the sketch until the next decrement. Call it an event when a key gets its
+first positive counter in this time. Of r events, let s be of keys in Z. Then the keys left at zero
+are Z without these s keys and without the r - s smallest of the other keys in Z. The proof is by
+induction. An event of a key outside Z replaces the smallest key left, so that one more of the other
+keys is gone. So does an event of a key of Z that is already replaced: the smallest key left takes
+its place among the replaced keys. An event of a key that is still at zero removes only this key.
+The inner loop therefore only counts free counters. The keys left at zero are the largest ones, and
+are told from the replaced keys when the sketch is read.
 
-*Why it can be released.* Take streams that differ by one record, with the others in the same order:
-their sketches differ as the structure lemma says (``tests/privacy/test_sketch_structure.py``). It
-needs the state after a batch to be that of its records one at a time. Records are therefore never
-grouped before they are counted.
+*Why it can be released.* Take two streams that differ by one record and have the other records in
+the same order. Their sketches differ as the structure lemma says
+(``tests/privacy/test_sketch_structure.py``), provided that the state after a batch is the state
+after its records one at a time. Records are therefore never grouped before they are counted.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class MisraGries(Sketch):
         Number of counters, k, from 2. An estimate is at most ``total / (k + 1)`` too low and never
         too high.
     standard
-        Remove keys whose counter falls to zero, as most implementations do. Estimates are the
-        same; a private release needs a higher threshold.
+        Remove keys whose counter falls to zero, as most implementations do. Estimates do not
+        change, but a private release needs a higher threshold.
 
     Raises
     ------
@@ -57,11 +58,11 @@ class MisraGries(Sketch):
 
     Privacy
     -------
-    Only what ``dpframe.MisraGries.release`` returns is private; see there. Otherwise this is raw
-    data, and so is what its methods return, its files, the time they take and the memory they
-    need. ``repr`` shows parameters only. For the neighbours of a later release, one record more or
-    less, the order of the other records must not depend on that record: do not feed the output of
-    a join, a grouping or a set.
+    Only what ``dpframe.MisraGries.release`` returns is private; see there. The sketch itself is raw
+    data, and so are the results of its other methods, its files, the time they take and the memory
+    they need. ``repr`` shows parameters only. Neighbours of a later release differ by one record,
+    and the order of the other records must not depend on that record: do not count the output of a
+    join, a grouping or a set.
 
     References
     ----------
@@ -107,7 +108,7 @@ class MisraGries(Sketch):
 
     @property
     def decrements(self) -> int:
-        """How far an estimate can be below the true count, alpha. Raw data."""
+        """alpha: how far an estimate can be below the true count. Raw data."""
         return 0 if self._table is None else self._table.decrements
 
     @property
@@ -118,8 +119,8 @@ class MisraGries(Sketch):
     def update(self, batch: object) -> None:
         """Count records, each of weight one, in their order.
 
-        The state afterwards is that of the records one at a time, however they are split into
-        batches.
+        The state afterwards is the state after the records one at a time, however they are split
+        into batches.
 
         Parameters
         ----------
@@ -137,9 +138,9 @@ class MisraGries(Sketch):
             another kind than the rest; if the batch is a set, whose order would depend on its
             content, or a frame of Spark; or if the sketch was released and not resumed.
         SourceError
-            If a reader or a relation fails, or a relation joins, groups, samples or sorts, or its
-            connection does not keep the order of rows: one record could then change the order of
-            others.
+            If a reader or a relation fails. Also if a relation joins, groups, samples or sorts, or
+            its connection does not keep the order of rows: one record could then change the order
+            of other records.
 
         After an error the sketch is as it was before the call.
         """
@@ -153,25 +154,25 @@ class MisraGries(Sketch):
             if table is None:
                 table = Table(part.kind, self._counters)
             elif following is not None and table is self._table:
-                table = copy.copy(table)  # kept apart until all is read
+                table = copy.copy(table)  # so that an error in a later part changes nothing
             table.update(encoded(part), self._counters)
             added += len(part)
         self._table, self._total = table, self._total + added
 
     def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
-        """The bounded-memory merge with another sketch of as many counters; see ``merged``."""
+        """Merge with another sketch with as many counters, in bounded memory; see ``merged``."""
         return merged([self, other])
 
     def _update_words(self, keys: Keys) -> None:
-        """Count keys of two words; a sketch that holds others is renamed before."""
+        """Count keys of kind "words"; call ``_rename`` first if the sketch holds another kind."""
         if self._table is None:
             self._table = Table("words", self._counters)
         self._table.update(keys, self._counters)
         self._total += len(keys)
 
     def _rename(self, kind: Kind, renamed: Callable[[pa.Array], pa.Array]) -> None:
-        """Give every key another name, one for one; which counter at zero goes next follows the
-        names."""
+        """Give every key another name, one for one. The order of the new names decides which key at
+        zero goes next."""
         if self._table is not None:
             keys, counts = self._table.entries()
             self._table = Table.of(
@@ -184,8 +185,8 @@ class MisraGries(Sketch):
         return self._table.kind, *self._table.entries()
 
     def _state(self) -> SketchState:
-        """All k entries, dummies and keys at zero included; of a standard sketch those above
-        zero."""
+        """Return all k entries, dummies and keys at zero included. A standard sketch has only the
+        entries above zero."""
         k, table = self._counters, self._table
         if table is None:
             keys, counts, decrements = *nothing(), 0

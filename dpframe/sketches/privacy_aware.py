@@ -1,13 +1,13 @@
 """The sketch of Lebeda and Tetek for users with several items each. Holds raw data.
 
-*Algorithm 4 (PAMG).* For the set of items of a user: plus one for each item, which gets a counter
-if it has none; then, if there are more than k counters, all of them minus one, once, and those at
-zero go. Whatever user is added or left out, each counter moves by at most 1, at most k of them, all
-in one direction. Estimates are at most n / (k + 1) too low, n being the number of items of all
-users.
+*Algorithm 4 (PAMG).* For the set of items of a user: the counter of each item grows by one, and an
+item without a counter gets one. Then, if there are more than k counters, all of them shrink by one,
+once, and counters at zero are dropped. Adding or leaving out one user moves at most k counters, by
+at most 1, all in one direction. Estimates are at most n / (k + 1) too low, where n is the number of
+items of all users.
 
-A user comes once, with all items. More than ``max_items`` are cut to the smallest ones in the order
-of keys: a choice that depends on this user alone.
+A user comes once, with all items. If a user has more than ``max_items``, only the smallest in the
+order of keys count: a choice that depends on this user alone.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from dpframe.sketches._state import SketchState, in_order, nothing, ordered
 from dpframe.sketches.merging import MergedSketch, merged
 
 UNSORTED = (
-    "users must be in ascending order over all calls, and all rows of a user in one call: sort by "
-    "user first. Otherwise a user could count more than once."
+    "users must ascend over all calls, all rows of a user in one call: sort by user first, so that "
+    "no user counts twice."
 )
 
 
 class PrivacyAwareMisraGries(Sketch):
-    """Approximate numbers of users with an item, in k counters, decremented once a user.
+    """Approximate numbers of users with an item, in k counters, decremented at most once a user.
 
     Parameters
     ----------
     counters
         Number of counters, k, from 2.
     max_items
-        Largest number of items of a user, from 1; further ones are left out. While a user is
+        Largest number of items of a user, from 1; further items are left out. While a user is
         counted there are up to ``counters + max_items`` counters.
 
     Raises
@@ -50,10 +50,10 @@ class PrivacyAwareMisraGries(Sketch):
 
     Privacy
     -------
-    Only what ``dpframe.PrivacyAwareMisraGries.release`` returns is private; see there. Otherwise
-    this is raw data, and so is what its methods return, its files, the time they take and the
-    memory they need. ``repr`` shows parameters only. Neighbours of a later release differ by one
-    user with all their items; the order of the other users must not depend on that one.
+    Only what ``dpframe.PrivacyAwareMisraGries.release`` returns is private; see there. The sketch
+    itself is raw data, and so are the results of its other methods, its files, the time they take
+    and the memory they need. ``repr`` shows parameters only. Neighbours of a later release differ
+    by one user with all their items; the order of the other users must not depend on that user.
 
     References
     ----------
@@ -105,22 +105,22 @@ class PrivacyAwareMisraGries(Sketch):
 
     @property
     def total(self) -> int:
-        """Items that went in, distinct ones of each user. Raw data."""
+        """Number of items that went in; repeated items of a user count once. Raw data."""
         return self._total
 
     def update(self, items: object) -> None:
-        """Count one user, who comes once.
+        """Count one user, who must not come again.
 
         Parameters
         ----------
         items
-            All items of the user, in any order, as ``MisraGries.update`` takes keys, or as a set.
-            Repeated ones count once.
+            All items of the user, in any order, in any form that ``MisraGries.update`` takes, or as
+            a set. Repeated items count once.
 
         Raises
         ------
         ParameterError, ParameterTypeError, SourceError
-            As ``MisraGries.update`` does. The sketch is then as it was before.
+            As in ``MisraGries.update``. The sketch is then as it was before.
         """
         self._takes_records()
         column = whole(items, self._kind)
@@ -133,20 +133,20 @@ class PrivacyAwareMisraGries(Sketch):
         Parameters
         ----------
         users
-            Who has the item, in ascending order (text by its bytes, as DuckDB and Arrow sort):
+            The user of each row, in ascending order (text by its bytes, as DuckDB and Arrow sort):
             integers, text or bytes, in any form that ``MisraGries.update`` takes. All rows of a
-            user are in one call, and users of a later call are greater than those of an earlier
-            one: this is how it is made sure that a user comes once.
+            user must be in one call, and users of a later call must be greater than users of an
+            earlier call. This ensures that a user comes once.
         items
-            The items, as many. Repeated ones of a user count once.
+            The item of each row. Repeated items of a user count once.
 
         Raises
         ------
         ParameterError
             If users are not in ascending order, or there are not as many users as items.
         ParameterError, ParameterTypeError, SourceError
-            As ``MisraGries.update`` does, also for users: who has which item would change with the
-            order of either. The rows of a sorting statement are one table, and its columns go in:
+            As in ``MisraGries.update``, for users too: if users or items had no fixed order, they
+            would not match. Pass the columns of one table for the rows of a sorting statement:
             ``t = con.sql(...).to_arrow_table()``, ``update_users(t["user"], t["item"])``. The
             sketch is then as it was before.
         """
@@ -156,13 +156,14 @@ class PrivacyAwareMisraGries(Sketch):
         kind, before = self._last or (None, None)
         who, what = whole(users, kind), whole(items, self._kind)
         if (0 if who is None else len(who)) != (0 if what is None else len(what)):
-            raise ParameterError("users and items must be of the same length.")
+            raise ParameterError("users and items must be equally long.")
         if who is None or what is None:
             return
         ids = who.to_arrow()
         if before is not None and not pc.greater(ids[0], pa.scalar(before, ids.type)).as_py():
             raise ParameterError(UNSORTED)
-        given = ids if who.kind in ("int64", "uint64") else who.values  # sorted before any repair
+        # text as it came: repairing invalid UTF-8 could change its order
+        given = ids if who.kind in ("int64", "uint64") else who.values
         if pc.any(pc.less(given[1:], given[:-1])).as_py():
             raise ParameterError(UNSORTED)
         new = pc.not_equal(given[1:], given[:-1]).to_numpy(zero_copy_only=False)
@@ -170,7 +171,7 @@ class PrivacyAwareMisraGries(Sketch):
         self._last = who.kind, ids[-1].as_py()
 
     def merge(self, other: PrivacyAwareMisraGries | MergedSketch) -> MergedSketch:
-        """The bounded-memory merge with another sketch of as many counters; see ``merged``."""
+        """Merge with another sketch with as many counters, in bounded memory; see ``merged``."""
         return merged([self, other])
 
     @property
@@ -178,7 +179,7 @@ class PrivacyAwareMisraGries(Sketch):
         return None if self._table is None else self._table.kind
 
     def _add(self, users: NDArray[np.int64], items: Column) -> None:
-        """Items of users, numbered from 0 in ascending order."""
+        """Count items; ``users`` numbers the user of each row from 0, in ascending order."""
         codes = items.to_arrow().dictionary_encode()
         order = in_order(codes.dictionary)
         keys = encoded(Column.of(items.kind, codes.dictionary.take(pa.array(order))))
@@ -189,7 +190,7 @@ class PrivacyAwareMisraGries(Sketch):
         users, ranks = users[rows], ranks[rows]
         once = np.concatenate([[True], (np.diff(users) != 0) | (np.diff(ranks) != 0)])
         users, ranks = users[once], ranks[once]
-        first = np.searchsorted(users, users)  # of the same user
+        first = np.searchsorted(users, users)  # first row of the user
         kept = np.arange(len(users)) - first < self._max_items
         users, ranks = users[kept], ranks[kept]
         table = self._table or Table(items.kind, self._counters + self._max_items)
@@ -197,7 +198,7 @@ class PrivacyAwareMisraGries(Sketch):
         start = 0
         while start < len(users):
             below = ends[(ends > start) & (ends <= start + PIECE)]
-            if not len(below):  # one user with more
+            if not len(below):  # a user with more than PIECE items
                 below = ends[ends > start][:1]
             stop = int(below[-1])
             table.update_users(*keys.take(ranks[start:stop]), below - start, self._counters)

@@ -1,9 +1,9 @@
-"""Which streams a sketch has seen, so that none is merged twice.
+"""Record which streams a sketch has seen, so that no stream is merged twice.
 
-A stream has an id, drawn when it begins. Copies, pickles and files of a sketch keep it, and a
-merged sketch has those of all that went in. Copies that count on with different records still share
-the records that they had before, so they do not merge either. A file of before ids were kept has
-its checksum for one: the same file is the same stream, however often it is read.
+A stream has an id, drawn when it begins. Copies, pickles and files of a sketch keep the id, and a
+merged sketch has the ids of all its sketches. Two copies that go on with different records still
+share their earlier records, so they do not merge. A file from before ids were kept uses its
+checksum as the id: it is one stream, however often it is read.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ Streams = frozenset[str]
 
 
 def begun() -> Streams:
-    """That of a new sketch."""
+    """Return the ids of a new sketch: one, just drawn."""
     return frozenset({uuid.uuid4().hex})
 
 
 def joined(seen: Streams, more: Streams) -> Streams:
-    """Those of both; ParameterError if one occurs twice."""
+    """Return the ids of both; ParameterError if a stream occurs twice."""
     if seen & more:
         raise ParameterError(
-            "a stream occurs twice, as itself, a copy, its file or in an earlier merge: its "
-            "records would count twice. Merge each stream once, and count other records in a new "
-            "sketch instead of a copy."
+            "a stream occurs twice (itself, a copy, its file or an earlier merge). Merge each "
+            "stream once, and count other records in a new sketch, not in a copy."
         )
     return seen | more
 
 
 def written(streams: Streams) -> dict[str, Any]:
-    """For the header of a file."""
+    """Return the field of a file's header that holds the ids."""
     return {"streams": sorted(streams)}
 
 
 def read(facts: Mapping[str, Any]) -> Streams:
-    """From the header of a file; ValueError if there are none."""
+    """Read the ids from the header of a file; ValueError if there are none."""
     found = facts["streams"]
     if not isinstance(found, list) or not found or not all(isinstance(s, str) for s in found):
         raise ValueError("no ids of streams")

@@ -495,7 +495,7 @@ def test_files_of_results_hold_the_period(frame: pd.DataFrame, tmp_path: Path) -
 
 
 def test_columns_are_checked_by_explaining(frame: pd.DataFrame) -> None:
-    with pytest.raises(ColumnError, match="Seconds since 1970"):
+    with pytest.raises(ColumnError, match="to_timestamp"):
         frame.dp.explain("path:place", period=("amount", WEEK), **BUDGET)
 
 

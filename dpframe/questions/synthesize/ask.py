@@ -112,7 +112,7 @@ def synthesize(
     References
     ----------
     Holland, Camtepe, Thapa, Xue, "Private Synthetic Data Generation in Small Memory", Algorithms 1
-    to 4, equation 23; see mechanisms/hot_partition.py for what differs.
+    to 4, equation 23; see mechanisms/privhp.py for what differs.
 
     Examples
     --------

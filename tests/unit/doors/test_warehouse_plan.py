@@ -447,7 +447,7 @@ def test_weeks_are_refused_where_they_would_have_to_be_computed() -> None:
     """Law: the sentence says what to do; quarters are counted everywhere."""
     asked: dict[str, Any] = {"table": "t", "types": {"d": "DATE"}, "dialect": "postgres"}
     asked |= {"epsilon": 1.0, "delta": 1e-6}
-    with pytest.raises(dp.HierarchyError, match="elsewhere add a column of them"):
+    with pytest.raises(dp.HierarchyError, match="add a column of weeks"):
         dp.rollup_sql("date:d?levels=week", **asked)
     assert "-Q" in dp.rollup_sql("date:d?levels=quarter", **asked).sql
 

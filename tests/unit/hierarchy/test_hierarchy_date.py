@@ -143,7 +143,7 @@ def test_a_zone_is_written_at_the_end_and_nothing_without_one() -> None:
     [("europe/paris", "'Europe/Paris'"), ("Paris", "'Europe/Paris'"), ("New York", "'America/New")],
 )  # fmt: skip
 def test_a_wrong_zone_has_a_hint(zone: str, hint: str) -> None:
-    with pytest.raises(dp.errors.HierarchyError, match=f"no time zone. Did you mean {hint}"):
+    with pytest.raises(dp.errors.HierarchyError, match=f"zone .*Did you mean {hint}"):
         dp.date("t", zone=zone)
 
 

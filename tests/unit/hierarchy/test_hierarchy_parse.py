@@ -130,8 +130,8 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
     ("written", "said"),
     [
         ("", "hierarchy '' names no known kind"),
-        ("ip", "hierarchy 'ip' is a kind without a column: write ip:COLUMN, or columns:ip"),
-        ("a, b", "'a, b' would be one column. Write 'columns:a,b' for a level each"),
+        ("ip", "hierarchy 'ip' has no column: write ip:COLUMN, or columns:ip"),
+        ("a, b", "'a, b' would be one column.*columns:a,b"),
         ("ips:src", r"Did you mean 'ip'\?"),
         ("IP:src", r"Did you mean 'ip'\?"),
         ("column:a", r"Did you mean 'columns'\?"),
@@ -156,7 +156,7 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("path:a?depth=0", "path: depth must be a whole number in 1 to 128; got 0"),
         ("path:a?depth=129", "path: depth must be a whole number in 1 to 128; got 129"),
         ("path:a?depth=", "path: depth must be a whole number; got ''"),
-        ("path:a?separator=", "path: separator must be text of at least one character"),
+        ("path:a?separator=", "path: separator must be text"),
         ("domain:a?depth=-1", "domain: depth must be a whole number in 1 to 128"),
         ("date:a?levels=day,year", "date: levels must go from coarse to fine"),
         (
@@ -172,12 +172,12 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("number:a?lower=nan&upper=1", "number: lower must be finite"),
         ("number:a?lower=1&upper=1", "must be less than upper"),
         ("number:a?lower=0&upper=1&depth=49", "number: depth must be a whole number in 1 to 48"),
-        ([], "columns needs the names of one or more columns"),
-        ([1], "columns needs the names of one or more columns"),
-        (["a", None], "columns needs the names of one or more columns"),
-        (["a", ""], "columns needs the names of one or more columns"),
+        ([], "columns needs the names"),
+        ([1], "columns needs the names"),
+        (["a", None], "columns needs the names"),
+        (["a", ""], "columns needs the names"),
         (["a", "a"], "columns names 'a' twice"),
-        ([["a"]], "columns needs the names of one or more columns"),
+        ([["a"]], "columns needs the names"),
     ],
 )
 def test_wrong_specifications_are_answered_by_name(written: Any, said: str) -> None:
@@ -224,7 +224,7 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
         (lambda: dp.code("a", lengths=3), "lengths must be whole numbers"),  # type: ignore[arg-type]
         (
             lambda: dp.code("a", lengths=tuple(range(1, 200))),
-            "has 199 levels; it must have 1 to 128",
+            "has 199 levels",
         ),
         (lambda: dp.columns(), "columns needs the names"),
         (lambda: dp.columns(["a", 1]), "columns needs the names"),  # type: ignore[list-item]

@@ -374,7 +374,7 @@ def test_streams_that_do_not_fit_do_not_merge() -> None:
         dp.merge_sketches([summed, other], method="bounded")
     with pytest.raises(ParameterError, match="must be one of bounded, sum"):
         dp.merge_sketches([one, other], method="mean")
-    with pytest.raises(ParameterTypeError, match="several"):
+    with pytest.raises(ParameterTypeError, match="sketches must"):
         dp.merge_sketches(one)  # type: ignore[call-overload]
     for bad in (flat, None, 3):
         with pytest.raises(DpframeError):
@@ -481,9 +481,9 @@ def test_files_that_are_no_streams_are_refused(tmp_path: Path) -> None:
     good = path.read_bytes()
     flat = dp.MisraGries(K)
     flat.save(other)
-    with pytest.raises(SourceError, match="another class"):
+    with pytest.raises(SourceError, match="read it with"):
         dp.StreamingHHH.load(other)
-    with pytest.raises(SourceError, match="another class"):
+    with pytest.raises(SourceError, match="read it with"):
         dp.MisraGries.load(path)
     with pytest.raises(SourceError, match="cannot be read"):
         dp.StreamingHHH.load(tmp_path / "nothing")

@@ -252,7 +252,7 @@ def test_the_method_of_a_merge_follows_public_facts_only() -> None:
         dp.merge_sketches(pair, method="sum", records=10)
     with pytest.raises(ParameterError, match="is empty"):
         dp.merge_sketches([])
-    with pytest.raises(ParameterTypeError, match="in a list"):
+    with pytest.raises(ParameterTypeError, match="sketches must"):
         dp.merge_sketches(pair[0])  # type: ignore[arg-type]
     with pytest.raises(ParameterTypeError, match="must be sketches"):
         dp.merge_sketches([1, 2])  # type: ignore[list-item]
@@ -375,7 +375,7 @@ def test_a_sketch_needs_two_counters(counters: int) -> None:
         dp.MisraGries(counters)
     with pytest.raises(ParameterError, match="counters"):
         dp.PrivacyAwareMisraGries(counters, 2)
-    with pytest.raises(ParameterTypeError, match="merged"):
+    with pytest.raises(ParameterTypeError, match="MergedSketch"):
         dp.MergedSketch()
 
 
