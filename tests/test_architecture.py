@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -398,6 +399,36 @@ def test_plans_and_laws_are_not_told_apart() -> None:
 def test_the_package_says_that_it_is_typed() -> None:
     """The marker of PEP 561 ships, as ``Typing :: Typed`` claims."""
     assert (PACKAGE / "py.typed").exists()
+
+
+def _bound_twice(tree: ast.Module) -> set[str]:
+    """Names that a module gives to two things."""
+    names = Counter(
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    )
+    names.update(
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.decorator_list
+    )
+    return {name for name, times in names.items() if times > 1}
+
+
+def test_a_module_gives_a_name_to_one_thing() -> None:
+    """Law: the second of two constants of a name would be read where the first is meant."""
+    twice = {n: _bound_twice(_parsed(p.read_text("utf-8"))) for n, p in _modules().items()}
+    assert {name: names for name, names in twice.items() if names} == {}
+
+
+def test_a_name_of_two_things_is_seen() -> None:
+    """Negative control."""
+    assert _bound_twice(_parsed("LONGEST = 1\nLONGEST: int = 2\na, b = 1, 2\n")) == {"LONGEST"}
+    assert _bound_twice(_parsed("def f(): ...\nf = 1\nx: int\nx = 1\n")) == {"f"}
 
 
 def test_public_names_are_documented() -> None:
