@@ -34,20 +34,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 ENTRY = re.compile(r"^(\w+(?:, \w+)*)\n(?: .*\n)+", re.MULTILINE)
-"""Arguments in a docstring, and what is said of them."""
+"""An entry in the list of parameters of a docstring: names, and their description."""
 
 
 def of_frame(
     asked: Callable[Concatenate[Any, P], T], example: str
 ) -> Callable[Concatenate[DpAccessor, P], T]:
-    """A function as a method that asks the frame: the same call without a source, and what it is
-    about must be said, since nobody else has counted it."""
-    name = cast(str, asked)  # see above
+    """Return a function as a method of the frame: the same call without its source.
+
+    The first argument is required here: only the plan of a warehouse could stand in for it.
+    """
+    name = cast(str, asked)  # at run time, ``asks`` holds names
     return cast("Callable[Concatenate[DpAccessor, P], T]", _Method(name, example))
 
 
 class _Method:
-    """A method of the accessor until somebody looks at it: then its function is loaded."""
+    """A placeholder: loads the function on the first access, and puts the method in its place."""
 
     def __init__(self, name: str, example: str) -> None:
         self._name, self._example = name, example
@@ -55,7 +57,7 @@ class _Method:
     def __get__(self, accessor: DpAccessor | None, kind: type[DpAccessor]) -> Any:
         asked = loaded(HOMES[self._name], self._name)
         method = known_arguments(_of_frame(asked, self._example))
-        setattr(DpAccessor, self._name, method)  # in the place of this
+        setattr(DpAccessor, self._name, method)  # replaces this placeholder
         return method.__get__(accessor, kind)
 
     __doc__ = property(lambda self: self.__get__(None, DpAccessor).__doc__)
@@ -66,7 +68,7 @@ def _of_frame(
 ) -> Callable[Concatenate[DpAccessor, P], T]:
     source, about, *rest = inspect.signature(asked).parameters.values()
     unknown = (source.name, *OF_WAREHOUSE)
-    reached = weakref.ref(asked)  # what pandas holds would outlive the interpreter
+    reached = weakref.ref(asked)  # pandas would keep a strong one beyond the interpreter
 
     def method(self: DpAccessor, /, *args: P.args, **arguments: P.kwargs) -> T:
         function = reached()
@@ -94,7 +96,7 @@ def _of_frame(
 
 
 def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
-    """As ``of_frame``, of a function that explains."""
+    """As ``of_frame``, for a function that explains."""
     return cast("ExplainsFrame[P]", of_frame(asked, example))
 
 
@@ -237,23 +239,23 @@ class DpAccessor(OfResults):
         kind: Literal["bar", "line", "icicle", "heatmap"] | None = None,
         measure: str | None = None,
     ) -> None:
-        """Write a result as one HTML page that works offline, for somebody who has not asked it.
+        """Write a result as one HTML page that works offline, for readers who did not ask for it.
 
-        First the answer in two sentences and the ten largest with intervals and shares, then a
+        The page has the answer in two sentences, the ten largest nodes with intervals and shares, a
         drawing, the table, what the numbers mean, and the privacy card. For a frame that dpframe
-        returned. Rows may have been filtered, which the page says, or sorted; of other numbers
-        than the released ones no page is made. Free: everything on the page is released already.
+        returned. Rows may have been sorted, or filtered, which the page says; a frame whose numbers
+        were changed is refused. Free: everything on the page is released already.
 
         Parameters
         ----------
         path
-            The file, .html or .htm; one that is there is replaced.
+            The file, .html or .htm; an existing file is replaced.
         title
             Heading; by default what was counted and the columns.
         kind
-            The drawing, as for ``plot``; by default what fits the result.
+            The drawing, as for ``plot``; by default one that fits the result.
         measure
-            Of a rollup, which one the answer is about; by default the first.
+            The measure of a rollup that the answer is about; by default the first.
 
         Examples
         --------
@@ -274,20 +276,20 @@ class DpAccessor(OfResults):
         kind: Literal["bar", "line", "icicle", "treemap", "heatmap"] | None = None,
         measure: str | None = None,
     ) -> Any:
-        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
+        """Draw a result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
 
         For a frame that dpframe returned, or some of its rows; free.
 
         Parameters
         ----------
         kind
-            By default what fits: "bar" with intervals for lists, "line" with a band for dates,
+            By default one that fits: "bar" with intervals for lists, "line" with a band for dates,
             "heatmap" for two columns of which most combinations are reported, "icicle" for other
-            trees. "treemap" too; one that cannot show the result is refused, and the error says
-            what can.
+            trees. "treemap" is possible too. A kind that cannot show the result is refused, and the
+            error names the kinds that can.
         measure
-            Of a rollup what is drawn; by default all, beside each other, as bars or lines, and in
-            other drawings the first one that they can show.
+            The measure of a rollup that is drawn. By default bars and lines show all measures
+            beside each other, and other drawings the first that they can show.
 
         Returns
         -------
@@ -300,8 +302,8 @@ class DpAccessor(OfResults):
 
 
 AT_ONCE = ("hhh", "rollup", "tree_counts")
-"""Methods that are loaded with pandas. Whoever has frames will ask one of them, the first time as
-fast as the second; of the other rooms each is loaded when it is asked."""
+"""Methods that are loaded with pandas, so that the first call is as fast as the second: users of
+frames will call one of them. The room of every other question is loaded when it is called."""
 
 AS_FRAMES = (
     "dpframe.asking.frame",
@@ -310,7 +312,7 @@ AS_FRAMES = (
     "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.histograms",
 )
-"""What else they load when they first answer, by their default mechanisms."""
+"""Modules that these methods load at their first answer, with their default mechanisms."""
 
 for _name in AT_ONCE:
     getattr(DpAccessor, _name)
