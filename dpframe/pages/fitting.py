@@ -161,7 +161,7 @@ class Chartable:
             if measure.name == asked:
                 return measure
         known = ", ".join(repr(measure.name) for measure in self.measures)
-        raise ParameterError(f"measure ({asked!r}) is not in this rollup. Pass one of {known}.")
+        raise ParameterError(f"measure ({asked!r}) of this rollup must be one of {known}.")
 
 
 def _lacks(kind: Kind, shown: Chartable) -> str:

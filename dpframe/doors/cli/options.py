@@ -246,8 +246,8 @@ def _keys(name: str, given: str, options: argparse.Namespace) -> object:
     if not given.lower().endswith((*PARQUET, *SEPARATORS)):
         columns = ", ".join(hierarchy.source_columns)
         raise ParameterError(
-            f"{name} ({given!r}) is no parquet or CSV file. Name a file with "
-            f"{'columns' if ',' in columns else 'a column'} {columns}, or write {name}='domain'."
+            f"{name} ({given!r}) is no parquet or CSV file. Name a file with the keys in its "
+            f"{'columns' if ',' in columns else 'column'} {columns}, or write {name}='domain'."
         )
     return rows_of(given, hierarchy.source_columns)
 

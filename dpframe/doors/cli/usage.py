@@ -180,6 +180,5 @@ def check_one_file(
         if ending and other.endswith(ending) and os.path.isfile(other):
             pattern = os.path.join(os.path.dirname(other), f"*{ending}")
             raise ParameterError(
-                f"{other!r} is a second file, perhaps from a pattern. Quote the pattern: "
-                f"'{pattern}'."
+                f"{other!r} is a second file. Write the pattern in quotation marks: '{pattern}'."
             )

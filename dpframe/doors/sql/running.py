@@ -245,8 +245,8 @@ def _check_one(calls: pa.ChunkedArray) -> None:
     if len(calls) > 1:
         name = json.loads(calls[0].as_py()).get("question", "hhh")
         raise ParameterError(
-            f"dp_{name} would be drawn and charged for each of several rows. Join its result, or "
-            "put it in a CTE, outside of the subquery."
+            f"dp_{name} would be drawn and charged once for each of several rows. Join its result, "
+            "or put it in a CTE."
         )
 
 
