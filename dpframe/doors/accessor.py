@@ -96,7 +96,7 @@ def _of_frame(
 
 
 def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
-    """As ``of_frame``, for a function that explains."""
+    """Return a function that explains as a method of the frame: the call without its source."""
     return cast("ExplainsFrame[P]", of_frame(asked, example))
 
 

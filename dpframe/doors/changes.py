@@ -114,8 +114,7 @@ def _side(role: str, given: Any, ledger: object) -> Given:
         book = chosen_ledger(ledger)
         if book is None:
             raise ParameterError(
-                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call "
-                "dp.use_ledger first."
+                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call dp.use_ledger first."
             )
         given = book.recall(given)
     if isinstance(given, Release):

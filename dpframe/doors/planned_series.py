@@ -109,7 +109,7 @@ def _asked(question: object) -> Question[Any, Any]:
 
 
 def _laws(asked: Question[Any, Any], given: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
-    """Return the arguments of each law to try; a ``mechanism`` in the call is the only one."""
+    """Return the arguments of each law to try; only the call's ``mechanism``, if it names one."""
     if given.get("mechanism") is not None:
         return ({"mechanism": given["mechanism"]},)
     if asked.name == "heavy_hitters" and given.get("contribution") == "items":

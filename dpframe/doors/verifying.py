@@ -259,7 +259,7 @@ TWICE = Verdict(outcome="failed", reason="the receipt names a key twice")
 
 
 def _repeats(text: bytes | str) -> bool:
-    """Whether an object in a JSON text names a key twice."""
+    """Return whether an object in a JSON text names a key twice."""
     sizes: list[bool] = []
     json.loads(text, object_pairs_hook=lambda pairs: sizes.append(len(dict(pairs)) < len(pairs)))
     return any(sizes)

@@ -70,7 +70,7 @@ def _number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _Numb
 def cells_page(
     frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None, measure: str | None = None
 ) -> str:
-    """Return the page as text, as :func:`dpframe.pages.report.page` does.
+    """Return the page as text; arguments and errors are as for pages of one hierarchy.
 
     Rows stand for disjoint records, so that their counts and sums may be added up: an entry of the
     matrix is the sum of all reported cells that lie in it. Other measures have no matrix.

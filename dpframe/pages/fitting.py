@@ -175,7 +175,7 @@ def _lacks(kind: Kind, shown: Chartable) -> str:
 
 
 def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
-    """Prepare the released columns of a frame (:func:`dpframe.pages.parts.shown_part`) for drawing.
+    """Prepare the released columns of a frame for drawing.
 
     Raises ParameterError for a missing column.
     """

@@ -177,7 +177,7 @@ def write_report(
     kind: Kind | None = None,
     measure: str | None = None,
 ) -> None:
-    """Write :func:`page` to a file, completely or not at all."""
+    """Write the page of a release to a file, completely or not at all."""
     path = local(path, "report")
     check_target("report", path, PAGES)
     text = page(frame, receipt, title=title, kind=kind, measure=measure)

@@ -268,7 +268,7 @@ def test_wrong_releases_and_ledgers_are_named(ledger: dp.Ledger, tmp_path: Path)
         publish(None, to)
     empty = dp.Ledger(tmp_path / "empty.db", epsilon=1, delta=1e-5)
     dp.hhh(VISITS, "ip:src", **BUDGET, ledger=empty)
-    with pytest.raises(dp.LedgerError, match="no named release. Pass release="):
+    with pytest.raises(dp.LedgerError, match=r"no named release. Pass release="):
         publish(empty, to)
     assert not to.exists()
     assert not (tmp_path / ".results.duckdb.new").exists()

@@ -253,7 +253,10 @@ def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
     assert charges(ledger) == 3
     engine.dispose()
     sqlite = sqlalchemy.create_engine("sqlite://")
-    with sqlite.connect() as con, pytest.raises(dp.ParameterTypeError, match="con must be .*got Connection"):
+    with (
+        sqlite.connect() as con,
+        pytest.raises(dp.ParameterTypeError, match=r"con must be .*got Connection"),
+    ):
         dp.register(con)
     with pytest.raises(dp.ParameterTypeError, match="con is an engine for sqlite"):
         dp.register(sqlite)
@@ -347,7 +350,7 @@ def test_a_transaction_that_cannot_see_the_functions_is_told_and_keeps_its_rows(
     con.execute(f"CREATE TABLE visits AS {VISITS}")
     con.begin()
     con.execute("INSERT INTO visits SELECT * FROM visits WHERE length(src) > 0")
-    with pytest.raises(dp.ParameterError, match="con is in a transaction.*roll it back"):
+    with pytest.raises(dp.ParameterError, match=r"con is in a transaction.*roll it back"):
         dp.register(con)
     assert con.execute("SELECT count(*) FROM visits").fetchone() == (1800,)
     con.commit()
@@ -364,7 +367,7 @@ def test_an_aborted_transaction_is_told() -> None:
     con.begin()
     with pytest.raises(duckdb.CatalogException):
         con.execute("FROM missing")
-    with pytest.raises(dp.ParameterError, match="con is in a transaction.*roll it back"):
+    with pytest.raises(dp.ParameterError, match=r"con is in a transaction.*roll it back"):
         dp.register(con)
     con.rollback()
     dp.register(con)
@@ -375,7 +378,7 @@ def test_sqlalchemy_which_begins_by_itself_keeps_its_rows() -> None:
     engine = sqlalchemy.create_engine("duckdb:///:memory:")
     with engine.connect() as con:
         con.execute(sqlalchemy.text(f"CREATE TABLE visits AS {VISITS}"))
-        with pytest.raises(dp.ParameterError, match="con is in a transaction.*SQLAlchemy"):
+        with pytest.raises(dp.ParameterError, match=r"con is in a transaction.*SQLAlchemy"):
             dp.register(con)
         con.commit()
         dp.register(con)

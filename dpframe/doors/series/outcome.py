@@ -1,4 +1,4 @@
-"""What a run of a series did, or would do: for people, for cron, and as an exit code."""
+"""The outcome of a run of a series, or of a rehearsal: for people, for cron, as an exit code."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def about_of(facts: Mapping[str, Any]) -> About:
 def asked_by(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Any:
-    """Check the arguments that ``arguments_of`` returned; return what the call asks for."""
+    """Check the planning arguments of a call; return what the call asks for."""
     return question.plan(with_keys(question, arguments, session))
 
 

@@ -150,7 +150,7 @@ def _add(
 
 
 _TEMPORARY = _told(short(lambda con, ledger: sys.getrefcount(con)))(object())  # type: ignore[call-arg]
-"""References to an argument that the caller does not keep, through the same wrappers."""
+"""Number of references to an argument that the caller does not keep, behind the same wrappers."""
 
 
 def folder() -> Path:

@@ -56,7 +56,7 @@ def draw_cells(
     lists: pa.ChunkedArray,
     collations: pa.ChunkedArray,
 ) -> pa.Array:
-    """Draw a release of cells; as texts, because their columns can have any names."""
+    """Draw a release of cells that the statement counted; as texts, for columns of any names."""
     return _draw(_texts, tokens, calls, lists, collations)
 
 
@@ -139,7 +139,7 @@ def measured(
     settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    """As ``beside``, for results whose columns can have any names: as texts."""
+    """Draw a release of what a second connection counts; as texts, for columns of any names."""
     return _once(partial(_beside, _texts), tokens, calls, relations, settings, paths)
 
 
@@ -150,14 +150,16 @@ def _texts(release: Release) -> pa.Array:
 def handed_over(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
-    """As ``measured``, for rows that no second connection sees: they come as one list."""
+    """Draw a release of rows that come as one list, because no second connection sees them; as
+    texts, for columns of any names."""
     return _of_list(_texts, pa.list_(pa.list_(pa.string())), tokens, calls, lists)
 
 
 def handed_nodes(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
-    """As ``beside``, for rows that no second connection sees: they come as one list."""
+    """Draw a release of nodes from rows that come as one list, because no second connection sees
+    them."""
     return _of_list(result_rows, pa.null(), tokens, calls, lists)
 
 
