@@ -102,7 +102,9 @@ def _verdict(result: object, proof: str | Path | None) -> Verdict:
         return _of_ledger(result)  # type: ignore[arg-type]
     facts = _facts(result)
     if facts is None:
-        raise ParameterTypeError(f"result cannot be a {type(result).__name__}. {TAKEN}")
+        raise ParameterTypeError(
+            f"result must hold a receipt; got {type(result).__name__}. {TAKEN}"
+        )
     return _of_rows(_of_receipt(facts, text), result)
 
 

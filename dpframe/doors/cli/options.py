@@ -152,8 +152,8 @@ def errors_of(texts: Sequence[str] | None) -> object:
         name, _, number = text.rpartition("=")
         if name in found or (len(texts) > 1 and not name):
             raise ParameterError(
-                f"error ({text!r}) must be NAME=NUMBER, each measure once. For example --error "
-                "revenue=1000 --error orders=20."
+                f"error ({text!r}) must be one number alone, or NAME=NUMBER once per measure: "
+                "--error revenue=1000 --error orders=20."
             )
         try:
             found[name] = float(number)
@@ -215,7 +215,7 @@ def _segments(name: str, text: str, options: argparse.Namespace) -> str | list[i
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError(
-            f"{name} ({text!r}) must be adaptive, even, or whole numbers such as 15,15,15,15."
+            f"{name} ({text!r}) must be adaptive, even, or numbers with commas, as 15,15,15,15."
         ) from None
 
 
@@ -233,9 +233,7 @@ def _lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
         wrong = f"cannot be read ({error.strerror})"
     else:
         return [line for line in text.split("\n") if line]
-    raise ParameterError(
-        f"{name} ({path!r}) {wrong}. Name a UTF-8 text file with one item per line."
-    )
+    raise ParameterError(f"{name} ({path!r}) {wrong}. Name a UTF-8 text file with one item a line.")
 
 
 def _keys(name: str, given: str, options: argparse.Namespace) -> object:
