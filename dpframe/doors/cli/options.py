@@ -152,7 +152,7 @@ def errors_of(texts: Sequence[str] | None) -> object:
         name, _, number = text.rpartition("=")
         if name in found or (len(texts) > 1 and not name):
             raise ParameterError(
-                f"error ({text!r}) must be one number alone, or NAME=NUMBER once per measure: "
+                f"error ({text!r}) must be one number alone, or NAME=NUMBER, each measure once: "
                 "--error revenue=1000 --error orders=20."
             )
         try:
