@@ -173,7 +173,7 @@ def check_one_file(
     others = [*chain.from_iterable([v] if isinstance(v, str) else v for v in given), *unknown]
     if len(others) == 1 and os.path.isfile(others[0]) and not os.path.exists(options.file):
         raise ParameterError(
-            f"{options.file!r} is no file, but the next is. Write "
+            f"{options.file!r} is no file, but the next argument is. Write "
             f"{shlex.join([others[0], options.file])}."
         )
     for other in others:

@@ -42,7 +42,7 @@ them."""
 
 MOST = 10_000_000
 """Largest number of synthetic rows: they reach DuckDB as one value, and are made after the
-charge, when it is too late to fail."""
+charge."""
 
 FUNCTION = {"columns": "rows", "by": "measured"}
 """Our function that a statement calls if a second connection counts, by what the question is

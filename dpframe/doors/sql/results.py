@@ -53,7 +53,7 @@ def rows_sql(types: Mapping[str, str], rows: str) -> str:
 
 
 def _own_column(name: str) -> str:
-    """Return the SQL of a fixed column, quoted: a connection may change the case of other names."""
+    """Return the SQL of a fixed column, quoted: a connection may change the case of bare names."""
     return f"r.{name} AS {identifier(name)}"
 
 
