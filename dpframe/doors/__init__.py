@@ -1,1 +1,1 @@
-"""Where calls come in: parse, call, format."""
+"""Doors, where calls come in: they parse, call and format."""

@@ -31,8 +31,11 @@ PARAMETERS, EXAMPLES = (f"{title}\n{'-' * len(title)}\n" for title in ("Paramete
 def of_frame(
     asked: Callable[Concatenate[Any, P], T], example: str
 ) -> Callable[Concatenate[DpAccessor, P], T]:
-    """A method that asks ``asked`` about its frame. It takes neither a source nor the counts of a
-    warehouse, so that the hierarchy, or the column, has no default."""
+    """Return a function as a method of the frame: the same call without its source.
+
+    It does not take the counts of a warehouse, so that the hierarchy, or the column, has no
+    default.
+    """
     _, about, *rest = inspect.signature(asked).parameters.values()
     taken = [about.replace(default=about.empty), *(p for p in rest if p.name not in OF_WAREHOUSE)]
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -73,8 +76,10 @@ def _entries(section: str, taken: Collection[str]) -> str:
 
 
 def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
-    """As ``of_frame``, for a function that explains. The type is the one that the method has on a
-    frame, with ``error=``, which no ParamSpec can add."""
+    """Return a function that explains as a method of the frame: the call without its source.
+
+    The type is the one that the method has on a frame, with ``error=``, which no ParamSpec can add.
+    """
     return cast("ExplainsFrame[P]", of_frame(asked, example))
 
 
@@ -217,23 +222,23 @@ class DpAccessor(OfResults):
         kind: Literal["bar", "line", "icicle", "heatmap"] | None = None,
         measure: str | None = None,
     ) -> None:
-        """Write a result as one HTML page that works offline, for somebody who has not asked it.
+        """Write a result as one HTML page that works offline, for readers who did not ask for it.
 
-        First the answer in two sentences and the ten largest with intervals and shares, then a
+        The page has the answer in two sentences, the ten largest nodes with intervals and shares, a
         drawing, the table, what the numbers mean, and the privacy card. For a frame that dpframe
-        returned. Rows may have been filtered, which the page says, or sorted; of other numbers
-        than the released ones no page is made. Free: everything on the page is released already.
+        returned. Rows may have been sorted, or filtered, which the page says; a frame whose numbers
+        were changed is refused. Free: everything on the page is released already.
 
         Parameters
         ----------
         path
-            The file, .html or .htm; one that is there is replaced.
+            The file, .html or .htm; an existing file is replaced.
         title
             Heading; by default what was counted and the columns.
         kind
-            The drawing, as for ``plot``; by default what fits the result.
+            The drawing, as for ``plot``; by default one that fits the result.
         measure
-            Of a rollup, which one the answer is about; by default the first.
+            The measure of a rollup that the answer is about; by default the first.
 
         Examples
         --------
@@ -254,20 +259,20 @@ class DpAccessor(OfResults):
         kind: Literal["bar", "line", "icicle", "treemap", "heatmap"] | None = None,
         measure: str | None = None,
     ) -> Any:
-        """A result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
+        """Draw a result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
 
         For a frame that dpframe returned, or some of its rows; free.
 
         Parameters
         ----------
         kind
-            By default what fits: "bar" with intervals for lists, "line" with a band for dates,
+            By default one that fits: "bar" with intervals for lists, "line" with a band for dates,
             "heatmap" for two columns of which most combinations are reported, "icicle" for other
-            trees. "treemap" too; one that cannot show the result is refused, and the error says
-            what can.
+            trees. "treemap" is possible too. A kind that cannot show the result is refused, and the
+            error names the kinds that can.
         measure
-            Of a rollup what is drawn; by default all, beside each other, as bars or lines, and in
-            other drawings the first one that they can show.
+            The measure of a rollup that is drawn. By default bars and lines show all measures
+            beside each other, and other drawings the first that they can show.
 
         Returns
         -------
@@ -286,8 +291,8 @@ AS_FRAMES = (
     "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.histograms",
 )
-"""What questions load when they first answer with their default mechanisms. It loads with pandas,
-so that a first answer is as fast as a second one."""
+"""Modules that questions load at their first answer, with their default mechanisms. They load with
+pandas, so that a first answer is as fast as a second one."""
 
 for _name in AS_FRAMES:
     importlib.import_module(_name)

@@ -1,4 +1,4 @@
-"""``dp.change``: what changed between two releases, with intervals; free."""
+"""``dp.change``: the differences between two releases, with intervals; free."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def change(
     simultaneous: bool = True,
     ledger: Ledger | str | Path | None = None,
 ) -> pd.DataFrame:
-    """What changed between two releases: differences and ratios of nodes, with intervals.
+    """Compare two releases: differences and ratios of nodes, with intervals.
 
-    Compared is the number of all records under a node (``count``, a sum, a mean), the same set of
-    records in both; ``residual`` depends on what else is reported and is not compared. Free: made
-    of released numbers.
+    Compares the numbers over all records under a node (``count``, a sum, a mean), which cover the
+    same set of records in both releases. ``residual`` is not compared: it depends on what else is
+    reported. Free: made of released numbers.
 
     Parameters
     ----------
@@ -40,42 +40,42 @@ def change(
         Two releases of one hierarchy, unit and measure: frames that dpframe returned, whole, or
         names of results in the ledger.
     measure
-        Of rollups, the one that is compared; by default the first.
+        The measure of rollups that is compared; by default the first.
     confidence
-        0.5 to 0.999999; by default that of the releases.
+        0.5 to 0.999999; by default the confidence of the releases.
     simultaneous
         Whether all intervals of ``change`` hold at once with that confidence (default), and all
-        those of ``ratio``; or each on its own.
+        intervals of ``ratio`` likewise; or each interval on its own.
     ledger
-        Where names are looked up: a :class:`Ledger`, its path, or by default that of
+        Where names are looked up: a :class:`Ledger` or its path; by default the ledger of
         :class:`use_ledger`.
 
     Returns
     -------
     pandas.DataFrame
         One row for every node that either release reports: level, prefix, label columns; ``before``
-        and ``after`` with ``_lower`` and ``_upper`` as released, missing where a release does not
-        report the node, whose ends are then bounds that its threshold and noise prove (missing
-        where they prove none); ``change`` = after - before, ``change_lower``, ``change_upper``;
-        ``ratio`` = after / before, ``ratio_lower``, ``ratio_upper``, from 0 to infinity where
-        ``before`` is not clearly above 0, missing for what can be negative; ``more_than_noise``
-        (boolean): whether the interval of the change leaves 0 out. ``attrs["dp_change"]`` says
-        with which ``confidence``, ``how``, and of which releases.
+        and ``after`` with ``_lower`` and ``_upper`` as released; ``change`` = after - before,
+        ``change_lower``, ``change_upper``; ``ratio`` = after / before, ``ratio_lower``,
+        ``ratio_upper``, from 0 to infinity where ``before`` is not clearly above 0, missing for
+        measures that can be negative; ``more_than_noise`` (boolean): whether the interval of the
+        change leaves 0 out. Where a release does not report a node, its number is missing, and its
+        ends are bounds that its threshold and noise prove (missing where they prove none).
+        ``attrs["dp_change"]`` says with which ``confidence``, ``how``, and of which releases.
 
     Raises
     ------
     ParameterError
-        The releases count different things, or samples of users that each drew anew, are one
-        release or a replay of it, are not whole, are of a later and then an earlier period, or
-        their intervals cannot hold what is asked; the message says what to do.
+        The releases count different things, or samples of users that each of them drew anew; are
+        one release, or a release and its replay; are not whole; are of a later and then an earlier
+        period; or their intervals cannot hold what is asked. The message says what to do.
     ReleaseNameError, LedgerError
         A name is not in the ledger, or the ledger cannot be used.
 
     Notes
     -----
-    Intervals are by the joint law of both noises, which are independent, where receipts tell it
-    (``how`` is "joint"), and from the ends of both frames otherwise ("as shown");
-    docs/afterwards.md says which. What clipping to bounds takes away is in no interval, nor is the
+    Where the receipts tell the laws of both noises, which are independent, intervals follow from
+    their joint law (``how`` is "joint"); otherwise from the ends in both frames ("as shown").
+    docs/afterwards.md says when. No interval includes what clipping to bounds takes away, or the
     rounding of shares to 1/256.
 
     References
@@ -102,7 +102,7 @@ def change(
 
 
 def _side(role: str, given: Any, ledger: object) -> Given:
-    """A frame, its receipt and the law of its tests."""
+    """Return one side of a change: a frame, its receipt and the law of its tests."""
     with no_fork():
         from dpframe.asking.receipt import Receipt
         from dpframe.asking.release import Release
@@ -114,8 +114,7 @@ def _side(role: str, given: Any, ledger: object) -> Given:
         book = chosen_ledger(ledger)
         if book is None:
             raise ParameterError(
-                f"{role} ({given!r}) is a name, which needs a ledger: pass ledger=, or call "
-                "dp.use_ledger first."
+                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call dp.use_ledger first."
             )
         given = book.recall(given)
     if isinstance(given, Release):
@@ -123,12 +122,11 @@ def _side(role: str, given: Any, ledger: object) -> Given:
     facts = getattr(given, "attrs", {}).get(RECEIPT)
     if facts is None and not hasattr(given, "attrs"):
         raise ParameterTypeError(
-            f"{role} must be a frame that dpframe returned, or the name of a release; got "
-            f"{type(given).__name__}."
+            f"{role} must be a released frame or name; got {type(given).__name__}."
         )
     if not isinstance(facts, dict):
         raise ParameterError(
-            f"{role} carries no receipt: it is no result of dpframe, or an operation dropped its "
-            "attrs. Pass the frame that dpframe returned."
+            f"{role} carries no receipt. Pass the frame that dpframe returned: some operations "
+            "drop its attrs."
         )
     return given, Receipt(facts), law_of_tests(facts)

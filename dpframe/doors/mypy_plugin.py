@@ -1,7 +1,7 @@
 """``df.dp`` for mypy: ``plugins = dpframe.doors.mypy_plugin`` in a caller's configuration.
 
-The stubs of pandas take an unknown attribute of a frame for a column, so that mypy checks nothing
-behind ``df.dp`` without it.
+Without this plugin mypy checks nothing behind ``df.dp``: the stubs of pandas take an unknown
+attribute of a frame for a column.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ ACCESSOR = "dpframe.doors.accessor"
 
 
 class DpPlugin(Plugin):
-    """Knows the type of one attribute."""
+    """Tells mypy the type of the attribute ``dp`` of frames."""
 
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
-        """Which comes with dpframe, as soon as pandas is loaded."""
+        """Return the accessor's module for dpframe, so that mypy reads it whenever dpframe is
+        imported."""
         return [(10, ACCESSOR, -1)] if file.fullname == "dpframe" else []
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
@@ -34,5 +35,5 @@ class DpPlugin(Plugin):
 
 
 def plugin(version: str) -> type[Plugin]:
-    """What mypy asks for."""
+    """Return the plugin's class: the entry point that mypy calls."""
     return DpPlugin

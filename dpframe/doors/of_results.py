@@ -1,4 +1,4 @@
-"""``result.dp``: what a frame that dpframe returned is asked afterwards, and its receipt."""
+"""``result.dp``: methods of a frame that dpframe returned: its receipt, and free computations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @known_arguments
 class OfResults:
-    """Questions about a release, answered from its numbers: free."""
+    """Methods of a result, computed from its released numbers: free."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -31,7 +31,7 @@ class OfResults:
     def share(
         self, of: Literal["parent", "total"] = "parent", measure: str | None = None
     ) -> pd.DataFrame:
-        """What part of the node above, or of everything, each node of a result is.
+        """Compute the share of each node of a result in the node above it, or in everything.
 
         For a frame that dpframe returned, or some of its rows. Free: made of released numbers.
 
@@ -40,24 +40,25 @@ class OfResults:
         of
             "parent" (default): the nearest row above in the frame; "total": the row of level 0.
         measure
-            Of a rollup, which count or sum; by default the first one.
+            The count or sum of a rollup; by default the first.
 
         Returns
         -------
         pandas.DataFrame
-            One row a row, with its index: level, prefix, label columns, the measure, ``of`` (the
-            prefix of the row above, missing where there is none), ``share``, ``share_lower`` and
-            ``share_upper`` (float64). NaN without a row above. Where that is not clearly above 0
-            ``share`` is NaN and its interval everything that a share can be: 0 to 1, of sums that
-            can be negative any number. ``attrs["dp_share"]`` says with which ``confidence`` an
-            interval holds, and ``how`` it was made: that of the release, where its receipt tells
-            the law of the noise ("parts", "widened") or intervals hold together ("together"); else
-            ("as shown") 1 - 2 (1 - confidence), as two intervals must hold at once.
+            A row for each row of the result, with its index: level, prefix, label columns, the
+            measure, ``of`` (the prefix of the row above, missing where there is none), ``share``,
+            ``share_lower`` and ``share_upper`` (float64; NaN without a row above). Where the row
+            above is not clearly above 0, ``share`` is NaN and its interval holds every possible
+            share: 0 to 1, and any number for sums that can be negative. ``attrs["dp_share"]`` says
+            with which ``confidence`` an interval holds, and ``how`` it was made. It is the
+            confidence of the release where its receipt tells the law of the noise ("parts",
+            "widened") or its intervals hold together ("together"); else ("as shown")
+            1 - 2 (1 - confidence), because two intervals must hold at once.
 
         Raises
         ------
         ParameterError
-            The frame holds other numbers than were released, or has no such measure or total.
+            The numbers of the frame were changed, or it has no such measure or total.
 
         Examples
         --------
@@ -73,7 +74,7 @@ class OfResults:
         return shares(self._frame, self.receipt, of=of, measure=measure)
 
     def top(self, n: int, by: str | None = None, level: int | str | None = None) -> pd.DataFrame:
-        """The ``n`` largest rows of a result, largest first; ties stay in their order.
+        """Return the ``n`` largest rows of a result, largest first; ties stay in their order.
 
         For a frame that dpframe returned, or some of its rows. Free: made of released numbers.
 
@@ -82,19 +83,20 @@ class OfResults:
         n
             How many rows, at least 1.
         by
-            Of a rollup, the measure; by default the first one. Of cells of several hierarchies
+            The measure of a rollup; by default the first. For cells of several hierarchies:
             "residual", or "count" where whole counts were released.
         level
-            Number or name of a level, of cells of a kind; by default all but the total.
+            Number or name of a level, or for cells of a kind; by default all but the total.
 
         Returns
         -------
         pandas.DataFrame
             The rows with all their columns, and ``above_next`` (boolean): whether the interval of
-            a row lies above that of the next one, so that their order is certain as far as both
-            intervals hold; missing for the last row of all. Who is largest is chosen by its noise
-            too: intervals of the rows that were chosen hold with the stated confidence where all
-            of them hold together, ``result.dp.intervals(simultaneous=True).dp.top(...)``.
+            a row lies above the interval of the next row, so that their order is certain if both
+            intervals hold; missing for the last row of all. Noise takes part in choosing the
+            largest rows. Therefore the intervals of the chosen rows hold with the stated confidence
+            only if all intervals hold together:
+            ``result.dp.intervals(simultaneous=True).dp.top(...)``.
 
         Examples
         --------
@@ -110,13 +112,13 @@ class OfResults:
         return largest(self._frame, self.receipt, n, by=by, level=level)
 
     def below(self, label: object) -> pd.DataFrame:
-        """The rows of one node and of everything that is shown below it, in their order.
+        """Return the rows of a node and of all nodes shown below it, in their order.
 
         Parameters
         ----------
         label
-            A prefix, such as "FR / Paris", or where none is, a value of a column of a level,
-            "Paris"; of several such nodes the error names the prefixes.
+            A prefix, such as "FR / Paris". If no prefix matches: a value in a level's column, such
+            as "Paris"; if several nodes have it, the error names their prefixes.
 
         Examples
         --------
@@ -137,36 +139,37 @@ class OfResults:
         simultaneous: bool = False,
         measures: str | Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """A result with ``lower`` and ``upper`` for another confidence, or holding all together.
+        """Return a result with intervals for another confidence, or that all hold together.
 
         For a whole frame that dpframe returned, by ``hhh`` with exact counts or a baseline, by
-        ``tree_counts`` with listed keys, or by ``rollup``: of these the law of every number is
-        known. Free.
+        ``tree_counts`` with listed keys, or by ``rollup``: there the law of every number is known.
+        Free.
 
         Parameters
         ----------
         confidence
-            0.5 to 0.999999; by default that of the frame.
+            0.5 to 0.999999; by default the confidence of the frame.
         simultaneous
             Whether all intervals of the frame hold at once with that confidence (Bonferroni, over
-            all rows and measures), and not each on its own. Not for counts that were selected upon.
+            all rows and measures), and not each on its own. Not for counts that decided about the
+            selection themselves.
         measures
-            Of a rollup, the names of those that get new intervals; others are left out of the
-            result. By default all.
+            The measures of a rollup that get new intervals, by name; the result leaves the other
+            measures out. By default all.
 
         Returns
         -------
         pandas.DataFrame
-            The same rows with other ends, and a receipt that says which. Where counts were made to
-            add up, or are shares of users, the numbers that were drawn are not shown: intervals are
-            then at least as wide as those that a release of that confidence would have had; so are
-            those of means at a bound, or with an interval up to both.
+            The same rows with other ends, and a receipt that says which. An interval is at least as
+            wide as a release with that confidence would have had where the drawn number is not
+            shown: counts that were made to add up, or are shares of users; and for means at a
+            bound, or whose interval reaches both bounds.
 
         Raises
         ------
         ParameterError
-            The frame is not all of a release, or its receipt does not tell the law of its noise:
-            release with another ``confidence=`` then.
+            The frame is not a whole release, or its receipt does not tell the law of its noise.
+            Then pass another ``confidence=`` to the next release.
 
         Examples
         --------
@@ -193,7 +196,7 @@ class OfResults:
         simultaneous: bool = True,
         ledger: Ledger | str | Path | None = None,
     ) -> pd.DataFrame:
-        """What changed since an earlier release: ``dp.change(before, result)``.
+        """Compare with an earlier release: ``dp.change(before, result)``.
 
         For a whole frame that dpframe returned. Free: made of released numbers.
 
@@ -227,10 +230,10 @@ class OfResults:
         )
 
     def to_arrow(self) -> pa.Table:
-        """A result as an Arrow table that carries its receipt on.
+        """Return the result as an Arrow table that carries its receipt on.
 
-        Its metadata has the receipt where pandas looks for it: a Parquet file of the table, read by
-        ``pandas.read_parquet``, has ``.dp.receipt``.
+        The receipt is in the metadata where pandas looks for it: write the table to a Parquet file,
+        and the frame that ``pandas.read_parquet`` returns has ``.dp.receipt``.
 
         Returns
         -------
@@ -251,7 +254,7 @@ class OfResults:
         """
         import pyarrow as pa
 
-        _ = self.receipt  # there is one
+        _ = self.receipt  # raises if there is none
         table = pa.Table.from_pandas(self._frame, preserve_index=False)
         attrs = json.dumps(self._frame.attrs).encode()
         said = {**(table.schema.metadata or {}), b"PANDAS_ATTRS": attrs}
@@ -261,7 +264,7 @@ class OfResults:
     def receipt(self) -> Receipt:
         """The receipt of a result of dpframe; prints as a privacy card.
 
-        Of a frame that is not as it was released, also under ``frame`` what it is.
+        If the frame is not as it was released, the key ``frame`` says what was changed.
         """
         with no_fork():
             from dpframe.asking.receipt import Receipt
@@ -270,7 +273,7 @@ class OfResults:
         facts = self._frame.attrs.get(RECEIPT)
         if not isinstance(facts, dict):
             raise ParameterError(
-                "this frame carries no receipt: it is no result of dpframe, or an operation "
-                "dropped its attrs. Keep result.dp.receipt of the frame that dpframe returned."
+                "this frame carries no receipt. Keep result.dp.receipt of the frame that dpframe "
+                "returned: some operations drop its attrs."
             )
         return Receipt(facts).of_frame(standing(self._frame))

@@ -21,7 +21,7 @@ PLANNED = {
     for question in QUESTIONS
     if {"epsilon", "delta"} <= set(question.planning)
 }
-"""Questions whose releases have an epsilon and a delta."""
+"""Questions whose plans take both epsilon and delta."""
 
 
 @known_arguments
@@ -33,33 +33,33 @@ def plan_series(
     disjoint: bool = False,
     **arguments: Any,
 ) -> SeriesPlan:
-    """Which law, epsilon and delta each release of a series should have, for the least error.
+    """Find the law, epsilon and delta for each release of a series that give the least error.
 
     Tries the ways to divide a total over releases of one question: equal parts that add up; one law
-    whose releases are reserved and compose; the same with the law that has the least error then,
-    such as Gaussian noise; and, for periods that share no record, the whole total for each. Every
-    number is that of ``dp.explain`` and of :meth:`Ledger.cost_of`. Reads no data, spends nothing.
+    whose releases are reserved and compose; such a reservation with the law that then has the least
+    error, such as Gaussian noise; and, for periods that share no record, the whole total for each.
+    All numbers are from ``dp.explain`` and :meth:`Ledger.cost_of`. Reads no data, spends nothing.
 
     Parameters
     ----------
     releases
-        How many, from 1 to 100,000.
+        Number of releases, from 1 to 100,000.
     question
         A question or its name, such as ``dp.hhh`` or "rollup".
     about, arguments
-        Of the question, as every release will have them, without source, epsilon and delta. With
-        ``mechanism`` only that one is tried.
+        Arguments of the question, as every release will have them, without source, epsilon and
+        delta. With ``mechanism`` only that mechanism is tried.
     total
         (epsilon, delta) of all releases together.
     disjoint
-        Whether every release may cost the whole total, because no record is in two of them. The
+        Whether every release may cost the whole total, because no record is in two releases. The
         promise is then for one record, or one user within one period.
 
     Returns
     -------
     SeriesPlan
-        Prints as a table. ``arguments`` are those of every release, ``reserve(ledger)`` pays for
-        all of them, ``to_frame()`` has a row a way.
+        Prints as a table. ``arguments`` are the arguments of every release, ``reserve(ledger)``
+        pays for all releases, ``to_frame()`` has a row for each way.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def plan_series(
     take = ways[-1] if flag("disjoint", disjoint) else ways[-2]
     if take.plan is None:
         raise BudgetError(
-            f"no way is known to make {count} releases within total=({epsilon:g}, {delta:g}): "
+            f"no known way fits {count} releases into total=({epsilon:g}, {delta:g}): "
             f"{take.why} Plan fewer releases, or a larger total."
         )
     return SeriesPlan(
@@ -109,23 +109,20 @@ def _asked(question: object) -> Question[Any, Any]:
 
 
 def _laws(asked: Question[Any, Any], given: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
-    """What chooses a law."""
+    """Return the arguments of each law to try; only the call's ``mechanism``, if it names one."""
     if given.get("mechanism") is not None:
         return ({"mechanism": given["mechanism"]},)
     if asked.name == "heavy_hitters" and given.get("contribution") == "items":
         raise ParameterError(
-            "contribution='items' of heavy_hitters finds values in rounds, and no series of them "
-            "is planned: plan one of hhh, asked the same way with the column as a list, or of "
-            "shares (leave contribution out)."
+            "contribution='items' of heavy_hitters cannot be planned as a series. Plan hhh with "
+            "the column as a list, or leave contribution out, for shares."
         )
     return asked.laws
 
 
 def _total(total: object) -> tuple[float, float]:
     if not isinstance(total, tuple | list) or len(total) != 2:
-        raise ParameterTypeError(
-            f"total must be a pair (epsilon, delta), such as (3.0, 1e-6); got {shown(total)}."
-        )
+        raise ParameterTypeError(f"total must be a pair such as (3.0, 1e-6); got {shown(total)}.")
     return (
         float(amount("epsilon of total", total[0], *EPSILON, "of all releases together")),
         float(amount("delta of total", total[1], *DELTA, "of all releases together")),
@@ -135,12 +132,11 @@ def _total(total: object) -> tuple[float, float]:
 def _given(
     question: Question[Any, Any], about: Sequence[object], arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """The arguments of a release, by name, checked for being arguments of the question."""
+    """Return the arguments of a release by name; raise for any that the question does not take."""
     for name in ("epsilon", "delta"):
         if arguments.get(name) is not None:
             raise ParameterError(
-                f"{name} ({arguments[name]!r}) must be left out: it is found for every release "
-                "from total=."
+                f"{name} ({arguments[name]!r}) must be left out. It follows from total=."
             )
     _, *rest = question.call.parameters.values()  # the source
     signature = inspect.Signature([p for p in rest if p.name not in OF_RELEASE])

@@ -1,7 +1,7 @@
-"""``.dp`` of Polars frames: asks as that of pandas frames does, and answers in Polars.
+"""``.dp`` of Polars frames: the same methods as for pandas frames, with answers in Polars.
 
-A frame of Polars carries no facts of ours, so that what it is asked afterwards is asked of the
-result that it was made of, which is kept as long as the frame is.
+A Polars frame cannot carry a receipt. Therefore the pandas result that it was made from is kept as
+long as the frame lives, and answers what is asked of the frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpframe.errors import ParameterError
 P = ParamSpec("P")
 
 _released: dict[int, tuple[weakref.ref[pl.DataFrame], pd.DataFrame]] = {}
-"""Results as pandas has them, by the identity of the Polars frame."""
+"""Results as pandas frames, by the ``id()`` of the Polars frame made from each."""
 
 OF_FRAMES = tuple(name for name in vars(DpAccessor) if not name.startswith("_"))
 OF_RELEASES = (
@@ -34,28 +34,29 @@ OF_RELEASES = (
 
 
 class PolarsAccessor:
-    """Private rollups of a Polars frame, eager or lazy; frames that come back are of Polars.
+    """Private rollups of a Polars frame, eager or lazy; the answers are Polars frames.
 
-    Everything that ``df.dp`` of pandas has, with the same arguments, and ``to_pandas()``.
+    Has all methods of ``df.dp`` of pandas, with the same arguments, and ``to_pandas()``.
     """
 
     def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         self._frame = frame
 
     def to_pandas(self) -> pd.DataFrame:
-        """The result as a pandas frame, whose parts carry the receipt on; ParameterError for a
-        frame that dpframe did not return, or that was changed."""
+        """Return the result as a pandas frame; filtered or sorted, it still carries the receipt.
+
+        ParameterError for a frame that dpframe did not return, or that was changed.
+        """
         ref, kept = _released.get(id(self._frame), (None, None))
         if ref is None or kept is None or ref() is not self._frame:
             raise ParameterError(
-                "this Polars frame is none that dpframe returned: Polars keeps no receipt on those "
-                "that are filtered or sorted. Ask the result itself, or result.dp.to_pandas(), "
-                "whose parts keep it."
+                "this Polars frame is none that dpframe returned. Ask the result before it is "
+                "filtered or sorted, or result.dp.to_pandas(), which keeps its receipt."
             )
         if not _as_polars(kept).equals(self._frame):
             raise ParameterError(
-                "this Polars frame was changed after the release: its receipt is not of these "
-                "numbers."
+                "this Polars frame was changed after the release. Ask the frame that dpframe "
+                "returned."
             )
         return kept
 
@@ -84,7 +85,7 @@ class PolarsAccessor:
 
 
 def _answering(method: Callable[P, Any]) -> Callable[P, Any]:
-    """A method that gives Polars frames in place of pandas frames."""
+    """Wrap a method so that it returns Polars frames in place of pandas frames."""
 
     @wraps(method)
     @short
@@ -101,7 +102,7 @@ def _answering(method: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _as_released(value: Any) -> Any:
-    """Another result, for ``change``."""
+    """Return the pandas result behind an argument, such as the other release of ``change``."""
     return PolarsAccessor(value).to_pandas() if id(value) in _released else value
 
 

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from dpframe.ledger.written import WrittenRelease
 
 RECEIPT, DIGEST = "dp", "dp_digest"
-"""Of the attrs of a frame."""
+"""Keys in the attrs of a frame."""
 
 LEDGER, PARQUET = b"SQLite format 3\0", b"PAR1"
-"""How files begin that are no JSON."""
+"""First bytes of the files that are not JSON."""
 
 TAKEN = (
-    "result must be a frame that dpframe returned, its receipt, a ledger, or a file: a receipt or "
-    "a result as JSON, a result as Parquet, a proof, or a ledger"
+    "Pass a frame that dpframe returned, a receipt, a ledger, a proof, or a result as JSON or "
+    "Parquet."
 )
 
 
 @known_arguments
 def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
-    """Prove again what a release promises, by a program that shares no code with what drew.
+    """Prove again what a release promises, with a program that shares no code with the drawing.
 
-    Free: only public parameters are read. The verifier takes the tables that were drawn from and
-    the definition of the mechanism, and bounds delta at the promised epsilon in whole numbers.
+    Free: reads public parameters only. The verifier takes the noise tables and the definition of
+    the mechanism, and bounds delta at the promised epsilon in whole numbers.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
         A frame that dpframe returned, its receipt, a :class:`Ledger`, or the name of a file: a
         result or a receipt as JSON, a result as Parquet, a proof, a ledger.
     proof
-        A file with the proof, where it is not inside of the receipt: the text of
-        ``dp.explain(...).proof()``. By default it is made again from the arguments in the receipt,
-        and its digest compared.
+        A file with the proof, if the receipt does not hold it: the text of
+        ``dp.explain(...).proof()``. By default the proof is made again from the arguments in the
+        receipt, and its digest is compared.
 
     Returns
     -------
     Verdict
-        Prints as text, with what no receipt proves; true only if everything is proved. ``outcome``
-        is "proved", "failed" or "not verified", ``bound`` the bound on delta as a fraction,
-        ``reason`` the claim that fails or what is not known, ``parts`` the verdicts of a ledger's
-        releases.
+        Prints as text, which also says what no receipt proves; true only if everything is proved.
+        ``outcome`` is "proved", "failed" or "not verified", ``bound`` the bound on delta as a
+        fraction, ``reason`` the claim that fails or what is not known, ``parts`` the verdicts of a
+        ledger's releases.
 
     Raises
     ------
@@ -70,8 +70,8 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
 
     Privacy
     -------
-    A proof holds no number from data. What is proved is said of the tables in it; that the code
-    which drew used them is not.
+    A proof holds no number from data. It proves a statement about the tables in it, and not that
+    the code which drew used these tables.
 
     References
     ----------
@@ -91,7 +91,7 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
         raise
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as e:
         why = type(e).__name__
-    raise ParameterError(f"result cannot be checked: {why}. Verify what dpframe wrote, unchanged.")
+    raise ParameterError(f"result cannot be checked ({why}). Pass what dpframe wrote, unchanged.")
 
 
 def _verdict(result: object, proof: str | Path | None) -> Verdict:
@@ -102,19 +102,21 @@ def _verdict(result: object, proof: str | Path | None) -> Verdict:
         return _of_ledger(result)  # type: ignore[arg-type]
     facts = _facts(result)
     if facts is None:
-        raise ParameterTypeError(f"{TAKEN}; got {type(result).__name__}.")
+        raise ParameterTypeError(
+            f"result must hold a receipt; got {type(result).__name__}. {TAKEN}"
+        )
     return _of_rows(_of_receipt(facts, text), result)
 
 
 def _of_rows(verdict: Verdict, result: object) -> Verdict:
-    """The verdict on a frame: nothing is proved of rows that are not those of the release."""
+    """Return the verdict on a frame: nothing is proved about rows that were not released."""
     with no_fork():
         import pandas as pd
 
         from dpframe.digest import standing
 
     if not isinstance(getattr(result, "attrs", None), Mapping) or not verdict:
-        return verdict  # of a receipt alone
+        return verdict  # about a receipt alone
     rows = standing(result) if isinstance(result, pd.DataFrame) else None
     if rows is None:
         return replace(verdict, outcome="not verified", reason=NO_DIGEST, bound=None)
@@ -128,14 +130,14 @@ NO_DIGEST = "the frame holds no digest, and nothing binds its rows to the receip
 
 
 def _facts(result: object) -> Mapping[str, Any] | None:
-    """The receipt of something, if that can have one."""
+    """Return the receipt of a result, or None for an object that cannot have one."""
     attrs = getattr(result, "attrs", None)
     if isinstance(attrs, Mapping):
         facts = attrs.get(RECEIPT)
         if not isinstance(facts, Mapping):
             raise ParameterError(
-                "result carries no receipt: it is no result of dpframe, or an operation dropped "
-                "its attrs. Pass the frame that dpframe returned, or its receipt."
+                "result carries no receipt. Pass the frame that dpframe returned, or its receipt: "
+                "some operations drop attrs."
             )
         return facts
     if isinstance(result, Mapping):
@@ -149,7 +151,7 @@ def _of_receipt(facts: Mapping[str, Any], text: str | None) -> Verdict:
 
 
 def _made_again(facts: Mapping[str, Any]) -> str | None:
-    """The proof that a receipt tells the digest of, where planning the same makes just that one."""
+    """Plan again with the arguments of a receipt; return the proof if it has the digest there."""
     told = facts.get("proof")
     if not isinstance(told, Mapping) or told.get("text") is not None:
         return None
@@ -221,7 +223,7 @@ def _held(one: WrittenRelease) -> Held:
 
 
 def _law(points: tuple[tuple[float, float], ...]) -> tuple[tuple[Fraction, Fraction], ...]:
-    """Exactly, but for the budget, which is as it is written."""
+    """Return the points of a law as exact fractions; the last one, the budget, as its decimals."""
     *curve, (epsilon, delta) = points or ((0.0, 0.0),)
     exact = [(Fraction(e), Fraction(d)) for e, d in curve]
     return (*exact, (written(epsilon), written(delta))) if points else ()
@@ -232,7 +234,9 @@ def _of_file(path: Path, text: str | None) -> Verdict:
         with path.open("rb") as file:
             start = file.read(len(LEDGER))
     except OSError as error:
-        raise SourceError(f"result ({shown(path)}) cannot be read: {error.strerror}.") from None
+        raise SourceError(
+            f"result ({shown(path)}) cannot be read ({error.strerror}). Check the path."
+        ) from None
     if start == LEDGER:
         with no_fork():
             from dpframe.ledger import Ledger
@@ -243,28 +247,28 @@ def _of_file(path: Path, text: str | None) -> Verdict:
     with suppress(ValueError, RecursionError):
         told = json.loads(whole)
     if not isinstance(told, dict):
-        raise ParameterError(f"{TAKEN}; {shown(path)} is none of these.")
+        raise ParameterError(f"{shown(path)} is no JSON object. {TAKEN}")
     if "format" in told and "promise" in told:
         return verify_proof(whole)
     receipt = told.get("receipt", told)
     if not isinstance(receipt, dict) or "guarantee" not in receipt:
-        raise ParameterError(f"{TAKEN}; {shown(path)} holds no receipt.")
+        raise ParameterError(f"{shown(path)} holds no receipt. {TAKEN}")
     return TWICE if _repeats(whole) else _of_receipt(receipt, text)
 
 
 TWICE = Verdict(outcome="failed", reason="the receipt names a key twice")
-"""Another reader could take the other one."""
+"""Refused, because another reader could take the other value."""
 
 
 def _repeats(text: bytes | str) -> bool:
-    """Whether an object in a JSON text names a key twice."""
+    """Return whether an object in a JSON text names a key twice."""
     sizes: list[bool] = []
     json.loads(text, object_pairs_hook=lambda pairs: sizes.append(len(dict(pairs)) < len(pairs)))
     return any(sizes)
 
 
 def _of_parquet(path: Path, text: str | None) -> Verdict:
-    """The verdict on a result; on its rows, too, where pandas kept their digest."""
+    """Return the verdict on a result; also on its rows, where pandas kept their digest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -278,7 +282,7 @@ def _of_parquet(path: Path, text: str | None) -> Verdict:
     except (ValueError, RecursionError, OSError, AttributeError, pa.ArrowException):
         pass
     if not isinstance(facts, dict):
-        raise ParameterError(f"{TAKEN}; {shown(path)} holds no receipt.")
+        raise ParameterError(f"{shown(path)} holds no receipt. {TAKEN}")
     verdict = TWICE if twice else _of_receipt(facts, text)
     if DIGEST not in attrs:
         return verdict
@@ -291,6 +295,8 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        raise SourceError(f"{shown(path)} cannot be read: {error.strerror}.") from None
+        raise SourceError(
+            f"{shown(path)} cannot be read ({error.strerror}). Check the path."
+        ) from None
     except UnicodeDecodeError:
-        raise ParameterError(f"{TAKEN}; {shown(path)} is none of these.") from None
+        raise ParameterError(f"{shown(path)} is no text in UTF-8. {TAKEN}") from None

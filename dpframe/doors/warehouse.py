@@ -32,8 +32,10 @@ F = TypeVar("F", bound=Callable[..., RollupSql])
 
 
 def declared_by(question: Question[Any, Any], without: Sequence[str] = ()) -> Callable[[F], F]:
-    """A function that takes what plans a question beside its own parameters. Its signature says so
-    in full; for type checkers it stands in ``statements.pyi``, which is made of the same."""
+    """Add the planning parameters of a question to the signature of a function.
+
+    Type checkers find the full signature in ``statements.pyi``, made of the same declaration.
+    """
 
     def declared(function: F) -> F:
         own = inspect.signature(function)
@@ -69,28 +71,28 @@ def rollup_sql(
     Parameters
     ----------
     hierarchy, epsilon, delta, ...
-        As for :func:`hhh`, but for "streaming", whose sketches no statement makes, and ``weight``,
-        which only the statement for DuckDB adds up.
+        As for :func:`hhh`, with two exceptions: no statement makes the sketches of "streaming", and
+        only the statement for DuckDB adds up a ``weight``.
     table
         The table or view as the warehouse's SQL names it, or a query in parentheses.
     dialect
         "duckdb", "postgres", "spark" (also "databricks"): run against each other in tests.
         "snowflake", "bigquery": parsed in tests, never run there (docs/warehouses.md).
     types
-        Types of columns by name, as the warehouse or DuckDB calls them. Columns without one are
-        read as text: right for texts and whole numbers. Give those of floating-point numbers,
-        decimals, dates and timestamps, and always that of a weight and of the times of a period,
-        as they are: a time with a zone is compared as an instant, others as they are written.
+        Types of columns by name, as the warehouse or DuckDB calls them. Columns without a type here
+        are read as text, which is right for texts and whole numbers. Give the true types of columns
+        of floating-point numbers, decimals, dates and timestamps, and always of the weight and of
+        the times of a period: times with a zone are compared as instants, others as written.
     period
-        As for :func:`hhh`: the statement reads the records of that period alone, which the ledger
-        is charged for. One that is not over is refused; a query in parentheses restricts as well,
-        and is charged for all times.
+        As for :func:`hhh`: the statement reads only the records of that period, and the ledger is
+        charged for that period. A period that is not over is refused. A query in parentheses can
+        restrict the records too, but is charged for all times.
 
     Returns
     -------
     RollupSql
-        ``sql`` and ``plan``. With ``user`` the statement holds the secret seed by which the rows
-        of a user are rounded or sampled: keep it as you keep the data.
+        ``sql`` and ``plan``. With ``user`` the statement holds the secret seed for rounding or
+        sampling the rows of a user: keep it as you keep the data.
 
     Privacy
     -------
@@ -106,8 +108,7 @@ def rollup_sql(
     """
     if planning.get("mechanism") == "streaming":
         raise ParameterError(
-            "mechanism='streaming' keeps sketches, which no SQL statement makes: use "
-            "mechanism='offline'."
+            "mechanism='streaming' cannot run as a SQL statement. Use mechanism='offline'."
         )
     return _written(HHH, {"hierarchy": hierarchy, **planning}, table, dialect, types)
 
@@ -148,8 +149,8 @@ def measures_sql(
 ) -> RollupSql:
     """As :func:`rollup_sql`, for ``dp.rollup(candidates=result, plan=statement.plan)``.
 
-    Of records, and with bounds that are known: one statement cannot count what depends on the
-    selected nodes. ``types`` must have the columns that are added up.
+    Only for records, and with known bounds: one statement cannot count what depends on the selected
+    nodes. ``types`` must have the columns that are added up.
 
     Examples
     --------
@@ -162,14 +163,13 @@ def measures_sql(
     """
     if (user := planning.get("user")) is not None:
         raise ParameterError(
-            f"user ({user!r}): what users add to the selected nodes takes a second statement. "
-            "Leave user out; or pass a Spark DataFrame or a DuckDB relation to dp.rollup, which "
-            "run both."
+            f"user ({user!r}) of rollup takes a second statement. Leave user out, or pass a Spark "
+            "DataFrame or a DuckDB relation to dp.rollup."
         )
     if (heavy := planning.get("heavy")) is not None:
         raise ParameterError(
-            f"heavy ({heavy!r}) selects by whole numbers of 128 bits, which warehouses lack: leave "
-            "heavy out, and records decide; or pass the rows to dp.rollup, as Parquet files."
+            f"heavy ({heavy!r}) needs integers of 128 bits, which warehouses lack. Leave heavy "
+            "out, or pass the rows to dp.rollup, as Parquet files."
         )
     return _written(
         ROLLUP, {"by": by, "measures": measures, **planning}, table, dialect, types, _measured
@@ -177,20 +177,21 @@ def measures_sql(
 
 
 def _measured(plan: RollupPlan) -> tuple[Vector, ...]:
-    """What the statement adds up; ParameterError for what depends on the selected nodes."""
+    """Return the vectors that the statement adds up; ParameterError for a measure that depends on
+    the selected nodes."""
     for name, measure in plan.asked.measures.items():
         if measure.kind == "distinct" or measure.searched:
             why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
             raise ParameterError(
-                f"measure {name!r} {why}, which takes a second statement: leave it out, "
+                f"measure {name!r} {why}, which takes a second statement. Leave it out, "
                 f"{'' if measure.kind == 'distinct' else 'give its bounds, '}or pass a Spark "
-                "DataFrame or a DuckDB relation to dp.rollup, which run both."
+                "DataFrame or a DuckDB relation to dp.rollup."
             )
     return plan.vectors
 
 
 def _nothing(_: object) -> None:
-    """Counts alone."""
+    """Return no vectors: for questions that only count."""
 
 
 def _written(
@@ -201,20 +202,18 @@ def _written(
     types: Mapping[str, str] | None,
     measured: Callable[[Any], tuple[Vector, ...] | None] = _nothing,
 ) -> RollupSql:
-    """The statement of a question, for checked arguments."""
+    """Check the arguments of a question, plan it and write its statement."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
     if plan.unit.nodes is not None:
         raise ParameterError(
-            "contribution='items' counts different users, of each level some nodes of every user, "
-            "which no statement for warehouses does: pass the rows themselves, as a frame, Parquet "
-            "files or a Spark DataFrame, or leave contribution out."
+            "contribution='items' cannot run in a warehouse. Leave contribution out, or pass the "
+            "rows themselves, as a frame, Parquet files or a Spark DataFrame."
         )
     period, vectors = as_period(arguments.get("period")), measured(plan)
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(
-            f"weight ({plan.unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
-            f"dialect={chosen!r} lacks: use dialect='duckdb', or pass the rows themselves to "
-            "dp.hhh, as a frame or as Parquet files."
+            f"weight ({plan.unit.weight!r}) of hhh needs integers of 128 bits, which "
+            f"dialect={chosen!r} lacks. Use dialect='duckdb', or pass the rows to dp.hhh."
         )
     values = [v.column for v in vectors or () if v.column is not None]
     belonging = WarehousePlan(

@@ -1,8 +1,8 @@
-"""Give frames of pandas and Polars ``.dp``, now if they are loaded, else as soon as somebody does.
+"""Give frames of pandas and Polars ``.dp``: now if the library is loaded, else when it is loaded.
 
-``import dpframe`` alone then does not pay for them: the command line and SQL users start fast.
-Beside pandas, what a first release of a frame needs is loaded at once, so that the first is about
-as fast as the second.
+Therefore ``import dpframe`` does not load these libraries: the command line and SQL start fast.
+Together with pandas, the modules for a first release of a frame are loaded at once, so that the
+first release is about as fast as the second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Accessor:
-    """Loads ours when it is used, if nobody has."""
+    """A descriptor that loads our accessor when ``.dp`` is first used."""
 
     def __init__(self, home: str, name: str) -> None:
         self._home, self._name = home, name
@@ -37,7 +37,7 @@ def _to_pandas(pandas: Any, alone: bool) -> None:
     home, name = "dpframe.doors.accessor", "DpAccessor"
     _give(pandas.DataFrame, home, name)
     if alone:
-        with suppress(Exception):  # whoever asks is told, and not who imports
+        with suppress(Exception):  # raised again when .dp is used; importing pandas must not fail
             loaded(home, name)
 
 
@@ -55,7 +55,7 @@ def _give(kind: Any, home: str, name: str) -> None:
 
 
 LIBRARIES: dict[str, Callable[[Any, bool], None]] = {"pandas": _to_pandas, "polars": _to_polars}
-"""What gives their frames the accessor; and whether ours may be loaded meanwhile."""
+"""Functions that give the frames of a library the accessor; True: our modules may load now."""
 
 
 def register_accessors() -> None:
@@ -71,8 +71,10 @@ def register_accessors() -> None:
 
 
 class _UntilLoaded:
-    """Finds nothing itself; adds a last step to the first import of a library, and steps aside
-    after the last of them."""
+    """A finder that adds a last step to the first import of each library.
+
+    It finds no module itself, and removes itself after the last of the libraries.
+    """
 
     def __init__(self, waiting: dict[str, Callable[[Any, bool], None]]) -> None:
         self._waiting = waiting
@@ -92,9 +94,13 @@ class _UntilLoaded:
 
 
 class _ThenGive:
-    """Arrow loads pandas when it first meets a frame, with a lock of its own that our modules need;
-    another thread may load them, and wait for pandas. Neither can be where Arrow is not loaded yet
-    and no other thread is inside of ours."""
+    """A loader that gives frames the accessor after it has loaded their library.
+
+    It loads our modules too only where no deadlock is possible. Arrow loads pandas when it first
+    meets a frame, and holds a lock that our modules need; or another thread may be loading our
+    modules and wait for pandas. Neither can happen if Arrow is not loaded yet and no other thread
+    is inside of our modules.
+    """
 
     def __init__(self, loader: Loader, give: Callable[[Any, bool], None]) -> None:
         self._loader, self._give = loader, give
@@ -105,6 +111,6 @@ class _ThenGive:
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader  # as if nobody had watched
+        module.__spec__.loader = module.__loader__ = self._loader  # leave no trace
         self._loader.exec_module(module)
         self._give(module, self._alone)

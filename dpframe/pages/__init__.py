@@ -1,1 +1,1 @@
-"""What people see of a release that is made already."""
+"""Pages and figures that show a release to people."""

@@ -1,4 +1,4 @@
-"""What a page says first: the answer in two sentences, the largest nodes, and the picture."""
+"""The first part of a page: the answer in two sentences, the largest nodes, and the picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BARS = 40
-"""So many bars are drawn; the others are in the table."""
+"""Largest number of bars that are drawn; the table has the rest."""
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -26,20 +26,20 @@ def answered(
     form: str,
     measures: Sequence[Drawn],
 ) -> tuple[str, str]:
-    """The sentences, and the sections of the largest nodes and of the picture; HTML.
+    """Return the sentences, and the sections of the largest nodes and of the picture, as HTML.
 
     Parameters
     ----------
     frame
         The released columns, with their attrs.
     shown
-        The same to be drawn.
+        The same release, prepared for drawing.
     measure
-        What the answer is about.
+        The measure that the answer is about.
     form
         The kind of picture.
     measures
-        What lines show.
+        The measures that lines show.
     """
     what = measure.name if shown.is_rollup else shown.receipt.counted
     level = shown.timed if form == "line" and shown.timed is not None else shown.listed

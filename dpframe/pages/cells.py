@@ -1,4 +1,4 @@
-"""Cells of several hierarchies as a page: a matrix of two of them, and a table of all."""
+"""The page of cells of several hierarchies: a matrix of two hierarchies, and a table of all."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ORDERED = ("date", "number")
-"""Dimensions whose nodes stand in their own order, and not by size."""
+"""Kinds of dimensions whose nodes stand in their own order, and not by size."""
 
 WHOLE = ("count", "count_lower", "count_upper")
 """Columns of whole counts, where they were released."""
 
 LARGEST = 3
-"""Cells that the first sentence names."""
+"""Number of cells that the first sentence names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Number:
-    """What a page shows of every cell: its columns in a frame, and how they are read."""
+    """The number that a page shows for every cell: its columns in a frame, and how to read them."""
 
     title: str
     columns: tuple[str, str, str]
@@ -50,7 +50,7 @@ class _Number:
 
 
 def _number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _Number:
-    """The residual; of a rollup one measure, the first that adds up if none is named."""
+    """Return the residual; for a rollup, the named measure, or the first that adds up."""
     several = shown_measures(receipt)
     if not several:
         check_plain(measure=measure)
@@ -70,10 +70,10 @@ def _number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _Numb
 def cells_page(
     frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None, measure: str | None = None
 ) -> str:
-    """The page as text; as :func:`dpframe.pages.report.page`.
+    """Return the page as text; arguments and errors are as for pages of one hierarchy.
 
-    Rows are of disjoint records, so that counts and sums of any of them may be added up: an entry
-    of the matrix is the sum of all reported cells that lie in it. There is none of other measures.
+    Rows stand for disjoint records, so that their counts and sums may be added up: an entry of the
+    matrix is the sum of all reported cells that lie in it. Other measures have no matrix.
     """
     frame, extract = shown_part(frame, receipt, "report")
     number = _number(frame, receipt, measure)
@@ -82,9 +82,7 @@ def cells_page(
     wanted = ["level", "prefix", *number.columns, *(WHOLE if "whole_counts" in receipt else ())]
     for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
         if name not in frame.columns:
-            raise ParameterError(
-                f"the frame has no column {name!r}: pass it as dpframe returned it."
-            )
+            raise ParameterError(f"the frame has no column {name!r}. Pass the result unchanged.")
     shown = zip(("residual", "lower", "upper"), number.columns, strict=True)
     frame = frame.assign(**{name: frame[column] for name, column in shown})
     some = bool((frame["level"] > 0).any())
@@ -115,19 +113,20 @@ def cells_page(
 
 
 def check_plain(**given: object) -> None:
-    """Cells have one drawing and one number: ParameterError for a choice among others."""
+    """Raise ParameterError for a choice that cells do not have: they have one drawing and one
+    number."""
     for name, value in given.items():
         if value is not None:
             raise ParameterError(
-                f"{name} ({value!r}) does not fit cells of several hierarchies, which have one "
-                f"number and a matrix: leave {name} out."
+                f"{name} ({value!r}) does not fit cells of several hierarchies. Leave {name} out: "
+                "they have one number and a matrix."
             )
 
 
 def _facts(
     frame: pd.DataFrame, receipt: Receipt, cells: Cells, number: _Number
 ) -> dict[str, object]:
-    """Released numbers, a list a column, and the lines of nodes above every cell."""
+    """Return the released numbers as a list per column, and the lines of nodes above every cell."""
     lines = []
     for one, name in zip(cells.of, cells.names, strict=True):
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
@@ -147,25 +146,25 @@ def _facts(
 
 
 def _known(column: pd.Series[Any]) -> list[float | None]:
-    """None where nothing is known, as of means."""
+    """Return the numbers of a column, with None where nothing is known, as for some means."""
     return [None if n != n else n for n in column.tolist()]
 
 
 def line_of(one: Hierarchy, label: str, level: int) -> list[str]:
-    """The labels of the nodes above one and of itself, coarse to fine."""
+    """Return the labels of a node and of the nodes above it, coarse to fine."""
     if level == 0:
         return []
     shown: tuple[str, ...] = (label,)
     if one.label_columns:
         shown = tuple(label.split(" / "))
-        if len(shown) != level:  # a value holds the sign that joins them
+        if len(shown) != level:  # a value holds the separator itself
             return [label]
     above = one.lineage(level, shown)[:-1]
     return [*(_label(one, depth, node) for depth, node in enumerate(above, 1)), label]
 
 
 def _label(one: Hierarchy, level: int, node: Any) -> str:
-    """What people read of a node above, from what stands for it in a lineage."""
+    """Return the label of a node above, from its key in a lineage."""
     if isinstance(node, str):
         return node
     if one.kind == "number":
@@ -221,7 +220,7 @@ def _promise(receipt: Receipt) -> list[str]:
 
 
 def _embedded(facts: dict[str, object]) -> str:
-    """JSON that no label can end: ASCII only, and nothing that HTML reads as markup."""
+    """Return JSON that no label can end: ASCII only, without signs that HTML reads as markup."""
     text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

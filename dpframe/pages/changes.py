@@ -1,4 +1,4 @@
-"""The largest changes between two releases, as rows of a page."""
+"""The largest changes between two releases, as a table of a page."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHANGES = 15
-"""Rows of the table."""
+"""Largest number of rows in the table."""
 
 Write = Callable[[float], str]
-"""A number as the page writes it."""
+"""A function that writes a number for the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a node had in two periods; a number that was not reported is None, its ends are bounds.
+    """The numbers of a node in two periods, None where it was not reported, and their change.
 
-    ``lower`` and ``upper`` hold the change, those of ``ratio`` the ratio.
+    ``lower`` and ``upper`` are the ends of the interval of the change.
     """
 
     label: str
@@ -39,14 +39,14 @@ class Change:
 
     @property
     def at_least(self) -> float:
-        """How large the change surely is."""
+        """The least size of the change by its interval; 0 if it may be noise."""
         if not self.is_more_than_noise:
             return 0.0
         return min(abs(end) for end in (self.lower, self.upper) if end is not None)
 
 
 def changes_of(found: pd.DataFrame) -> list[Change]:
-    """Rows of ``dp.change``, what surely changed most first."""
+    """Read the rows of ``dp.change``; sort them by the least size of the change, largest first."""
     out = [
         Change(
             label=str(row["prefix"]),
@@ -73,7 +73,7 @@ def _point(row: Mapping[Any, Any], side: str) -> Point | None:
 
 
 def known(number: Any) -> float | None:
-    """None for what is missing or has no end."""
+    """Return a number, or None if it is missing or not finite."""
     import pandas as pd
 
     return None if pd.isna(number) or not math.isfinite(number) else number
@@ -82,7 +82,7 @@ def known(number: Any) -> float | None:
 def changes_table(
     found: pd.DataFrame, periods: tuple[str, str], *, number: Write, signed: Write
 ) -> str:
-    """The table of the largest changes, and what its intervals mean."""
+    """Return the table of the largest changes, and a note on its intervals, as HTML."""
     rows = "".join(_row(change, number, signed) for change in changes_of(found)[:CHANGES])
     before, after = (html.escape(period) for period in periods)
     said = found.attrs["dp_change"]
@@ -118,5 +118,5 @@ def _row(change: Change, number: Write, signed: Write) -> str:
 
 
 def called(label: str) -> str:
-    """How a node is called for people."""
+    """Return the name of a node for people."""
     return "Total" if label == "*" else label

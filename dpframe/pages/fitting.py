@@ -1,4 +1,4 @@
-"""What can be drawn of a release, and which drawing fits it: decided by its kind, not its size."""
+"""Which drawings fit a release, and which is usual: decided by its kind, not by its size."""
 
 from __future__ import annotations
 
@@ -31,18 +31,21 @@ KINDS: Mapping[Kind, str] = {
     "treemap": "parts as areas of a whole",
     "heatmap": "two columns against each other",
 }
-"""Kinds of drawings, and what they show."""
+"""Kinds of drawings, and what each shows."""
 
 FULL = 0.5
-"""Two columns are drawn against each other where so many of the cells of their grid are there."""
+"""Two columns are drawn as a heatmap if at least this part of the cells of their grid is reported,
+and if ``REPEATED`` holds."""
 
 REPEATED = 1.5
-"""And where a value of the second one is under so many of the first on average."""
+"""Number of values of the first column under which a value of the second stands on average, at
+least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A measure as it is drawn: its columns, its decimals, whether its parts make up a whole."""
+    """A measure to draw: its columns, its decimals, whether its parts make up a whole (``area``),
+    and whether it can be negative (``signed``)."""
 
     name: str
     columns: tuple[str, str, str]
@@ -53,7 +56,7 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chartable:
-    """Released nodes to be drawn. Public."""
+    """Released nodes, prepared for drawing. Public."""
 
     nodes: pd.DataFrame
     receipt: Receipt
@@ -62,7 +65,7 @@ class Chartable:
 
     @property
     def is_rollup(self) -> bool:
-        """Whether measures were named."""
+        """Whether the release is a rollup, with named measures."""
         return bool(self.receipt.get("measures"))
 
     @cached_property
@@ -78,7 +81,7 @@ class Chartable:
 
     @cached_property
     def timed(self) -> int | None:
-        """The level of dates with the most nodes, the finest of those; None if there is none."""
+        """The level of dates with the most nodes, the finest such level; None without dates."""
         if self.hierarchy.kind not in ("date", "columns"):
             return None
         found: list[tuple[int, int]] = []
@@ -91,7 +94,7 @@ class Chartable:
 
     @cached_property
     def crossed(self) -> bool:
-        """Whether the second column repeats under the first, so that most of a grid is there."""
+        """Whether values of the second column repeat under the first, and fill most of a grid."""
         if self.hierarchy.kind != "columns" or self.hierarchy.height != 2:
             return False
         first, second = (self.nodes[name][self.level == 2] for name in self.hierarchy.label_columns)
@@ -101,7 +104,7 @@ class Chartable:
 
     @cached_property
     def is_dated(self) -> bool:
-        """Whether its type says that what is counted are dates."""
+        """Whether the type of the hierarchy or of its only column says that values are dates."""
         if self.timed is None or self.hierarchy.kind == "date":
             return self.timed is not None
         from pandas.api import types
@@ -114,7 +117,7 @@ class Chartable:
 
     @property
     def fits(self) -> tuple[Kind, ...]:
-        """Kinds that can show it, the usual one first."""
+        """Kinds of drawings that can show the release, the usual kind first."""
         area = any(measure.area for measure in self.measures)
         can: dict[Kind, bool] = {
             "bar": True,
@@ -133,7 +136,8 @@ class Chartable:
         return (usual, *(kind for kind, fits in can.items() if fits and kind != usual))
 
     def kind(self, asked: object) -> Kind:
-        """The kind that was asked for, or the usual one; ParameterError if it does not fit."""
+        """Return the kind that was asked for, or the usual one; ParameterError if it does not
+        fit."""
         fits = self.fits
         if asked is None:
             return fits[0]
@@ -143,23 +147,21 @@ class Chartable:
         if known[0] in fits:
             return known[0]
         raise ParameterError(
-            f"kind ({asked!r}) shows {KINDS[known[0]]}, and {_lacks(known[0], self)}: what fits is "
-            f"{', '.join(map(repr, fits))}."
+            f"kind ({asked!r}) does not fit: {_lacks(known[0], self)}. Choose "
+            f"{' or '.join(map(repr, fits))}."
         )
 
     def chosen(self, asked: object) -> Drawn | None:
-        """The measure that was asked for; ParameterError for one that is not there."""
+        """Return the measure that was asked for, or None; ParameterError if it does not exist."""
         if asked is None:
             return None
         if not self.is_rollup:
-            raise ParameterError(f"measure ({asked!r}) is of rollups: leave it out here.")
+            raise ParameterError(f"measure ({asked!r}) is only for rollups. Leave it out here.")
         for measure in self.measures:
             if measure.name == asked:
                 return measure
         known = ", ".join(repr(measure.name) for measure in self.measures)
-        raise ParameterError(
-            f"measure ({asked!r}) is no measure of this rollup: pass one of {known}."
-        )
+        raise ParameterError(f"measure ({asked!r}) of this rollup must be one of {known}.")
 
 
 def _lacks(kind: Kind, shown: Chartable) -> str:
@@ -169,16 +171,13 @@ def _lacks(kind: Kind, shown: Chartable) -> str:
         return f"this release is of {shown.hierarchy.spec!r}, not of two columns or more"
     if not shown.is_rollup:
         return "different users do not add up to a whole"
-    return (
-        "no measure of this rollup has parts of a whole (means and numbers of different values do "
-        "not add up, and sums of both signs have parts that are more than the whole)"
-    )
+    return "no measure of this rollup has parts of a whole"
 
 
 def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
-    """Released columns of a frame (:func:`dpframe.pages.parts.shown_part`), to be drawn.
+    """Prepare the released columns of a frame for drawing.
 
-    Raises ParameterError for a column that is not there.
+    Raises ParameterError for a missing column.
     """
     hierarchy = tree_of_nodes(receipt, "plot")
     nodes = as_nodes(frame, hierarchy.label_columns)
@@ -193,9 +192,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
     )
     for column in ("level", "prefix", *(() if named else counted.columns)):
         if column not in nodes.columns:
-            raise ParameterError(
-                f"the frame has no column {column!r}: pass it as dpframe returned it."
-            )
+            raise ParameterError(f"the frame has no column {column!r}. Pass the result unchanged.")
     measures = tuple(
         Drawn(
             name=measure.name,
@@ -212,7 +209,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
 
 
 def area_measure(shown: Chartable, kind: str, asked: Drawn | None) -> Drawn:
-    """The one measure that a drawing shows; ParameterError for one that areas cannot show."""
+    """Return the one measure that a drawing shows; ParameterError if areas cannot show it."""
     if kind == "heatmap":
         return asked or shown.measures[0]
     can = [measure for measure in shown.measures if measure.area]
@@ -221,16 +218,16 @@ def area_measure(shown: Chartable, kind: str, asked: Drawn | None) -> Drawn:
     if asked.area:
         return asked
     raise ParameterError(
-        f"kind {kind!r} shows parts of a whole, which measure {asked.name!r} cannot be: means and "
-        "numbers of different values do not add up, and sums of both signs have parts that are "
-        f"more than the whole. It can show {', '.join(repr(m.name) for m in can)}; kind='bar' "
-        "shows every measure."
+        f"kind {kind!r} cannot show measure {asked.name!r}, which has no parts of a whole. Choose "
+        f"{' or '.join(repr(m.name) for m in can)}, or kind='bar', which shows every measure."
     )
 
 
 def beside(shown: Chartable, level: int) -> pd.DataFrame:
-    """Rows of one level in the order that they are read in: of numbers and dates their own, else
-    the largest first; what is ``<other>`` and ``<invalid>`` last."""
+    """Return the rows of a level in reading order, with ``<other>`` and ``<invalid>`` last.
+
+    Numbers and dates are in their own order; other nodes by size, largest first.
+    """
     rows = shown.nodes[shown.level == level]
     labels = rows["prefix"].astype(str).tolist()
     values = rows[shown.measures[0].columns[0]].astype("Float64")
@@ -248,7 +245,7 @@ def beside(shown: Chartable, level: int) -> pd.DataFrame:
 
 
 def _start(label: str) -> float:
-    """Of an interval such as [0, 50)."""
+    """Return the start of an interval such as [0, 50)."""
     try:
         return float(label[1:].partition(",")[0])
     except ValueError:
@@ -256,11 +253,11 @@ def _start(label: str) -> float:
 
 
 def numbers(column: pd.Series[Any]) -> list[float | None]:
-    """Numbers of a column; None for what is missing or has no end."""
+    """Return the numbers of a column, with None for missing and infinite numbers."""
     found = column.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
     return [float(n) if np.isfinite(n) else None for n in found]
 
 
 def written(number: float, digits: int) -> str:
-    """A released number as people read it."""
+    """Write a released number for people."""
     return f"{number:,.{digits}f}"

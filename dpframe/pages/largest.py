@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 LARGEST = 10
 
 SHORT = 80
-"""Letters of a label within a sentence; all of it is in the table."""
+"""Largest number of characters of a label in a sentence; the table has the whole label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A node: its number, the ends of its interval, and its share of everything."""
+    """A node to draw as a bar: its number, the ends of its interval, its share of everything."""
 
     label: str
     value: float
@@ -38,7 +38,7 @@ class Bar:
 def bars_of(
     rows: pd.DataFrame, measure: Drawn, share: Mapping[int, tuple[float, float, float]]
 ) -> list[Bar]:
-    """Rows as bars, without those that have no number; ``share`` by place in the release."""
+    """Return rows that have a number as bars; ``share`` is by place in the release."""
     columns = (numbers(rows[name]) for name in measure.columns)
     labels, places = rows["prefix"].astype(str), rows["place"]
     return [
@@ -49,7 +49,7 @@ def bars_of(
 
 
 def largest(shown: Chartable, measure: Drawn, level: int) -> pd.DataFrame:
-    """Rows of a level, the largest first; what is left of it (``<other>``, ``<invalid>``) last."""
+    """Return the rows of a level, largest first, with ``<other>`` and ``<invalid>`` last."""
     rows = shown.nodes.assign(place=np.arange(len(shown.nodes)))[shown.level == level]
     labels = rows["prefix"].astype(str).tolist()
     rest = [label.endswith((OTHER, INVALID)) for label in labels]
@@ -61,7 +61,7 @@ def largest(shown: Chartable, measure: Drawn, level: int) -> pd.DataFrame:
 def shares_of(
     frame: pd.DataFrame, shown: Chartable, measure: Drawn
 ) -> dict[int, tuple[float, float, float]]:
-    """Shares of everything with their intervals, by place; none where they cannot be told."""
+    """Return shares of everything with their intervals, by place; none if they are not known."""
     try:
         name = measure.name if shown.is_rollup else None
         found = shares(frame, shown.receipt, of="total", measure=name)
@@ -76,7 +76,7 @@ def shares_of(
 
 
 def answer(shown: Chartable, measure: Drawn, what: str, bars: Sequence[Bar], level: int) -> str:
-    """Two sentences, as HTML: how much there is, and what is largest."""
+    """Return two sentences as HTML: how much there is in all, and which node is largest."""
     first = _first(shown, measure, what, bars, level)
     return f"<p class='answer'>{_whole(shown, measure, what)} {first}</p>"
 
@@ -133,7 +133,7 @@ def _between(lower: float | None, upper: float | None, places: int) -> str:
 
 
 def percents(share: tuple[float, float, float]) -> tuple[str, str, str]:
-    """A share and the ends of its interval, as fine as that interval is wide."""
+    """Return a share and the ends of its interval, with decimals that fit its width."""
     places = min(2, max(0, digits(50 * (share[2] - share[1])) - 1))
     value, lower, upper = (f"{100 * part:.{places}f} %" for part in share)
     return value, lower, upper
@@ -145,7 +145,7 @@ def percents(share: tuple[float, float, float]) -> tuple[str, str, str]:
 def bars_table(
     bars: Sequence[Bar], shown: Chartable, measure: Drawn, what: str, level: int, title: str
 ) -> str:
-    """Bars as the rows of a table, the whole labels as text beside them; HTML.
+    """Return bars as the rows of a table, with whole labels as text beside them, as HTML.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A number over periods with the band of its intervals, as SVG text without a script."""
+"""Draw a number over periods with the band of its intervals, as SVG text without a script."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ HATCH = (
     "patternUnits='userSpaceOnUse' patternTransform='rotate(45)'>"
     "<line class='hatch' x1='0' y1='0' x2='0' y2='7'/></pattern></defs></svg>"
 )
-"""The ground of periods that were not drawn; stands once on a page."""
+"""The pattern behind periods that were not drawn; a page has it once."""
 
 DOTS = 60
-"""So many periods have a dot each; of more, only those that stand alone."""
+"""Up to this number of periods each has a dot; beyond it, only points without neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A released number and the ends of its interval; an end that is not known is None."""
+    """A released number and the ends of its interval; an unknown end is None."""
 
     value: float
     lower: float | None
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Units of a drawing, which the page scales, and of a letter at its size on a phone."""
+    """The size of a drawing in units, which the page scales; and of a letter on a phone."""
 
     width: int
     height: int
@@ -67,22 +67,22 @@ def lines(
     said: Callable[[Point], str],
     size: Size,
 ) -> str:
-    """One line over periods.
+    """Draw one line over periods.
 
     Parameters
     ----------
     periods
-        In their order, with those that were not drawn.
+        All periods in their order, including periods that were not drawn.
     points
-        One a period; None where nothing was reported.
+        One point per period; None where nothing was reported.
     gaps
         Periods that were not drawn.
     label
-        What screen readers say.
+        The text for screen readers.
     said
-        A point in words, for its tooltip.
+        Returns a point in words, for its tooltip.
     size
-        Of the drawing.
+        The size of the drawing.
     """
     across = size.width - size.left - size.right
     up = size.height - TOP - size.bottom
@@ -131,7 +131,7 @@ def lines(
 
 
 def _ends(points: Sequence[Point]) -> tuple[float, float]:
-    """Of the vertical axis: 0, and all that is drawn."""
+    """Return the ends of the vertical axis, which holds 0, all points and their intervals."""
     drawn = [0.0]
     for point in points:
         drawn += [end for end in (point.value, point.lower, point.upper) if end is not None]
@@ -144,7 +144,7 @@ Run = list[tuple[int, Point]]
 
 
 def _runs(points: Sequence[Point | None]) -> Iterator[Run]:
-    """Stretches of periods that have a point."""
+    """Yield stretches of consecutive periods that have a point."""
     run: Run = []
     for i, point in enumerate(points):
         if point is not None:
@@ -157,7 +157,7 @@ def _runs(points: Sequence[Point | None]) -> Iterator[Run]:
 
 
 def _band(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> str:
-    """The area between the ends of the intervals; of a period alone, a stroke."""
+    """Draw the area between the ends of the intervals; for a single period, a stroke."""
     parts = []
     ends = [None if p.lower is None or p.upper is None else (i, p.lower, p.upper) for i, p in run]
     stretch: list[tuple[int, float, float]] = []
@@ -177,7 +177,7 @@ def _band(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> s
 
 
 def _labelled(periods: Sequence[str], slot: float, letter: float) -> list[int]:
-    """Which periods are written below the axis: evenly, the last among them."""
+    """Choose the periods written below the axis: at even distances, including the last."""
     need = (max(map(len, periods)) + 2) * letter
     every = max(1, math.ceil(need / slot))
     return list(range(len(periods) - 1, -1, -every))[::-1]

@@ -1,4 +1,4 @@
-"""Common bins of two samples of numbers or times, their names and the ticks of their axis."""
+"""Common bins of two samples of numbers or times, with their names and the ticks of their axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpframe.pages.marginal_drawings import Tick, nice, plain
 Reals = NDArray[np.float64]
 
 BINS = 48
-"""The most bins of a drawing."""
+"""Largest number of bins in a drawing."""
 
 SPACING = (
     *(("1s", "%H:%M:%S"), ("5s", "%H:%M:%S"), ("15s", "%H:%M:%S"), ("1min", "%H:%M")),
@@ -24,7 +24,7 @@ SPACING = (
     *(("QS", "%b %Y"), ("6MS", "%b %Y"), ("YS", "%Y"), ("2YS", "%Y"), ("5YS", "%Y")),
     *(("10YS", "%Y"), ("20YS", "%Y"), ("50YS", "%Y")),
 )
-"""Distances of ticks on an axis of times, finest first, and how they are written."""
+"""Distances of ticks on an axis of times, finest first, and their formats."""
 
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
@@ -40,9 +40,9 @@ class Bins:
     edges
         Ascending, one more than bins.
     ticks
-        Of the axis.
+        Ticks of the axis.
     names
-        One of each bin.
+        The name of each bin.
     range
         Upper minus lower bound, which whole-number bins can exceed.
     """
@@ -54,7 +54,7 @@ class Bins:
     range: float
 
     def shares(self, values: Reals) -> list[float]:
-        """The part of the values in each bin; those outside count in the nearest."""
+        """Return the part of the values in each bin; values outside count in the nearest bin."""
         inside = np.clip(values, self.edges[0], self.edges[-1])
         counts = np.histogram(inside, self.edges)[0]
         shares: list[float] = (counts / len(values)).tolist()
@@ -62,7 +62,8 @@ class Bins:
 
 
 def bins_of(values: Reals, kind: str, low: float, high: float) -> Bins:
-    """Bins from ``low`` to ``high``; whole numbers are never cut, and few have a bin each."""
+    """Make bins from ``low`` to ``high``. Edges never cut whole numbers; if these are few, each has
+    a bin."""
     span = high - low
     whole = bool((values == np.floor(values)).all()) and max(abs(low), abs(high)) < 2**53
     if span <= 0 and not (whole and kind == "number"):
@@ -89,7 +90,7 @@ def _stamp(seconds: float) -> pd.Timestamp:
 
 
 def _moments(low: float, high: float) -> list[Tick]:
-    """At most six round times."""
+    """Return at most six ticks at round times."""
     start, end = _stamp(low), _stamp(high)
     years = (high - low) / (365.25 * 86_400)
     for spacing, written in SPACING:
@@ -113,7 +114,7 @@ def _moments(low: float, high: float) -> list[Tick]:
 
 
 def _between(edges: Reals) -> list[str]:
-    """From and to, as precise as the bins are narrow."""
+    """Name bins of times by their ends, as precisely as the bins are narrow."""
     wide = edges[1] - edges[0]
     written = "%Y-%m-%d" if wide >= 86_400 else "%Y-%m-%d %H:%M" if wide >= 60 else "%H:%M:%S"
     texts = [_stamp(edge).strftime(written) for edge in edges.tolist()]
@@ -121,6 +122,6 @@ def _between(edges: Reals) -> list[str]:
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration in the largest unit of which it is one or more."""
+    """Write a duration in the largest unit of which it is one or more."""
     name, unit = next((pair for pair in UNITS if seconds >= pair[1]), UNITS[-1])
     return f"{seconds / unit:.3g} {name}"

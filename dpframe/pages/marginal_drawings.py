@@ -1,4 +1,4 @@
-"""Two distributions in one drawing, as SVG text without a script, an address or a style."""
+"""Draw two distributions in one drawing, as SVG text without scripts, addresses or styles."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 480, 250
-"""Units of a histogram; the page scales it to the room there is."""
+"""Size of a histogram in units, which the page scales to its width."""
 
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 30
 
 BAR, LETTER = 26, 9.0
-"""Height of a row of bars, and room for a letter of its label at the size on a phone."""
+"""Height of a row of bars, and width of a letter of its label on a phone."""
 
 PERCENT = 56
 """Room for the number at the end of a bar."""
 
 LONGEST_NAME = 20
-"""Letters of a label that are drawn, wide ones twice; all of it is in the tooltip."""
+"""Largest width of a drawn label in letters, wide letters counting twice; the tooltip has all."""
 
 AMONG_ALL = "of rows"
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A place on an axis, in units of the axis, and what is written there."""
+    """A place on an axis, in units of the axis, and the text there."""
 
     at: float
     text: str
 
 
 def nice(low: float, high: float, most: int) -> list[Tick]:
-    """At most ``most`` + 1 round numbers between two."""
+    """Return ticks at round numbers from ``low`` to ``high``, at most ``most`` + 1."""
     raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
@@ -43,7 +43,7 @@ def nice(low: float, high: float, most: int) -> list[Tick]:
 
 
 def plain(value: float) -> str:
-    """A number for people: six digits at most, separators, no exponent where none is needed."""
+    """Write a number for people: six digits, separators, an exponent only if it is needed."""
     if value == 0 or 1e-4 <= abs(value) < 1e9:
         text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
         return text.replace("-", "−")
@@ -51,7 +51,7 @@ def plain(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of rows, two digits."""
+    """Write a share of rows as a percentage, with one or two decimals."""
     if share == 0:
         return "0 %"
     if share < 0.0001:
@@ -70,7 +70,7 @@ def histogram(
     names: Sequence[str],
     label: str,
 ) -> str:
-    """Bars of the public sample and the outline of the synthetic rows.
+    """Draw bars of the public sample and an outline of the synthetic rows.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ def histogram(
     real, synthetic
         Parts of the rows in each bin, 0 to 1.
     ticks
-        Of the horizontal axis.
+        Ticks of the horizontal axis.
     names
-        One of each bin, for its tooltip.
+        The name of each bin, for its tooltip.
     label
-        What screen readers say.
+        The text for screen readers.
     """
     low, high = edges[0], edges[-1]
     top = max(*real, *synthetic, 1e-9) * 1.06
@@ -131,18 +131,18 @@ def bars(
     label: str,
     rest: tuple[str, float, float] | None = None,
 ) -> str:
-    """Two bars a category, one above the other, with their parts of the rows.
+    """Draw two bars for each category, one above the other, with their parts of the rows.
 
     Parameters
     ----------
     names
-        Categories, from 1.
+        The categories, at least one.
     real, synthetic
-        Parts of the rows in each, 0 to 1.
+        Parts of the rows in each category, 0 to 1.
     label
-        What screen readers say.
+        The text for screen readers.
     rest
-        All others together: a name and the parts of both, written and not drawn.
+        All other categories together: a name and both parts, written and not drawn.
     """
     top = max(*real, *synthetic, 1e-9)
     short = [_cut(name) for name in names]
@@ -172,7 +172,7 @@ def bars(
 
 
 def _letters(text: str) -> int:
-    """Width in letters: those of East Asian scripts count twice, marks not at all."""
+    """Return the width of a text in letters: East Asian letters count twice, marks not at all."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 

@@ -1,4 +1,4 @@
-"""Synthetic rows beside a public sample as one HTML page: a drawing and a distance a column."""
+"""The page of synthetic rows beside a public sample: a drawing and a distance per column."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from dpframe.pages.parts import asset, budget_words, document, plain_words, spen
 from dpframe.postprocess.as_numbers import kind_of, real_bound, reals
 
 MOST = 20
-"""Categories that are drawn."""
+"""Largest number of categories that are drawn."""
 
 Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """One column, drawn and measured."""
+    """One column: its drawing, and the distance between both distributions."""
 
     name: str
     drawing: str
@@ -49,23 +49,23 @@ def marginals_page(
     receipt: Receipt,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> str:
-    """The page as text.
+    """Return the page as text.
 
     Parameters
     ----------
     real
-        A public sample: what it holds is shown as it is.
+        A public sample, which the page shows without protection.
     synthetic
-        Rows of a generator. Columns of both frames are compared.
+        Rows of a generator. Columns that both frames have are compared.
     title
         Heading; by default the columns.
     note
         A sentence below it, such as where the sample is from.
     receipt
-        Of the generator.
+        The receipt of the generator.
     bounds
-        Column to (lower, upper), of drawings. By default those that the receipt declares, else the
-        range of both frames. Values outside are drawn in the nearest bin.
+        Columns to (lower, upper) of their drawings. By default the bounds that the receipt
+        declares, else the range of both frames. Values outside are drawn in the nearest bin.
 
     Returns
     -------
@@ -75,9 +75,9 @@ def marginals_page(
     Raises
     ------
     ColumnError
-        The frames have no column in common, or two of the same name.
+        The frames have no column in common, or one has two columns of the same name.
     ParameterError
-        A common column has no value in one of them.
+        A common column has no values in one of the frames.
 
     Privacy
     -------
@@ -85,7 +85,7 @@ def marginals_page(
     shown exactly and without protection: never pass the private data.
     """
     if not (real.columns.is_unique and synthetic.columns.is_unique):
-        raise ColumnError("a frame has two columns of the same name: rename one.")
+        raise ColumnError("a frame has two columns with one name. Rename one.")
     names = [name for name in real.columns if name in set(synthetic.columns)]
     if not names:
         raise ColumnError("real and synthetic have no column in common.")
@@ -139,7 +139,7 @@ def _marginal(
         return _categories(name, real, synthetic)
     a, b = (values[np.isfinite(values)] for values in (reals(real), reals(synthetic)))
     if not len(a) or not len(b):
-        raise ParameterError(f"column {name!r} has no values in one of the frames: leave it out.")
+        raise ParameterError(f"column {name!r} is empty in one frame. Leave it out.")
     low, high = bounds or (min(a.min(), b.min()), max(a.max(), b.max()))
     return _numbers(name, a, b, bins_of(np.concatenate([a, b]), kind, float(low), float(high)))
 
@@ -164,7 +164,7 @@ def _numbers(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
 def _categories(name: str, real: pd.Series[Any], synthetic: pd.Series[Any]) -> Marginal:
     shares = [s.dropna().astype(str).value_counts(normalize=True) for s in (real, synthetic)]
     if not all(map(len, shares)):
-        raise ParameterError(f"column {name!r} has no values in one of the frames: leave it out.")
+        raise ParameterError(f"column {name!r} is empty in one frame. Leave it out.")
     both = pd.concat(shares, axis=1, keys=["real", "synthetic"]).fillna(0.0)
     apart = float((both["real"] - both["synthetic"]).abs().sum()) / 2
     both = both.assign(mean=both.mean(axis=1), label=both.index)
@@ -185,7 +185,7 @@ def _printable(label: str) -> str:
 
 
 def _declared(receipt: Receipt) -> dict[str, tuple[float, float]]:
-    """Bounds of numbers and times from the specification in the receipt."""
+    """Return the bounds of numbers and times from the specification in the receipt."""
     with no_fork():
         from dpframe.domains import NumberAxis, TimeAxis, as_domain
 
@@ -204,7 +204,7 @@ def _pairs(bounds: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, floa
         ends = real_bound(low), real_bound(high)
         if not all(map(math.isfinite, ends)) or ends[0] >= ends[1]:
             raise ParameterError(
-                f"bounds[{name!r}] must be (lower, upper), finite and lower < upper."
+                f"bounds[{name!r}] must be (lower, upper), finite, with lower < upper."
             )
         out[name] = ends
     return out
@@ -239,7 +239,7 @@ def _row(marginal: Marginal) -> str:
 
 
 def _promise(receipt: Receipt) -> list[str]:
-    """The guarantee in plain words, and what it does not cover."""
+    """Return sentences with the guarantee in plain words, and what it does not cover."""
     return [
         f"The synthetic rows were drawn from a release with {receipt['guarantee']}.",
         plain_words(receipt, "the synthetic rows"),

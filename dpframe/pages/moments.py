@@ -1,4 +1,4 @@
-"""Labels of dates as periods of time, in the order of time."""
+"""Read labels of dates as periods of time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 WRITTEN = re.compile(
     r"(\d{4})(?:-?Q([1-4])|-W(\d\d)|-(\d\d)(?:-(\d\d)(?:[ T](\d\d)(?::00(?::00(?:\.0+)?)?)?)?)?)?"
 )
-"""Years, quarters, ISO weeks, months, days and hours, as labels write them."""
+"""Pattern of years, quarters, ISO weeks, months, days and hours in labels."""
 
 
 def moment(label: str) -> pd.Period | None:
-    """The period that a label names, such as 2013, 2013-W05 or 2013-01-05 10:00; None if none."""
+    """Return the period that a label names, such as 2013, 2013-W05 or 2013-01-05 10:00, or None."""
     import pandas as pd
 
     found = WRITTEN.fullmatch(label)
@@ -47,9 +47,9 @@ def moment(label: str) -> pd.Period | None:
 
 
 def in_time(labels: Sequence[str]) -> list[pd.Period | None]:
-    """The periods of labels, None for a label that names none, or one of another length than most.
+    """Return the periods of labels; None for a label without one, or of another length than most.
 
-    Days that are written as times at midnight, of columns of timestamps, are days where all are.
+    If all labels are times at midnight, as a column of timestamps writes days, they are days.
     """
     found = [moment(label) for label in labels]
     known = [one for one in found if one is not None]
@@ -63,7 +63,7 @@ def in_time(labels: Sequence[str]) -> list[pd.Period | None]:
 
 
 def day_of(period: pd.Period) -> str:
-    """Where a period begins, as text that charts read."""
+    """Return the start of a period as text that charts can read."""
     start = period.asfreq("h" if period.freqstr == "h" else "D", "start")
     return f"{start.year:04}-{start.month:02}-{start.day:02}" + (
         f" {start.hour:02}:00" if period.freqstr == "h" else ""

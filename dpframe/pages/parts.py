@@ -1,4 +1,4 @@
-"""What pages for people have in common: the document around their sections, promise and card."""
+"""Parts that all pages share: the document around their sections, the promise and the card."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def document(
     before: str = "",
     after: str = "",
 ) -> str:
-    """One HTML document whose own policy forbids every request.
+    """Return one HTML document, whose own policy forbids every request.
 
     Parameters
     ----------
@@ -45,19 +45,19 @@ def document(
     title
         Heading, as text.
     lead
-        HTML below it.
+        HTML below the heading.
     figures
         Name, value and remark of each figure at the top, as text.
     promise
         Sentences about what is promised, as text.
     receipt
-        Whose card stands at the end.
+        The receipt whose card stands at the end.
     style
         All CSS.
     heading
-        Of the sentences about what is promised.
+        Heading of the sentences about what is promised.
     policy
-        What the policy says beyond that of pages without scripts.
+        Additions to the policy, for pages with scripts.
     before, after
         HTML before and after the main part.
     """
@@ -81,7 +81,7 @@ def document(
 
 
 def figures_list(figures: Iterable[tuple[str, str, str]]) -> str:
-    """Name, value and remark of some numbers, as HTML; nothing where there are none."""
+    """Return names, values and remarks of figures as HTML; an empty text for none."""
     shown = "".join(_figure(*figure) for figure in figures)
     return f'<dl class="figures">{shown}</dl>' if shown else ""
 
@@ -102,22 +102,22 @@ def _card(receipt: Receipt) -> str:
 
 
 def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.DataFrame, str]:
-    """The released columns of a frame, and a remark if rows of the release are missing.
+    """Return the released columns of a frame, and a remark if rows of the release are missing.
 
-    Raises ParameterError for a frame that holds other numbers than were released.
+    Raises ParameterError for a frame whose numbers were changed.
     """
     if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
         raise ParameterError(
-            f"{what} shows the nodes of a hierarchy, and this is a release of another kind: for "
-            "synthetic rows see Generator.report."
+            f"{what} shows nodes of a hierarchy, which this release has not. For synthetic rows "
+            "see Generator.report."
         )
     found = standing(frame)
     if found is None:
         return frame, ""
     if found.changed:
         raise ParameterError(
-            f"{found.sentence}. Make the {what} from the release itself, or from some of its rows; "
-            "show numbers that you derived from it with a tool of your own, without the receipt."
+            f"{found.sentence}. Make the {what} from the release or from some of its rows; show "
+            "derived numbers with another tool, without the receipt."
         )
     check_columns(found, what)
     missing = found.rows < found.of
@@ -128,7 +128,7 @@ def shown_part(frame: pd.DataFrame, receipt: Receipt, what: str) -> tuple[pd.Dat
 
 
 def figure(number: float, digits: int) -> str:
-    """A released number as people read it."""
+    """Write a released number for people."""
     return f"{number:,.{digits}f}" if isinstance(number, float) else f"{number:,}"
 
 
@@ -136,12 +136,12 @@ def figure(number: float, digits: int) -> str:
 
 
 def spent(receipt: Receipt) -> tuple[str, str, str]:
-    """The budget of the release, as a figure."""
+    """Return the budget of the release as a figure for the top of a page."""
     return ("Epsilon", f"{receipt['epsilon']:g}", f"delta {receipt['delta']:g}")
 
 
 def plain_words(receipt: Receipt, source: str) -> str:
-    """The guarantee for somebody who reads something off ``source``."""
+    """Return the guarantee in plain words, for a reader of ``source``."""
     delta = f", plus a probability of {receipt['delta']:g}" if receipt["delta"] else ""
     return (
         f"In plain words: compare two tables that differ by {receipt['neighbours']}. Whatever "
@@ -151,14 +151,14 @@ def plain_words(receipt: Receipt, source: str) -> str:
 
 
 def factor(epsilon: float) -> str:
-    """e^epsilon to four digits, rounded up: a smaller factor would promise more."""
+    """Write e^epsilon to four digits, rounded up: a smaller factor would promise more."""
     factor = math.exp(epsilon)
     unit = 10.0 ** (math.floor(math.log10(factor)) - 3)
     return f"{math.ceil(factor / unit) * unit:,.4g}"
 
 
 def budget_words(receipt: Receipt) -> str:
-    """What the ledger holds, as a sentence."""
+    """Return a sentence about the budget, from the card."""
     card = {line.name: line for line in receipt.card_lines}
     return f"The budget is {card['budget'].shown}; {card['budget'].said}."
 
@@ -167,10 +167,10 @@ def budget_words(receipt: Receipt) -> str:
 
 
 def asset(name: str) -> str:
-    """A file of ``report_assets``."""
+    """Return the text of a file in ``pages/assets``."""
     return (resources.files("dpframe.pages") / "assets" / name).read_text("utf-8")
 
 
 def hash_of(text: str) -> str:
-    """As a content security policy names it."""
+    """Return the SHA-256 hash of a text as a content security policy writes it."""
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

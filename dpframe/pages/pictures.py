@@ -1,4 +1,4 @@
-"""Drawings of a page that need no script: lines over time, further bars, two columns as a grid."""
+"""Sections with drawings that need no script: lines over time, more bars, two columns as a grid."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 PANELS = 6
-"""Measures that are drawn below each other."""
+"""Largest number of measures that are drawn below each other."""
 
 PERIODS = 2000
-"""The last so many are drawn."""
+"""Largest number of periods that are drawn: the last ones."""
 
 GRID = (12, 30)
-"""Columns and rows of a grid at most, those with the most in them."""
+"""Largest numbers of columns and rows of a grid: the ones with the largest sums."""
 
 STEPS = 8
-"""Shades of a grid."""
+"""Number of shades of a grid."""
 
 
 def over_time(shown: Chartable, measures: Sequence[Drawn]) -> str:
-    """The section of lines; HTML."""
+    """Return the section of lines over time, as HTML."""
     assert shown.timed is not None
     rows = beside(shown, shown.timed)
     times = in_time(rows["prefix"].astype(str).tolist())
@@ -92,7 +92,7 @@ def _lines(
 
 
 def grid(shown: Chartable, measure: Drawn) -> str:
-    """The section of the first column by the second; HTML."""
+    """Return the section of the first column by the second, as HTML."""
     rows = shown.nodes[shown.level == 2]
     first, second = (named(rows, name) for name in shown.hierarchy.label_columns[:2])
     value = [np.nan if n is None else n for n in numbers(rows[measure.columns[0]])]
@@ -134,7 +134,7 @@ def _cell(value: float | None, most: float, measure: Drawn) -> str:
 
 
 def side_by_side(table: str, title: str, notes: Sequence[str] = ()) -> str:
-    """The section of bars; HTML."""
+    """Return the section of bars, as HTML."""
     said = f"<p class='note below'>{' '.join(notes)}</p>" if notes else ""
     return _section("picture", title, f"{table}{said}")
 

@@ -1,4 +1,4 @@
-"""A release as a plotly figure, of the kind that fits what it is."""
+"""Draw a release as a plotly figure, of a kind that fits the release."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ def plot(
     kind: Kind | None = None,
     measure: str | None = None,
 ) -> Any:
-    """A plotly figure of the reported nodes, with error bounds in the hover text.
+    """Return a plotly figure of the reported nodes, with error bounds in the hover text.
 
     Parameters
     ----------
     frame
-        What a release returned, or some of its rows in any order.
+        The frame of a release, or some of its rows in any order.
     receipt
         Its receipt, ``result.dp.receipt``.
     kind
-        "bar": one level side by side, with the intervals, by default of lists;
-        "line": over time, with the band of the intervals, by default of dates;
-        "heatmap": the first column by the second, by default where most of that grid is reported;
-        "icicle" (by default of all other trees) or "treemap": parts of a whole.
+        "bar": one level side by side, with intervals; the default for lists.
+        "line": over time, with the band of intervals; the default for dates.
+        "heatmap": the first column by the second; the default if most of that grid is reported.
+        "icicle" (the default for all other trees) or "treemap": parts of a whole.
     measure
-        Of a rollup: what is drawn, by its column. By default all beside each other as bars or
-        lines, else the first one that can be drawn.
+        The measure of a rollup that is drawn, by its column. By default bars and lines show all
+        measures beside each other, and other drawings the first that they can show.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Noisy children can sum up to more than their parent, and counts can be negative: in a tree
-        the area of a node is its count or what its children take, whichever is more, and never
-        below 0. Small blocks are widened or drawn together, which the subtitle then says. Hover
-        text shows the released numbers.
+        Noisy children can sum up to more than their parent, and counts can be negative. Therefore
+        the area of a node in a tree is the larger of its count and the sum of its children's areas,
+        and never below 0. If small blocks are widened or drawn together, the subtitle says so.
+        Hover text shows the released numbers.
 
     Raises
     ------
     DpframeError
         plotly is not installed.
     ParameterError
-        The kind or the measure does not fit the release, the frame lacks a column of a release,
-        does not belong to the receipt, or holds other numbers than were released.
+        The kind or the measure does not fit the release; or the frame lacks a column of a release,
+        does not belong to the receipt, or its numbers were changed.
 
     Privacy
     -------
@@ -99,8 +99,8 @@ def _subject(shown: Chartable, measures: tuple[Drawn, ...]) -> str:
 
 
 def plotly_objects() -> Any:
-    """The figures of plotly; DpframeError without it."""
+    """Return plotly's module of figures; DpframeError if plotly is not installed."""
     try:
         return importlib.import_module("plotly.graph_objects")
     except ImportError:
-        raise DpframeError("plot needs plotly: pip install 'dpframe[plots]'") from None
+        raise DpframeError("plot needs plotly. Run pip install 'dpframe[plots]'.") from None

@@ -1,4 +1,4 @@
-"""Two columns against each other as a plotly heatmap."""
+"""Draw two columns against each other as a plotly heatmap."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CELLS = 30
-"""So many values of each column are drawn, those with the most in them."""
+"""Largest number of values of each column that are drawn: the ones with the largest sums."""
 
 WRITTEN = 16
-"""Numbers are written into the cells where neither column has more values."""
+"""Numbers are written into the cells if neither column has more values than this."""
 
 LONGEST = 28
-"""Letters of a label beside the grid."""
+"""Largest number of characters of a label beside the grid."""
 
 SCALE = "Cividis"
 """Even steps of lightness, in grey print and with any kind of sight (Nunez et al. 2018)."""
 
 SIGNED = [[0.0, "#8c510a"], [0.5, "#f5f5f5"], [1.0, "#01665e"]]
-"""Brown to green over nearly white (ColorBrewer BrBG): measures of both signs."""
+"""Brown to green over nearly white (ColorBrewer BrBG), for measures of both signs."""
 
 
 def heatmap(shown: Chartable, measure: Drawn, graph: Any) -> tuple[Any, list[str]]:
-    """A figure of the first level by the second, and what has to be said of it."""
+    """Return a figure of the first level by the second, and remarks for its subtitle."""
     rows = shown.nodes[shown.level == 2]
     first, second = (named(rows, name) for name in shown.hierarchy.label_columns[:2])
     value = rows[measure.columns[0]].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -68,7 +68,7 @@ def heatmap(shown: Chartable, measure: Drawn, graph: Any) -> tuple[Any, list[str
 
 
 def named(rows: pd.DataFrame, column: str) -> list[str]:
-    """Values of a level as text; of those without a value, the end of the label."""
+    """Return the values of a level as text; for a missing value, the end of the node's label."""
     ends = rows["prefix"].astype(str).str.rpartition(" / ")[2]
     values = rows[column]
     return [
@@ -78,7 +78,7 @@ def named(rows: pd.DataFrame, column: str) -> list[str]:
 
 
 def ranked(labels: list[str], value: Any) -> list[str]:
-    """Different labels, those with the most in them first."""
+    """Return the different labels, ordered by the sum of their absolute values, largest first."""
     sizes: dict[str, float] = {}
     for label, number in zip(labels, np.nan_to_num(np.abs(value)), strict=True):
         sizes[label] = sizes.get(label, 0.0) + number

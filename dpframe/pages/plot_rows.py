@@ -1,4 +1,4 @@
-"""Bars with their intervals, and lines over time with a band, as plotly traces."""
+"""Draw bars with their intervals, and lines over time with a band, as plotly figures."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FILL = "#3b8bc4"
 BAND = "rgba(59,139,196,0.25)"
 
 BARS = 40
-"""So many bars are drawn, the first ones."""
+"""Largest number of bars that are drawn: the first ones."""
 
 LONGEST = 36
-"""Letters of a label beside a bar; all of it is in the hover text."""
+"""Largest number of characters of a label beside a bar; the hover text has the whole label."""
 
 PANELS = 6
-"""Measures that are drawn beside each other."""
+"""Largest number of measures that are drawn beside each other."""
 
 ROW, PANEL = 26, 240
-"""Pixels of a bar, and of a panel of lines."""
+"""Heights of a bar and of a panel of lines, in pixels."""
 
 
 def bars(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, list[str]]:
-    """A figure of bars, one panel a measure, and what has to be said of it."""
+    """Return a figure of bars, one panel per measure, and remarks for its subtitle."""
     rows = beside(shown, shown.listed)
     drawn, panels = rows.head(BARS), measures[:PANELS]
     labels = _labels(drawn, shown)
@@ -66,7 +66,7 @@ def bars(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, 
 
 
 def lines(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, list[str]]:
-    """A figure of lines, one panel a measure, and what has to be said of it."""
+    """Return a figure of lines, one panel per measure, and remarks for its subtitle."""
     assert shown.timed is not None
     rows = beside(shown, shown.timed)
     times = in_time(rows["prefix"].astype(str).tolist())
@@ -125,7 +125,7 @@ def _labels(rows: pd.DataFrame, shown: Chartable) -> list[str]:
 def _with_ends(
     rows: pd.DataFrame, measure: Drawn
 ) -> tuple[list[float | None], list[float | None], list[float | None]]:
-    """Values, and how far the ends of their intervals are from them; None where nobody knows."""
+    """Return values, and the distances to the ends of their intervals; None if unknown."""
     value, lower, upper = (numbers(rows[name]) for name in measure.columns)
     more = [None if v is None or u is None else u - v for v, u in zip(value, upper, strict=True)]
     less = [None if v is None or b is None else v - b for v, b in zip(value, lower, strict=True)]
@@ -146,14 +146,14 @@ def _further(measures: int) -> Iterator[str]:
 
 
 def _runs(ordinals: Sequence[int]) -> list[tuple[int, int]]:
-    """Stretches without a gap, as places from and to."""
+    """Return stretches of consecutive periods, as places of their start and end."""
     cuts = [i for i in range(1, len(ordinals)) if ordinals[i] != ordinals[i - 1] + 1]
     ends = [0, *cuts, len(ordinals)]
     return [(a, b) for a, b in pairwise(ends) if a < b]
 
 
 def _broken(column: Sequence[Any], runs: Sequence[tuple[int, int]]) -> list[Any]:
-    """With a None between runs, at which lines break."""
+    """Put a None between runs, at which plotly breaks a line."""
     out: list[Any] = []
     for start, end in runs:
         out += ([None] if out else []) + list(column[start:end])
@@ -167,7 +167,7 @@ def _band(
     runs: Sequence[tuple[int, int]],
     graph: Any,
 ) -> Any:
-    """Polygons between the ends of the intervals, one a run; of a point alone, a stroke."""
+    """Return polygons between the ends of the intervals, one per run; a stroke for one point."""
     x: list[Any] = []
     y: list[Any] = []
     for start, end in runs:

@@ -1,4 +1,4 @@
-"""Words of a plotly figure: labels as they are, numbers with their intervals."""
+"""Texts of plotly figures: labels without markup, and numbers with their intervals."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LONGEST_LABEL = 120
-"""Characters of a label that are drawn; plotly neither wraps nor cuts text."""
+"""Largest number of characters of a label; plotly neither wraps nor cuts text."""
 
 
 def plotted(text: object, longest: int = LONGEST_LABEL) -> str:
-    """Text that plotly shows as it is: it would read tags, and run on for ever."""
+    """Escape and cut a text for plotly, which reads tags in it and shows any length."""
     whole = str(text)
     return html.escape(whole if len(whole) <= longest else f"{whole[: longest - 1]}…", quote=False)
 
 
 def hover(rows: pd.DataFrame, shown: Chartable) -> list[str]:
-    """Everything that was released of each row."""
+    """Return the hover text of each row, with all its released numbers."""
     percent = f"({100 * shown.receipt['confidence']:.6g} %)"
     names = shown.hierarchy.level_names
     said = [_said(rows, measure, percent, shown.is_rollup) for measure in shown.measures]

@@ -1,4 +1,4 @@
-"""Parts of a whole as a plotly icicle or treemap."""
+"""Draw parts of a whole as a plotly icicle or treemap."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dpframe.pages.widths import Block, blocks
 from dpframe.postprocess.nesting import areas, joint, nearest_reported
 
 NAMED = 12
-"""Nodes of a block of several that its hover text names."""
+"""Largest number of nodes that the hover text of a block of several nodes names."""
 
 GREY = "rgb(225,225,225)"
 
 HEIGHT = 720
-"""Pixels: the least block of a level has room for a line of text."""
+"""Height in pixels: the least block of a level has room for a line of text."""
 
 ACROSS = 112
-"""Letters beside each other in the width of a usual figure; every level has its part of them."""
+"""Characters that fit beside each other into a usual figure; the levels share them."""
 
 WIDENED = "small blocks are drawn larger than to scale, and hatched ones hold several nodes"
 
 
 def tree(shown: Chartable, measure: Drawn, kind: str, graph: Any) -> tuple[Any, list[str]]:
-    """A figure with one trace, and what has to be said of it."""
+    """Return a figure with one trace, and remarks for its subtitle."""
     ancestor = nearest_reported(shown.nodes, shown.hierarchy)
     area = areas(shown.nodes, ancestor, measure.columns[0])
     in_order = shown.hierarchy.kind in ("date", "number")
@@ -62,7 +62,7 @@ def tree(shown: Chartable, measure: Drawn, kind: str, graph: Any) -> tuple[Any, 
 
 
 def _labels(shown: Chartable, ancestor: list[int], longest: int) -> list[str]:
-    """Labels without what the node above already says."""
+    """Return labels without the beginning that the label of the node above already has."""
     between = joint(shown.hierarchy)
     levels, whole = shown.level.tolist(), shown.nodes["prefix"].astype(str).tolist()
     out = []
@@ -82,7 +82,8 @@ def _said(block: Block, said: list[str], labels: list[str]) -> str:
 
 
 def _colour(level: int, height: int) -> str:
-    """Light blue for everything to green for the finest level; dark text is legible on all."""
+    """Return the colour of a level, from light blue for the root to green for the finest; dark text
+    is legible on all of them."""
     ends = zip((202, 222, 255), (131, 179, 168), strict=True)
     r, g, b = (round(a + (z - a) * level / height) for a, z in ends)
     return f"rgb({r},{g},{b})"

@@ -1,4 +1,4 @@
-"""A release as one HTML page that needs nothing from outside: answer, drawing, table, card."""
+"""The HTML page of a release, which loads nothing from outside: answer, drawing, table, card."""
 
 from __future__ import annotations
 
@@ -61,33 +61,33 @@ def page(
     kind: Kind | None = None,
     measure: str | None = None,
 ) -> str:
-    """The page as text.
+    """Return the page as text.
 
     Parameters
     ----------
     frame
-        What a release returned, or some of its rows in any order.
+        The frame of a release, or some of its rows in any order.
     receipt
         Its receipt, ``result.dp.receipt``.
     title
         Heading of the page; by default what was counted, "Heavy hitters of" or "Counts of", and
         the columns.
     kind
-        What is drawn: "bar", "line", "heatmap" or "icicle"; by default what fits the release.
+        The drawing: "bar", "line", "heatmap" or "icicle"; by default one that fits the release.
     measure
-        Of a rollup, which one the answer and the drawing are of; by default the first.
+        The measure of a rollup for the answer and the drawing; by default the first.
 
     Returns
     -------
     str
-        One HTML document. It loads nothing: its own policy forbids every request, and every
-        script but its own.
+        One HTML document. It loads nothing: its policy forbids every request, and every script but
+        its own.
 
     Raises
     ------
     ParameterError
-        The kind or the measure does not fit the release; the frame lacks a column of a release,
-        does not belong to the receipt, or holds other numbers than were released.
+        The kind or the measure does not fit the release; or the frame lacks a column of a release,
+        does not belong to the receipt, or its numbers were changed.
 
     Privacy
     -------
@@ -101,9 +101,7 @@ def page(
     asked = shown.chosen(measure)
     form = shown.kind(kind)
     if form == "treemap":
-        raise ParameterError(
-            "kind ('treemap') is drawn by result.dp.plot; a page draws an 'icicle' instead."
-        )
+        raise ParameterError("kind ('treemap') is not for pages. Use 'icicle', or result.dp.plot.")
     first = asked or shown.measures[0]
     hierarchy, measures = shown.hierarchy, shown_measures(receipt)
     if form == "icicle" and asked is not None:
@@ -132,7 +130,7 @@ def page(
 
 
 def _sections(shown: Chartable, measures: list[ShownMeasure], form: str) -> str:
-    """Drawing and table, before their numbers are in."""
+    """Return the sections of drawing and table, which the script fills with numbers."""
     counted = "\n".join(HEAD.format(title.lower(), title) for title in TITLES)
     drawn = form == "icicle"
     return Template(asset("page.html")).substitute(
@@ -154,7 +152,7 @@ def _facts(shown: Chartable, receipt: Receipt, measures: list[ShownMeasure]) -> 
 
 
 def _notices(receipt: Receipt) -> str:
-    """What the released numbers say against themselves, and what to change."""
+    """Return the notices of a receipt as HTML: why numbers are poor, and what to change."""
     found = []
     for line in receipt.card_lines:
         if line.id != "notice":
@@ -180,7 +178,7 @@ def write_report(
     kind: Kind | None = None,
     measure: str | None = None,
 ) -> None:
-    """Write :func:`page` to a file, as a whole or not at all."""
+    """Write the page of a release to a file, completely or not at all."""
     path = local(path, "report")
     check_target("report", path, PAGES)
     text = page(frame, receipt, title=title, kind=kind, measure=measure)
@@ -197,7 +195,7 @@ def _nodes(
     hierarchy: Hierarchy,
     measures: list[ShownMeasure],
 ) -> dict[str, object]:
-    """The released numbers, a list a column, and where each node lies."""
+    """Return the released numbers as a list per column, and the parent and area of each node."""
     ancestor = nearest_reported(frame, hierarchy)
     if measures:
         drawn, numbers = drawn_measure(measures), measure_facts(frame, measures)
@@ -218,13 +216,13 @@ def _nodes(
 
 
 def _numbers(column: pd.Series[Any]) -> list[float | None]:
-    """Whole numbers, of a measure any, None where nothing is known."""
+    """Return the numbers of a column, whole numbers as int; None where nothing is known."""
     pairs = zip(column.tolist(), column.isna(), strict=True)
     return [None if missing else int(n) if n == int(n) else n for n, missing in pairs]
 
 
 def _width(measures: list[ShownMeasure], drawn: ShownMeasure | None) -> str | None:
-    """The column that widths show; None where no width says anything."""
+    """Return the column that widths show, or None if no measure can be shown as widths."""
     if measures:
         return None if drawn is None else drawn.name
     return "count"
@@ -233,14 +231,12 @@ def _width(measures: list[ShownMeasure], drawn: ShownMeasure | None) -> str | No
 def _counts(frame: pd.DataFrame) -> dict[str, object]:
     missing = [name for name in NUMBERS if name not in frame.columns]
     if missing:
-        raise ParameterError(
-            f"the frame has no column {missing[0]!r}: pass it as dpframe returned it."
-        )
+        raise ParameterError(f"the frame has no column {missing[0]!r}. Pass the result unchanged.")
     return {name: _numbers(frame[name]) for name in NUMBERS}
 
 
 def _embedded(facts: dict[str, object]) -> str:
-    """JSON that no label can end: ASCII only, and nothing that HTML reads as markup."""
+    """Return JSON that no label can end: ASCII only, without signs that HTML reads as markup."""
     text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -272,7 +268,7 @@ def _figures(
 
 
 def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
-    """The guarantee in plain words; every number and reservation is one of the receipt."""
+    """Return the guarantee in plain words; all numbers and reservations are from the receipt."""
     card = {line.name: line for line in receipt.card_lines}
     intervals = receipt["intervals"]
     about = [f"The counts are of {receipt['counts']}. {_about_noise(receipt)}"]

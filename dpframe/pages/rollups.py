@@ -1,4 +1,4 @@
-"""What the page of a rollup shows beside the nodes: several measures, each with its interval."""
+"""The measures on the page of a rollup: their numbers with intervals, heads and sentences."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TOTALS = 6
-"""Measures whose total stands at the top of a page; the others are in its table."""
+"""Largest number of measures whose total stands at the top of a page; the table has the rest."""
 
 
 def drawn_measure(measures: Sequence[ShownMeasure]) -> ShownMeasure | None:
-    """The first measure that widths can show."""
+    """Return the first measure that widths can show, or None."""
     return next((measure for measure in measures if measure.drawn), None)
 
 
 def check_columns(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> None:
-    """Raise ParameterError for a column of a measure that is not there."""
+    """Raise ParameterError if the frame lacks a column of a measure."""
     for measure in measures:
         for column in measure.columns:
             if column not in frame.columns:
                 raise ParameterError(
-                    f"the frame has no column {column!r}: pass it as dpframe returned it."
+                    f"the frame has no column {column!r}. Pass the result unchanged."
                 )
 
 
 def measure_facts(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> dict[str, Any]:
-    """Lists of numbers a column, and what the page has to know of each measure."""
+    """Return a list of numbers for each column, and the facts that a page needs of each measure."""
     check_columns(frame, measures)
     told, facts = [], {}
     for place, measure in enumerate(measures):
@@ -52,14 +52,14 @@ def measure_facts(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> dict
 
 
 def _numbers(column: pd.Series[Any], *, whole: bool) -> list[float | None]:
-    """None where nothing is known."""
+    """Return the numbers of a column, with None where nothing is known."""
     convert = int if whole else float
     known = column.notna() & np.isfinite(column.astype(float))
     return [convert(n) if there else None for n, there in zip(column, known, strict=True)]
 
 
 def decimals(frame: pd.DataFrame, measure: ShownMeasure) -> int:
-    """How many a column is shown with: two digits of its narrowest interval."""
+    """Return how many decimals to show: two digits of the narrowest interval."""
     if measure.whole or not len(frame):
         return 0
     _, lower, upper = measure.columns
@@ -69,7 +69,7 @@ def decimals(frame: pd.DataFrame, measure: ShownMeasure) -> int:
 
 
 def heads(measures: Sequence[ShownMeasure]) -> str:
-    """The heads of columns of measures, as HTML."""
+    """Return the heads of the columns of measures, as HTML."""
     return "\n".join(
         f'<th scope="col" role="columnheader" data-by="m{place}" class="number">'
         f'<button type="button"><bdi>{html.escape(measure.name)}</bdi></button></th>'
@@ -78,7 +78,7 @@ def heads(measures: Sequence[ShownMeasure]) -> str:
 
 
 def hint(measures: Sequence[ShownMeasure]) -> str:
-    """What the drawing shows, or why there is none; HTML."""
+    """Return a sentence on what the drawing shows, or why there is none, as HTML."""
     drawn = drawn_measure(measures)
     if drawn is None:
         return (
@@ -95,7 +95,7 @@ def hint(measures: Sequence[ShownMeasure]) -> str:
 def totals(
     frame: pd.DataFrame, measures: Sequence[ShownMeasure], percent: str
 ) -> list[tuple[str, str, str]]:
-    """Name, value and interval of what all data have, of each measure."""
+    """Return for each measure its name, and its value and interval over all data."""
     check_columns(frame, measures)
     row = frame[frame["level"] == 0]
     if len(row) != 1:
@@ -109,7 +109,7 @@ def totals(
 
 
 def said(receipt: Receipt, measures: Sequence[ShownMeasure]) -> list[str]:
-    """What has to be known of the measures, a sentence each."""
+    """Return sentences that explain the measures."""
     out = [
         f"Counts are of {receipt['counts']}. All numbers carry noise on purpose, and can be "
         "negative where the true ones are not."

@@ -1,4 +1,4 @@
-"""Releases of one series as one HTML page: lines over periods, the largest changes, the card."""
+"""The HTML page of a series of releases: lines over periods, the largest changes, the card."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from dpframe.pages.rollups import decimals
 from dpframe.postprocess.flat import as_nodes
 
 NODES = 12
-"""Nodes that have a drawing, the largest ones."""
+"""Largest number of nodes with a drawing: the largest nodes."""
 
 PERIODS = 120
-"""The last so many are drawn."""
+"""Largest number of periods that are drawn: the last ones."""
 
 Node = tuple[int, str]
-"""Level and label."""
+"""Level and label of a node."""
 
 ROOT = (0, "*")
 
 
 Changes = pd.DataFrame | str
-"""What ``dp.change`` says, or why it says nothing."""
+"""The result of ``dp.change``, or a sentence that says why there is none."""
 
 
 def series_page(
@@ -45,16 +45,16 @@ def series_page(
     *,
     title: str,
 ) -> str:
-    """The page as text.
+    """Return the page as text.
 
     Parameters
     ----------
     releases
-        Frame and receipt of every period in order, of one declaration; None of a period that was
+        Frame and receipt of every period in order, from one declaration; None for a period that was
         not drawn.
     changes
-        What ``dp.change`` says of the last two that were drawn, or why it says nothing; of
-        rollups by the name of a measure.
+        The result of ``dp.change`` for the last two releases, or why there is none; for rollups, by
+        the name of the measure.
     title
         Heading.
 
@@ -66,7 +66,7 @@ def series_page(
     Raises
     ------
     ParameterError
-        No period was drawn, or what was drawn is no hierarchy.
+        No period was drawn, or the releases have no hierarchy.
 
     Privacy
     -------
@@ -75,10 +75,10 @@ def series_page(
     shown = dict(list(releases.items())[-PERIODS:])
     drawn = {period: made for period, made in shown.items() if made is not None}
     if not drawn:
-        raise ParameterError("no period of the series is drawn: there is nothing to show.")
+        raise ParameterError("no period of the series is drawn. Draw one first.")
     frame, receipt = list(drawn.values())[-1]
     if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
-        raise ParameterError("a page over time shows nodes of a hierarchy: leave pages out.")
+        raise ParameterError("pages over time need a hierarchy. Leave pages out.")
     gaps, confidence = frozenset(shown.keys() - drawn.keys()), _percent(receipt["confidence"])
     all_of_them = _measures(frame, receipt)
     parts, rows = [], []
@@ -115,7 +115,7 @@ def write_series_page(
     *,
     title: str,
 ) -> None:
-    """Write :func:`series_page` to a file, as a whole or not at all."""
+    """Write :func:`series_page` to a file, completely or not at all."""
     path = local(path)
     check_target("path", path, PAGES)
     text = series_page(releases, changes, title=title)
@@ -127,7 +127,7 @@ def write_series_page(
 
 
 def _measures(frame: pd.DataFrame, receipt: Receipt) -> list[tuple[tuple[str, str, str], int, str]]:
-    """Value and ends of what is drawn, its decimals, and what it is; of each measure."""
+    """Return for each measure its columns of value and ends, its decimals, and its name."""
     measures = shown_measures(receipt)
     if not measures:
         return [(("count", "lower", "upper"), receipt.digits, receipt.counted)]
@@ -151,7 +151,7 @@ def _points(
 
 
 def _largest(found: Mapping[str, dict[Node, Point]]) -> list[Node]:
-    """The nodes with the largest numbers in any period."""
+    """Return the nodes with the largest numbers in any period."""
     size: dict[Node, float] = {}
     for points in found.values():
         for node, point in points.items():
@@ -165,7 +165,7 @@ def _largest(found: Mapping[str, dict[Node, Point]]) -> list[Node]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """How numbers are written."""
+    """How the page writes numbers."""
 
     digits: int
     confidence: str
@@ -187,7 +187,7 @@ class _Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Over:
-    """Points of every period, and which were not drawn."""
+    """The points of every period, and the periods that were not drawn."""
 
     periods: tuple[str, ...]
     found: Mapping[str, dict[Node, Point]]
@@ -209,7 +209,7 @@ class _Over:
 
 
 def _contents(names: list[str]) -> str:
-    """Links to the measures, if there are several."""
+    """Return links to the measures, if there are several."""
     if len(names) < 2:
         return ""
     links = "".join(
@@ -220,7 +220,7 @@ def _contents(names: list[str]) -> str:
 
 
 def _sections(over: _Over, changes: Changes, number: int, what: str, whose: str) -> str:
-    """Of one measure: its total over time, the largest changes, the largest nodes."""
+    """Return the sections of one measure: its total over time, largest changes, largest nodes."""
     last, told = tuple(over.found)[-2:], over.told
     if isinstance(changes, str):
         table = f"<p>{html.escape(changes)}</p>"
@@ -262,7 +262,7 @@ def _figure(node: Node, over: _Over) -> str:
 def _figures(
     over: _Over, changes: Changes, what: str, *, several: bool
 ) -> list[tuple[str, str, str]]:
-    """The total of a measure, and of one alone its change."""
+    """Return figures of a measure: its total and, if it is the only one, its change."""
     last = list(over.found)[-1]
     rows = []
     total = over.found[last].get(ROOT)

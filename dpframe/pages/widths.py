@@ -1,8 +1,8 @@
-"""Room in a drawing of a tree where every block can be read: narrow ones widened or put together.
+"""Widths of blocks in a drawing of a tree: narrow blocks are widened or put together.
 
-To scale, a node of 91 % leaves its siblings slivers. Here a block is at least ``LEAST`` of the
-drawing, as far as that leaves wide siblings all but ``SPARED`` of their parent; what has no room
-goes into one block that says how many it holds.
+Drawn to scale, a node of 91 % would leave slivers for its siblings. Here a block is at least
+``LEAST`` of the drawing, as long as widened blocks take at most ``SPARED`` of their parent beside
+wide siblings. Nodes without room go into one block that says how many it holds.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 0.04
-"""Part of the whole drawing: room for a line of text where levels stand beside each other."""
+"""Least part of the whole drawing for a block: room for a line of text, with levels side by
+side."""
 
 SPARED = 0.4
-"""Part of a block that may go to children which are widened, beside some that are not."""
+"""Largest part of a block that widened children may take beside children that are not widened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What is drawn: a node, or several children of one (``several``), inside block ``inside``.
+    """A drawn block: a node, or several children of a node (``several``), inside block ``inside``.
 
-    ``value`` is its area, or more where it was widened, or less where others were.
+    ``value`` is its area; more if it was widened, less if its siblings were.
     """
 
     node: int
@@ -37,7 +38,7 @@ class Block:
 def blocks(
     area: NDArray[Any], ancestor: NDArray[np.int64], *, in_order: bool = False
 ) -> list[Block]:
-    """Blocks of a tree, a parent before its children.
+    """Return the blocks of a tree, a parent before its children.
 
     Parameters
     ----------
@@ -47,13 +48,13 @@ def blocks(
     ancestor
         int64, shape (n,): the parent of each node, -1 for none.
     in_order
-        Whether children stand in the order of the nodes, and not the largest first.
+        Whether children stand in the order of the nodes, and not by size.
 
     Returns
     -------
     list of Block
-        ``inside`` is the place of the parent in this list, -1 for none. Where nothing is widened,
-        values are the areas themselves.
+        ``inside`` is the place of the parent in this list, -1 for none. If nothing is widened,
+        values are the areas.
     """
     children: dict[int, list[int]] = {}
     for node, above in enumerate(ancestor.tolist()):
@@ -87,12 +88,13 @@ def _divided(
     whole: float,
     inside: int,
 ) -> list[Block]:
-    """Blocks of the children of a node: of ``total`` as counted, and ``room`` in the drawing."""
+    """Return the blocks of a node's children; ``total`` is its area, ``room`` its value in the
+    drawing."""
     scale = room / total if total and room != total else 1
     wide = {i: area[i].item() * scale for i in below}
     least, small, narrower = LEAST * whole, set[int](), 1.0
     while fell := {i for i in below if 0 < wide[i] * narrower < least} - small:
-        small |= fell  # what others take can make the next one narrow
+        small |= fell  # a widened block can make the next one too narrow
         limit = room if len(small) == sum(w > 0 for w in wide.values()) else SPARED * room
         ranked = sorted(small, key=lambda i: (-area[i], i))
         alone = _alone(ranked, area, int(limit / least))
@@ -121,10 +123,11 @@ def _divided(
 
 
 def _alone(small: list[int], area: NDArray[Any], most: int) -> int:
-    """How many of the small ones, largest first, get a block of their own; equal ones do alike."""
+    """Return how many small nodes, largest first, get their own block; equal nodes are treated
+    equally."""
     if len(small) <= max(1, most):
         return len(small)
-    fit = most - 1  # one is for those that are drawn together
+    fit = most - 1  # one block is for the nodes that are drawn together
     while fit > 0 and area[small[fit - 1]] == area[small[fit]]:
         fit -= 1
     return max(0, fit)

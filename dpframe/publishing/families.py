@@ -1,4 +1,4 @@
-"""All releases of a family in one table, with their period as a column: ``ips_all``."""
+"""Tables that hold all releases of a family, with the period as a column: ``ips_all``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Published = tuple[Named, Stored, Table]
 
 
 def family_tables(published: Sequence[Published]) -> list[Table]:
-    """A table a family: the rows of its releases, oldest first.
+    """Return a table for each family: the rows of its releases, oldest first.
 
-    A table and no view: DuckDB takes 5 s to read a view of 2,000 tables, and minutes for 9,000.
+    Views would be too slow: DuckDB takes 5 s to read a view of 2,000 tables, minutes for 9,000.
     """
     families: dict[str, list[Published]] = {}
     for one in published:
@@ -41,7 +41,8 @@ def _whole(name: str, members: Sequence[Published]) -> Table:
         }
         renamed = beside_ours(table.rows.column_names)
         for own, values, meaning in zip(renamed, table.rows.columns, table.meanings, strict=True):
-            column = called.setdefault(own.casefold(), own)  # DuckDB takes City and city for one
+            # DuckDB takes City and city for one column
+            column = called.setdefault(own.casefold(), own)
             part[column], meanings[column] = values, meaning
         parts.append(part)
     lengths = [table.rows.num_rows for _, _, table in members]
@@ -64,7 +65,7 @@ def _whole(name: str, members: Sequence[Published]) -> Table:
 
 
 def beside_ours(columns: Sequence[str]) -> list[str]:
-    """Names of a release's columns in the table: those that we need get ``_`` behind them."""
+    """Name a release's columns in the table: a name that is ours already gets ``_`` at its end."""
     taken = {column.casefold() for column in columns}
     out = []
     for column in columns:
@@ -76,7 +77,7 @@ def beside_ours(columns: Sequence[str]) -> list[str]:
 
 
 def stacked(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Columns one below the other, in a type that holds them all: text, where no other does."""
+    """Concatenate columns in a type that holds all of them: text, if no other does."""
     tables = [pa.table({"": part}) for part in parts]
     try:
         return pa.concat_tables(tables, promote_options="permissive").column(0)

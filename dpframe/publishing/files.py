@@ -1,4 +1,4 @@
-"""Files of results: whose they are, and how new ones take their place as a whole."""
+"""Results files: which ledger they are from, and how new files replace old ones in one step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpframe.publishing.tables import BUDGET, LEDGER_KEY, MARK, MEASURES, RELEAS
 ENDINGS = (".duckdb", ".ddb", ".db")
 
 OPENED = "published"
-"""Under which name an old results file is looked at."""
+"""Name under which DuckDB attaches an old results file to check it."""
 
 RELATIONS = f"""
 SELECT if(schema_name = 'main', '', schema_name || '.') || table_name, comment
@@ -32,7 +32,7 @@ FROM system.main.duckdb_views() WHERE database_name = '{OPENED}' AND NOT interna
 """
 
 NAMES = f"SELECT COLUMNS('^(table_name|latest_view|all_table)$') FROM {OPENED}.{RELEASES}"
-"""What publishing made; older files have no table of a family."""
+"""SQL for the names of tables and views that publishing made; older files have no all_table."""
 
 WAITING = 60.0
 """Seconds to wait for another process that publishes to the same file."""
@@ -40,7 +40,7 @@ WAITING = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The results file, the folder of its Parquet twin, and where new files are made."""
+    """The results file, the folder of its Parquet twin, the folder for new files, and the lock."""
 
     asked: str
     file: Path
@@ -50,19 +50,17 @@ class Target:
 
 
 def target_of(to: object, ledger: Ledger) -> Target:
-    """The files that ``to`` stands for, checked without opening any."""
+    """Check ``to`` and return the files that it stands for, without opening any."""
     if not isinstance(to, str | Path):
         raise ParameterTypeError(f"to must be a file name; got {type(to).__name__}.")
     file = named(to).resolve()  # a link stays a link, to the new file
     if not file.name.lower().endswith(ENDINGS):
-        raise ParameterError(
-            f"to ({str(to)!r}) must end in one of {', '.join(ENDINGS)}: for example results.duckdb."
-        )
+        raise ParameterError(f"to ({str(to)!r}) must end in one of {', '.join(ENDINGS)}.")
     if not file.parent.is_dir():
-        raise ParameterError(f"to ({str(to)!r}) is in a folder that does not exist.")
+        raise ParameterError(f"to ({str(to)!r}) is in a folder that does not exist. Make it first.")
     if file == ledger.path.resolve() or (file.exists() and file.samefile(ledger.path)):
         raise ParameterError(
-            f"to ({str(to)!r}) is the ledger itself: results go into a file of their own."
+            f"to ({str(to)!r}) is the ledger itself. Name another file for the results."
         )
     return Target(
         asked=str(to),
@@ -75,10 +73,10 @@ def target_of(to: object, ledger: Ledger) -> Target:
 
 @contextmanager
 def alone(target: Target) -> Iterator[None]:
-    """One publisher at a time, with an empty folder to work in.
+    """Hold the lock of the only publisher, with an empty folder to work in.
 
-    The operating system lets go of the lock with the process, so what lies in the folder was left
-    by one that died.
+    The operating system releases the lock of a process that dies, so files in the folder were left
+    by such a process.
     """
     try:
         with closing(sqlite3.connect(target.lock, timeout=WAITING, isolation_level=None)) as db:
@@ -91,19 +89,20 @@ def alone(target: Target) -> Iterator[None]:
                 shutil.rmtree(target.work, ignore_errors=True)
     except sqlite3.Error as error:
         if "locked" in str(error):
-            why = "is being published by another process: try again when it is done."
+            why = "is being published by another process. Try again when it is done."
         else:
-            why = f"cannot be written ({error}): check the rights on its folder."
+            why = f"cannot be written ({error}). Check the rights on its folder."
         raise ParameterError(f"to ({target.asked!r}) {why}") from error
     except OSError as error:
         raise ParameterError(
-            f"to ({target.asked!r}) cannot be written ({error}): make room, close programs that "
+            f"to ({target.asked!r}) cannot be written ({error}). Make room, close programs that "
             "hold the file, or check the rights on its folder."
         ) from error
 
 
 def check_owner(target: Target, ledger: Ledger) -> set[Path]:
-    """Refuse whatever is at the target and is not results of this ledger; its old Parquet files."""
+    """Refuse files at the target that are not results of this ledger; return the Parquet files
+    there."""
     _check_file(target, ledger)
     return _check_folder(target, ledger)
 
@@ -112,8 +111,8 @@ def _check_file(target: Target, ledger: Ledger) -> None:
     left = target.file.with_name(f"{target.file.name}.wal")
     if left.exists():
         raise ParameterError(
-            f"to ({target.asked!r}) has changes beside it that are not in it ({left.name}): "
-            "somebody writes to it, or died doing so. Publish to another file."
+            f"to ({target.asked!r}) has unsaved changes in {left.name}. Publish to another file, "
+            "or close the program that writes to it."
         )
     if not target.file.exists():
         return
@@ -126,7 +125,7 @@ def _check_file(target: Target, ledger: Ledger) -> None:
             names = rows(NAMES)
     except BlockingIOError as error:
         raise ParameterError(
-            f"to ({target.asked!r}) is open for writing: close it there. Readers must open it "
+            f"to ({target.asked!r}) is open for writing. Close it there: readers must open it "
             "read-only."
         ) from error
     except OSError as error:
@@ -139,7 +138,7 @@ def _check_file(target: Target, ledger: Ledger) -> None:
     if extra:
         raise ParameterError(
             f"to ({target.asked!r}) also holds {', '.join(map(repr, extra[:3]))}, which publishing "
-            "would remove: move that to a database of your own and drop it here."
+            "would remove. Move it to your own database and drop it here."
         )
 
 
@@ -157,7 +156,7 @@ def _check_folder(target: Target, ledger: Ledger) -> set[Path]:
 
 
 def _owner(path: Path) -> str | None:
-    """Id of the ledger that a Parquet file was published from."""
+    """Return the id of the ledger that a Parquet file was published from, or None."""
     import pyarrow.parquet as pq
 
     try:
@@ -170,22 +169,23 @@ def _owner(path: Path) -> str | None:
 
 def _not_ours(target: Target, path: Path, why: object = "") -> ParameterError:
     return ParameterError(
-        f"to ({target.asked!r}) would replace {path.name!r}, which is no file of published "
-        f"results{f' ({why})' if why else ''}: choose another name, results need their own files."
+        f"to ({target.asked!r}) would replace {path.name!r}, which publishing did not make"
+        f"{f' ({why})' if why else ''}. Choose another name."
     )
 
 
 def _another(target: Target, ledger: Ledger, path: Path) -> LedgerError:
     return LedgerError(
-        f"to ({target.asked!r}) would replace {path.name!r}, which was published from another "
-        f"ledger than {str(ledger.path)!r}: choose another name, or remove the old files first."
+        f"to ({target.asked!r}) would replace {path.name!r}, published from another ledger than "
+        f"{str(ledger.path)!r}. Choose another name, or remove the old files first."
     )
 
 
 def take_place(target: Target, parquet: list[Path], database: Path, old: set[Path]) -> None:
-    """Replace the old files by new ones, each at once: the database, then Parquet in this order.
+    """Replace the old files by new ones, each in one step: the database, then Parquet files in the
+    given order.
 
-    Then drop the old Parquet files that are no longer published.
+    Then remove the old Parquet files that are no longer published.
     """
     _replace(database, target.file)
     target.folder.mkdir(exist_ok=True)
@@ -197,7 +197,7 @@ def take_place(target: Target, parquet: list[Path], database: Path, old: set[Pat
 
 def _replace(new: Path, old: Path) -> None:
     if old.exists():
-        shutil.copymode(old, new)  # who could read the old file can read the new one
+        shutil.copymode(old, new)  # users who could read the old file can read the new one
     with new.open("r+b") as stream:
-        os.fsync(stream.fileno())  # else a power failure could leave the name on an empty file
+        os.fsync(stream.fileno())  # else a power failure could leave an empty file under the name
     os.replace(new, old)

@@ -1,4 +1,4 @@
-"""Measures of rollups: what their columns mean, and all of them in one long table."""
+"""Measures of rollups in results files: the meanings of their columns, and ``dp_measures``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEASURE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 
 
 def measure_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What the columns of measures mean; nothing for releases that are no rollups."""
+    """Return the meanings of the columns of measures; none for releases that are no rollups."""
     at = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
     out = {}
     for measure in shown_measures(facts):
@@ -55,8 +55,10 @@ def _unit(measure: ShownMeasure, facts: Mapping[str, Any]) -> str:
 
 
 def measures_table(published: Sequence[tuple[Named, Stored, Table]]) -> Table | None:
-    """``dp_measures``: a row a release, node and measure, oldest release first; None where no
-    release is a rollup, whose files hold what they always held."""
+    """Make ``dp_measures``: a row for each release, node and measure, oldest release first.
+
+    Returns None if no release is a rollup: such results files had no ``dp_measures`` before.
+    """
     schema = pa.schema([(name, kind) for name, kind, _ in MEASURE_COLUMNS])
     parts = []
     for named, stored, table in published:

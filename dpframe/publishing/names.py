@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LONGEST_NAME = 50
-"""Characters kept of a name: with ``_latest`` and a number it fits the 63 of most databases, and
-in UTF-8 with ``.parquet`` the 255 bytes of a file name."""
+"""Characters kept of a name. With ``_latest`` and a number it fits the 63 characters of most
+databases, and with ``.parquet`` in UTF-8 the 255 bytes of a file name."""
 
 RESERVED = ("dp_", "duckdb_", "pg_", "sqlite_", "information_schema")
-"""How names of ours and of catalogs begin."""
+"""Beginnings of names that dpframe and catalogs of databases use."""
 
 _NUMBERS = re.compile(r"(?:[-_./: ]+[QWqw]?[0-9]+(?:T[0-9]{2})?)+$")
 _APART = "-_./: "
@@ -21,8 +21,8 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A release, the family it belongs to, its table, the view of the family's newest, and the
-    table of all of them."""
+    """The name of a release, and of its family, its table, the view of the family's newest release
+    and the table of the whole family."""
 
     release: str
     family: str
@@ -32,12 +32,13 @@ class Named:
 
     @property
     def numbers(self) -> str | None:
-        """What the name has more than its family: ``2026-11``."""
+        """The part of the name after the family, such as ``2026-11``, or None."""
         return self.release[len(self.family) :].lstrip(_APART) or None
 
 
 def named(releases: Sequence[str]) -> list[Named]:
-    """Names for releases in the order of their charges; a later one never changes an earlier."""
+    """Name the tables and views of releases, in the order of charges; later releases never change
+    the names of earlier ones."""
     taken: set[str] = set()
     shared: dict[str, tuple[str, str]] = {}
     out = []
@@ -53,10 +54,10 @@ def named(releases: Sequence[str]) -> list[Named]:
 
 
 def family(release: str) -> str:
-    """The name without the numbers at its end, unless no letter would be left.
+    """Return the name without the numbers at its end, unless no letter would be left.
 
-    Each is set off by ``-``, ``_``, ``.``, ``/``, ``:`` or a space; Q and W may stand before it,
-    and behind it an hour.
+    Each number is set off by ``-``, ``_``, ``.``, ``/``, ``:`` or a space; Q or W may stand before
+    it, and an hour after it.
 
     >>> [family(n) for n in ("ips-2026-11", "sales 2026-Q3", "ipv6", "2026-11", "a-2026-11-22T13")]
     ['ips', 'sales', 'ipv6', '2026-11', 'a']
@@ -66,7 +67,9 @@ def family(release: str) -> str:
 
 
 def identifier_of(text: str) -> str:
-    """Small letters and digits of any script, ``_`` for all else; begins with a letter.
+    """Make an identifier: small letters and digits of any script, ``_`` for all other characters.
+
+    It begins with a letter.
 
     >>> [identifier_of(n) for n in ("IPs 2026/11", "Größe", "2026-11", "dp_budget", "?")]
     ['ips_2026_11', 'grösse', 'release_2026_11', 'release_dp_budget', 'release']
@@ -80,9 +83,10 @@ def identifier_of(text: str) -> str:
 
 
 def free(wanted: str, taken: set[str]) -> str:
-    """``wanted``, or with ``__2``, ``__3``, ...: SQL and file systems may ignore case.
+    """Return ``wanted``, with ``__2``, ``__3``, ... if it is taken in any case, and mark it taken.
 
-    Names from :func:`identifier_of` hold no ``__``, so a numbered one meets no other name.
+    SQL and file systems may ignore case. Names from :func:`identifier_of` hold no ``__``, so a
+    numbered name equals no other name.
     """
     name, number = wanted, 1
     while name.casefold() in taken:

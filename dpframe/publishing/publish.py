@@ -1,4 +1,4 @@
-"""``publish``: the releases of a ledger as flat tables in files of their own, for BI tools."""
+"""``publish``: write the releases of a ledger as flat tables into a results file, for BI tools."""
 
 from __future__ import annotations
 
@@ -41,44 +41,45 @@ def publish(
     """Write the named releases of a ledger as flat tables for BI tools and SQL.
 
     Makes a DuckDB file and, beside it, a folder with the same tables as Parquet files
-    (``results.duckdb`` and ``results_parquet/``). Both hold ``dp_releases``, ``dp_budget`` and a
-    table a release, such as ``ips_2026_11``, and a table a family of releases with their period as
-    a column, such as ``ips_all``; where one is a rollup also ``dp_measures``, with its measures in
-    rows. The DuckDB file has a view of the newest release of every family, such as
+    (``results.duckdb`` and ``results_parquet/``). Both hold ``dp_releases``, ``dp_budget``, a table
+    for each release, such as ``ips_2026_11``, and a table for each family of releases with their
+    period as a column, such as ``ips_all``; and if any release is a rollup, ``dp_measures`` with
+    its measures in rows. The DuckDB file has a view of the newest release of every family, such as
     ``ips_latest``, and a comment on every table, view and column.
 
-    New files are made aside and then replace the old ones, each at once: who opens the DuckDB file
-    sees the old state or the new one, also when publishing fails or is killed.
+    New files are made in a folder beside the old ones and then replace them, each in one step: a
+    reader of the DuckDB file sees the old or the new state, even if publishing fails or is killed.
 
     Parameters
     ----------
     ledger
-        A :class:`Ledger` or its path; None for the one of :class:`use_ledger`.
+        A :class:`Ledger` or its path; None for the ledger of :class:`use_ledger`.
     to
         The DuckDB file, ending in ``.duckdb``, ``.ddb`` or ``.db``. If it exists it must have been
         published from the same ledger, and hold nothing else.
     releases
-        Names to publish; afterwards no others are there. Default: all that the ledger stores.
+        Names to publish; afterwards the file holds no other releases. Default: all stored releases.
 
     Returns
     -------
     pandas.DataFrame
-        ``dp_releases``: one row a published release, oldest first, with the columns ``release``,
-        ``family``, ``table_name``, ``latest_view``, ``all_table`` and the facts of its receipt.
+        ``dp_releases``: a row for each published release, oldest first, with the columns
+        ``release``, ``family``, ``table_name``, ``latest_view``, ``all_table`` and the facts of its
+        receipt.
 
     Raises
     ------
     ParameterError, ParameterTypeError
         ``to`` is in no folder, is the ledger, holds anything that was not published from a ledger,
-        is open for writing, or cannot be written. What was there is kept.
+        is open for writing, or cannot be written. Old files are kept.
     LedgerError
         The ledger cannot be used, stores no release under a name, does not store one of
-        ``releases`` (ReleaseNameError), or is not the one that ``to`` was published from.
+        ``releases`` (ReleaseNameError), or is not the ledger that ``to`` was published from.
 
     Privacy
     -------
-    Free: only what is released already is written, never raw data, and no path of the ledger. The
-    names of releases and sources become public with the file.
+    Free: the file holds released results only, never raw data or the path of the ledger. The names
+    of releases and sources become public with the file.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def publish(
     """
     book = chosen_ledger(ledger)
     if book is None:
-        raise ParameterError("ledger is missing: pass a dp.Ledger or the path of one.")
+        raise ParameterError("ledger is missing. Pass a dp.Ledger or its path.")
     target = target_of(to, book)
     wanted = _wanted(releases)
     with alone(target):
@@ -111,20 +112,20 @@ def _wanted(releases: object) -> list[str] | None:
         return None
     names = [releases] if isinstance(releases, str) else releases
     if not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
-        raise ParameterTypeError(f"releases must be names, as a list of texts; got {releases!r}.")
+        raise ParameterTypeError(f"releases must be a list of names; got {releases!r}.")
     if not names:
-        raise ParameterError("releases is empty: name one or more, or leave it out for all.")
+        raise ParameterError("releases is empty. Name one or more, or leave it out for all.")
     return list(names)
 
 
 def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict[str, Table]]:
-    """Tables, ``dp_budget`` and ``dp_releases`` last, and the table that every view shows."""
+    """Return all tables, ``dp_budget`` and ``dp_releases`` last, and the table of each view."""
     with store.reading(ledger.path, BUSY) as db:  # one state of the ledger
         summary, charges = history.summary(db, ""), history.releases(db)
     stored = [str(name) for name in charges.loc[charges["stored"], "release"]]
     if not stored:
         raise LedgerError(
-            f"ledger {str(ledger.path)!r} stores no release under a name: pass release= (in SQL "
+            f"ledger {str(ledger.path)!r} stores no named release. Pass release= (in SQL "
             "release :=) when you draw one."
         )
     for asked in wanted or ():
@@ -135,7 +136,7 @@ def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict
                 f"releases ({asked!r}) names no release stored in the ledger.{hint}"
             )
     published = []
-    for name in named(stored):  # of all, so that a choice of releases renames none
+    for name in named(stored):  # all names, so that a choice of releases does not change them
         if wanted is None or name.release in wanted:
             found = ledger.find(name.release)
             assert found is not None  # nothing is ever removed from a ledger
@@ -152,7 +153,7 @@ def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict
 def _made(
     tables: list[Table], latest: dict[str, Table], target: Target, ledger: Ledger
 ) -> tuple[list[Path], Path]:
-    """The new files, not in their place yet: Parquet, then DuckDB."""
+    """Write the new files into the folder for new files: first Parquet, then DuckDB."""
     import pyarrow.parquet as pq  # not for `import dpframe`
 
     files = []

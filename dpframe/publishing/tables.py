@@ -1,4 +1,4 @@
-"""What is published, before it is a file: tables, views, and a comment on everything."""
+"""The tables of results files before they are written, with a comment on everything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MARK = "Published by dpframe"
-"""How the comment on ``dp_releases`` begins in every results file."""
+"""The beginning of the comment on ``dp_releases`` in every results file."""
 
 LEDGER_KEY = b"dpframe_ledger"
 """Schema metadata of every Parquet file: the id of the ledger it was published from."""
@@ -92,7 +92,7 @@ BUDGET_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table or view to be: name, rows, what it and each of its columns mean."""
+    """A table or view to write: its name and rows, its comment, and the meaning of each column."""
 
     name: str
     rows: pa.Table
@@ -100,7 +100,7 @@ class Table:
     meanings: tuple[str, ...]
 
     def commented(self, kind: str, name: str, before: str = "") -> list[str]:
-        """Statements that comment on this table, or on a view that shows it."""
+        """Return the statements that comment on this table, or on a view that shows it."""
         on = [f"COMMENT ON {kind} {identifier(name)} IS {literal(before + self.comment)};"]
         for column, meaning in zip(self.rows.column_names, self.meanings, strict=True):
             where = f"{identifier(name)}.{identifier(column)}"
@@ -111,7 +111,8 @@ class Table:
 def release_table(
     stored: Stored, name: Named, measured: Callable[[Mapping[str, Any]], dict[str, str]]
 ) -> Table:
-    """The frame of a release, as it is; ``measured`` says what its measures mean."""
+    """Make the table of a release from its stored frame; ``measured`` returns the meanings of its
+    measures."""
     rows, facts = stored.to_arrow(), json.loads(stored.receipt)
     return Table(
         name=name.table,
@@ -150,7 +151,7 @@ def _meanings(
     for column in columns:
         if column in known:
             out.append(known[column])
-        else:  # one column a level, coarse to fine
+        else:  # a column for each level, coarse to fine
             depth = len([c for c in columns[: columns.index(column)] if c not in known]) + 1
             value = f" of {levels[depth - 1]!r}" if depth <= len(levels) else ""
             kind = schema.field(column).type
@@ -161,7 +162,7 @@ def _meanings(
 
 
 def _of_items(facts: dict[str, Any]) -> dict[str, str]:
-    """What is different where nodes are items of a prefix tree."""
+    """Return the meanings that differ because nodes are items of a prefix tree."""
     cut = f"an ellipsis at its end stands for what {facts.get('length')} bits do not hold"
     counts = f"Counts {facts.get('counts')}"
     return {
@@ -173,7 +174,7 @@ def _of_items(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def period_of(name: Named, facts: Mapping[str, Any]) -> str | None:
-    """The period of a release: of its receipt, or else what its name has behind the family."""
+    """Return the period of a release: from its receipt, or else from the end of its name."""
     period = facts.get("period")
     return name.numbers if period is None else str(period["text"])
 
@@ -181,7 +182,7 @@ def period_of(name: Named, facts: Mapping[str, Any]) -> str | None:
 def releases_table(
     published: Sequence[tuple[Named, Stored, Table]], charges: pd.DataFrame
 ) -> Table:
-    """``dp_releases``: one row a published release, oldest first."""
+    """Make ``dp_releases``: a row for each published release, oldest first."""
     sources = dict(zip(charges["release_id"], charges["source"], strict=True))
     numbers = dict(zip(charges["release_id"], charges["number"], strict=True))
     newest = {name.view: stored.release_id for name, stored, _ in published}
@@ -214,7 +215,7 @@ def releases_table(
 
 
 def budget_table(summary: pd.DataFrame, ledger_id: str) -> Table:
-    """``dp_budget``: one row. The path of the ledger is left out."""
+    """Make ``dp_budget``: one row, without the path of the ledger."""
     row = {**summary.to_dict("records")[0], "ledger_id": ledger_id}
     return _listed(
         BUDGET,
@@ -244,7 +245,7 @@ def _utc(text: str) -> datetime:
 
 
 def script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
-    """SQL that makes the views and comments on everything; the tables are there."""
+    """Return the SQL that makes the views and all comments, once the tables exist."""
     statements = ["BEGIN;"]
     for table in tables:
         statements += table.commented("TABLE", table.name)

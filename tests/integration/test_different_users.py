@@ -136,7 +136,7 @@ def test_what_it_does_not_do_is_refused_with_a_reason(
 
 
 def test_statements_and_shares_say_what_they_lack() -> None:
-    with pytest.raises(ParameterError, match="no statement for warehouses"):
+    with pytest.raises(ParameterError, match="contribution='items'"):
         dp.rollup_sql(["line"], table="t", dialect="postgres", epsilon=1.0, delta=1e-6, **USERS)
     frame = dp.hhh(ROWS, ["line"], **USERS, **BUDGET)
     with pytest.raises(ParameterError, match="no part of the one above"):

@@ -190,7 +190,7 @@ def test_what_others_put_into_the_results_is_not_removed(ledger: dp.Ledger, resu
         con.execute("DROP TABLE mine.notes")
     publish(ledger, results)
     results.with_name("results.duckdb.wal").write_bytes(b"changes")
-    with pytest.raises(dp.ParameterError, match=r"changes beside it"):
+    with pytest.raises(dp.ParameterError, match="unsaved changes"):
         publish(ledger, results)
 
 
@@ -268,7 +268,7 @@ def test_wrong_releases_and_ledgers_are_named(ledger: dp.Ledger, tmp_path: Path)
         publish(None, to)
     empty = dp.Ledger(tmp_path / "empty.db", epsilon=1, delta=1e-5)
     dp.hhh(VISITS, "ip:src", **BUDGET, ledger=empty)
-    with pytest.raises(dp.LedgerError, match="no release under a name: pass release="):
+    with pytest.raises(dp.LedgerError, match=r"no named release. Pass release="):
         publish(empty, to)
     assert not to.exists()
     assert not (tmp_path / ".results.duckdb.new").exists()

@@ -199,5 +199,5 @@ def test_a_picture_of_every_kind_is_on_its_page(page: Page, dark: bool) -> None:
         assert all(
             page.js("document.querySelectorAll(arguments[0]).length", s) == 0 for s in others
         )
-    with pytest.raises(dp.ParameterError, match="what fits is 'heatmap', 'bar', 'icicle'"):
+    with pytest.raises(dp.ParameterError, match=r"kind.*Choose 'heatmap' or 'bar' or 'icicle'"):
         page.open(frame, frame.dp.receipt, kind="line")

@@ -416,12 +416,12 @@ def test_clocks_that_jump_are_refused(folder: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(dp.ParameterError, match=r"'2026-W44'\) is not over.*is 2026-W43"):
         made.run("2026-W44")
     made.run()
-    with pytest.raises(dp.ParameterError, match="2026-W43 is drawn already"):
+    with pytest.raises(dp.ParameterError, match=r"until .* is before 2026-W43"):
         made.run("2026-W41")
-    with pytest.raises(dp.ParameterError, match="must be one period"):
+    with pytest.raises(dp.ParameterError, match=r"until .* must be a period"):
         made.run("2026-W40..2026-W43")
     monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 14, tzinfo=UTC))
-    with pytest.raises(dp.ParameterError, match="the clock of this machine says that 2026-W41"):
+    with pytest.raises(dp.ParameterError, match="is drawn, but not due by this machine's clock"):
         made.run()
     monkeypatch.setattr(due, "now", lambda: datetime(2026, 9, 14, tzinfo=UTC))
     fresh = series(folder).run()

@@ -191,7 +191,7 @@ def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) 
 @pytest.mark.parametrize("wrong", [None, "user.db", pytest, 7, sqlite3])
 def test_only_connections_can_be_registered(wrong: object) -> None:
     """Law: what is no connection is refused by its type."""
-    with pytest.raises(dp.ParameterTypeError, match="con must be an open DuckDB connection"):
+    with pytest.raises(dp.ParameterTypeError, match="con must be a DuckDB connection"):
         dp.register(wrong)
 
 
@@ -253,9 +253,12 @@ def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
     assert charges(ledger) == 3
     engine.dispose()
     sqlite = sqlalchemy.create_engine("sqlite://")
-    with sqlite.connect() as con, pytest.raises(dp.ParameterTypeError, match="that holds one"):
+    with (
+        sqlite.connect() as con,
+        pytest.raises(dp.ParameterTypeError, match=r"con must be .*got Connection"),
+    ):
         dp.register(con)
-    with pytest.raises(dp.ParameterTypeError, match=r"an engine for sqlite, .* run in DuckDB"):
+    with pytest.raises(dp.ParameterTypeError, match="con is an engine for sqlite"):
         dp.register(sqlite)
     sqlite.dispose()
 
@@ -327,7 +330,7 @@ def test_the_functions_of_an_ended_connection_answer_nobody(
     dp.register(con)
     (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]
     duckdb_sessions.sessions.pop(token)
-    assert "no longer registered: call dpframe.register(con)" in said(con, f"FROM {HHH}")
+    assert "no longer registered. Call dpframe.register(con)" in said(con, f"FROM {HHH}")
     assert "no longer registered" in said(con, "FROM dp_budget()")
     dp.register(con)
     assert labels(con) == LABELS
@@ -337,7 +340,7 @@ def test_a_closed_connection_is_an_error_of_ours() -> None:
     """Law: what to pass instead, not what DuckDB says of a statement that nobody wrote."""
     con = duckdb.connect()
     con.close()
-    with pytest.raises(dp.ParameterError, match="con is closed: open a connection"):
+    with pytest.raises(dp.ParameterError, match="con is closed"):
         dp.register(con)
 
 
@@ -347,7 +350,7 @@ def test_a_transaction_that_cannot_see_the_functions_is_told_and_keeps_its_rows(
     con.execute(f"CREATE TABLE visits AS {VISITS}")
     con.begin()
     con.execute("INSERT INTO visits SELECT * FROM visits WHERE length(src) > 0")
-    with pytest.raises(dp.ParameterError, match=r"Commit it or roll it back, and register then"):
+    with pytest.raises(dp.ParameterError, match=r"con is in a transaction.*roll it back"):
         dp.register(con)
     assert con.execute("SELECT count(*) FROM visits").fetchone() == (1800,)
     con.commit()
@@ -364,7 +367,7 @@ def test_an_aborted_transaction_is_told() -> None:
     con.begin()
     with pytest.raises(duckdb.CatalogException):
         con.execute("FROM missing")
-    with pytest.raises(dp.ParameterError, match="roll it back, and register then"):
+    with pytest.raises(dp.ParameterError, match=r"con is in a transaction.*roll it back"):
         dp.register(con)
     con.rollback()
     dp.register(con)
@@ -375,7 +378,7 @@ def test_sqlalchemy_which_begins_by_itself_keeps_its_rows() -> None:
     engine = sqlalchemy.create_engine("duckdb:///:memory:")
     with engine.connect() as con:
         con.execute(sqlalchemy.text(f"CREATE TABLE visits AS {VISITS}"))
-        with pytest.raises(dp.ParameterError, match="SQLAlchemy begins one by itself"):
+        with pytest.raises(dp.ParameterError, match=r"con is in a transaction.*SQLAlchemy"):
             dp.register(con)
         con.commit()
         dp.register(con)

@@ -91,7 +91,7 @@ MISTAKES = [
     (f"'visits', {GIVEN.replace('n := 9', 'n := -1')}", "n (-1)"),
     (
         f"'visits', {GIVEN.replace('n := 9', 'n := 1000000000')}",
-        "n (1000000000) is more than a statement",
+        "n (1000000000) is above",
     ),
     ("'visits', ['k'], n := 9, epsilon := 1.0, \"keys\" := ['v0']", "names no known kind"),
     ("'visits', 'columns:k', n := 9, epsilon := 1.0", "needs keys"),

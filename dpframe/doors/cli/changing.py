@@ -1,4 +1,4 @@
-"""``dpframe change``: two releases of a ledger compared; free."""
+"""``dpframe change``: compare two releases in a ledger; free."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def add_change_command(commands: Any) -> None:
     command.add_argument("before", help="name of the earlier release")
     command.add_argument("after", help="name of the later one")
     command.add_argument("--ledger", required=True, help="the ledger that stores both")
-    command.add_argument("--measure", help="of rollups; default: the first")
-    command.add_argument("--confidence", type=float, help="default: that of the releases")
+    command.add_argument("--measure", help="measure of rollups to compare; default: the first")
+    command.add_argument(
+        "--confidence", type=float, help="of the intervals; default: as in the releases"
+    )
     command.add_argument(
         "--each",
         action="store_true",
-        help="intervals that hold each on its own; default: all of them together",
+        help="intervals that hold each on its own; default: all hold together",
     )
     command.add_argument("-o", "--output", help="a .parquet, .csv or .json file")
     command.add_argument(

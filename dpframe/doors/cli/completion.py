@@ -18,7 +18,7 @@ HOW = {
     "zsh": "dpframe completion zsh > ~/.zsh/_dpframe  # in a folder of $fpath",
     "fish": "dpframe completion fish > ~/.config/fish/completions/dpframe.fish",
 }
-"""What a user does with it, in one line."""
+"""What a user does with the script of each shell, in one line."""
 
 FILES = ("file", "ledger", "output", "report", "save", "to")
 """Arguments that are completed with the names of files."""
@@ -43,7 +43,7 @@ def _completion(parser: Callable[[], argparse.ArgumentParser], options: argparse
         import shtab
     except ModuleNotFoundError:
         raise ParameterError(
-            "completion needs shtab, which writes the script: pip install 'dpframe[completion]'."
+            "completion needs shtab. Run pip install 'dpframe[completion]'."
         ) from None
     whole = parser()
     _name_files(whole, shtab.FILE)
@@ -52,7 +52,7 @@ def _completion(parser: Callable[[], argparse.ArgumentParser], options: argparse
 
 
 def _name_files(parser: argparse.ArgumentParser, files: Any) -> None:
-    """Mark what is completed with the names of files, also in the parsers of commands."""
+    """Mark the arguments that a shell completes with names of files, also in subcommands."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():

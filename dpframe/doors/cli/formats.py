@@ -1,4 +1,4 @@
-"""How rows are written, to files and to standard output: one entry a format."""
+"""Formats in which rows are written to files and to standard output: one entry per format."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SHOWN = 40
 class Format:
     """A way to write rows.
 
-    ``write`` takes a result, a file and whether texts are escaped for spreadsheets; ``endings`` are
-    those of files that it is for; ``needs`` is a library that pip installs by an extra of the name
-    of the format.
+    ``write`` takes a result, a file and whether texts are escaped for spreadsheets. ``endings`` are
+    the endings of file names that select the format. ``needs`` is a library, which the extra of
+    dpframe with the name of the format installs.
     """
 
     endings: tuple[str, ...]
@@ -42,14 +42,14 @@ class Format:
 
 
 def shown_rows(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
-    """The first rows as text, and how many follow."""
+    """Return the first rows as text, and say how many follow."""
     rows = frame.head(SHOWN).to_string(index=False, na_rep="", float_format=figures)
     rest = len(frame) - SHOWN
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 
 
 def for_people(frame: pd.DataFrame) -> pd.DataFrame:
-    """Measures to two figures of their narrowest interval, as text: what is beyond is noise."""
+    """Round measures to two figures of their narrowest interval, as text: the rest is noise."""
     from pandas import isna
     from pandas.api.types import is_float_dtype
 
@@ -69,7 +69,7 @@ def for_people(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_text(result: Release, *, whole: bool) -> str:
-    """A result as a table of text; its first rows, or the ``whole`` of it."""
+    """Return a result as a table of text: its first rows, or with ``whole`` all rows."""
     frame, figures = for_people(result.frame), None
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
@@ -84,11 +84,11 @@ def _table(result: Release, file: IO[bytes], escaped: bool) -> None:
 
 
 MARKUP = re.compile(r"[\\|<>&*_\[\]`~]")
-"""What Markdown, or HTML in it, would read as something else than text."""
+"""Characters that Markdown, or HTML in it, would not read as text."""
 
 
 def _markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
-    """As GitHub has tables; what labels hold is text there."""
+    """Write a table of GitHub's Markdown, in which labels cannot act as markup."""
     from pandas.api.types import is_numeric_dtype
 
     def text(cell: object) -> str:
@@ -135,12 +135,14 @@ MOST_ROWS = 2**20 - 1
 
 
 def _xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
-    """Two sheets, the rows and the card. Every text is a text, and no formula."""
+    """Write two sheets, the rows and the card. No text becomes a formula."""
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
 
     if len(result.frame) > MOST_ROWS:
-        raise SourceError(f"a sheet of .xlsx holds {MOST_ROWS:,} rows: write .parquet or .csv.")
+        raise SourceError(
+            f"a sheet of .xlsx holds at most {MOST_ROWS:,} rows. Write .parquet or .csv."
+        )
     book = Workbook(write_only=True)
 
     def add(title: str, rows: Sequence[Sequence[object]]) -> None:
@@ -149,7 +151,7 @@ def _xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
             cells = [WriteOnlyCell(sheet, _in_sheet(value)) for value in row]
             for cell in cells:
                 if isinstance(cell.value, str):
-                    cell.data_type = "s"  # otherwise one that begins with = is a formula
+                    cell.data_type = "s"  # else openpyxl makes a formula of a leading =
             sheet.append(cells)
 
     columns = [result.frame[name] for name in result.frame.columns]
@@ -160,7 +162,7 @@ def _xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
 
 
 EXACT = 2**53
-"""Whole numbers up to which floating-point numbers, which are all that a sheet has, are exact."""
+"""Largest whole number that a sheet keeps exactly: it has floating-point numbers only."""
 
 
 def _in_sheet(value: object) -> object:
@@ -175,19 +177,19 @@ def _in_sheet(value: object) -> object:
 
 
 def document(result: Release, *, ascii_only: bool = True) -> str:
-    """A result as JSON: receipt and rows."""
+    """Return a result as JSON: receipt and rows."""
     whole = {"receipt": result.receipt.to_dict(), "rows": table_rows(result.frame)}
     return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
 
 
 def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain JSON types, by the names of columns."""
+    """Return rows as mappings of column names to plain JSON types."""
     columns = [map(_plain, frame[name]) for name in frame.columns]
     return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def _plain(cell: Any) -> str | bool | int | float | None:
-    """A value as JSON has it: missing ones as null, times and infinity, for one, as text."""
+    """Return a value as a JSON type: null if it is missing; text for times and infinity."""
     from pandas import isna
     from pandas.api.types import is_bool, is_float, is_integer, is_scalar
 
@@ -203,14 +205,14 @@ def _plain(cell: Any) -> str | bool | int | float | None:
 
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""How texts begin that spreadsheets run as formulas, or cut into ones (OWASP, CSV injection)."""
+"""First characters of texts that a spreadsheet may run as formulas (OWASP, CSV injection)."""
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-"""Runs nothing."""
+"""Numbers, which may begin with a sign: a spreadsheet does not run them."""
 
 
 def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with an apostrophe before names and texts that a spreadsheet would run."""
+    """Put an apostrophe before column names and texts that a spreadsheet would run."""
     from pandas.api.types import is_numeric_dtype
 
     out = frame.rename(columns={name: _inert(name) for name in frame.columns})
@@ -228,7 +230,7 @@ def _inert(text: object) -> object:
     return text
 
 
-# -- which one -----------------------------------------------------------------------------------
+# -- the formats by name -------------------------------------------------------------------------
 
 FORMATS = {
     "table": Format((".txt",), _table),
@@ -244,7 +246,7 @@ ENDINGS = tuple(ending for known in FORMATS.values() for ending in known.endings
 
 
 def by_ending(path: str) -> str | None:
-    """The name of the format of a file, if its ending tells one."""
+    """Return the name of the format for a file's ending, or None."""
     known = (name for name, f in FORMATS.items() if path.lower().endswith(f.endings))
     return next(known, None)
 
@@ -253,4 +255,4 @@ def check_format(name: str) -> None:
     """ParameterError if a library for the format is missing."""
     needs = FORMATS[name].needs
     if needs is not None and find_spec(needs) is None:
-        raise ParameterError(f"{name} needs {needs}: pip install 'dpframe[{name}]'.")
+        raise ParameterError(f"{name} needs {needs}. Run pip install 'dpframe[{name}]'.")

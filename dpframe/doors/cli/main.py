@@ -42,18 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success, 2 for a mistake that the message explains, 130 for Ctrl-C, 1 if a result was
-        paid for and could not be written where it was to go: then it is printed as a whole.
+        0 on success; 2 for a mistake that the message explains; 130 for Ctrl-C; 1 if a result was
+        paid for and could not be written to its file: then the whole result is printed.
     """
     given = [*(sys.argv[1:] if arguments is None else arguments)]
-    given[:1] = [name.replace("_", "-") for name in given[:1]]  # as Python has them
+    given[:1] = [name.replace("_", "-") for name in given[:1]]  # accept Python's names too
     parser = None
     try:
         parser, options = _read(given)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReplayedNotice)  # what is printed says it
+            warnings.simplefilter("ignore", ReplayedNotice)  # the printed result says it
             code: int = options.run(options)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output closed it, as head does
         return _unprinted(0)
     except NotPrintedError as error:
         with suppress(NotPrintedError, BrokenPipeError):
@@ -64,12 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as error:
         fail(" ".join(["interrupted.", *getattr(error, "__notes__", ())]))
-        return 130  # as shells say it
+        return 130  # the code of shells: 128 + SIGINT
     return code
 
 
 def _read(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """The options that are given, and the parser of their command."""
+    """Parse the command line; return the parser of the command and its options."""
     options, unknown = command_parser(given).parse_known_args(given)
     check_one_file(options.parser, options, unknown)
     if unknown:
@@ -78,21 +78,23 @@ def _read(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Names
 
 
 def _unprinted(code: int) -> int:
-    """Drop what waits to be printed, or leaving would fail on it."""
+    """Discard output that waits to be printed, since Python would fail on it when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
 OTHERS = ("change", "completion", "demo", "ledger", "publish", "run", "verify")
-"""Commands that know no question."""
+"""Commands that need no question, and so load none."""
 
 PLANS = "the law and budget of each release of a series within one total; spends nothing"
 """What ``dpframe plan-series`` does."""
 
 
 def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of every command; of what is needed to read the arguments that are ``given``: the
-    commands of questions take long to load."""
+    """Build the parser of every command, or only what is needed to read the arguments ``given``.
+
+    The commands of questions take long to load.
+    """
     parser = Parser(
         prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
     )
@@ -147,7 +149,10 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
 
 
 def _name_questions(commands: Any) -> None:
-    """The commands of questions as the help of all commands shows them, out of their sources."""
+    """Add the names and summaries of questions for the help of all commands.
+
+    Summaries are read from the source text, because loading the questions takes long.
+    """
     for home, (_, name, explaining) in ROOMS.items():
         text = util.find_spec(home).loader.get_source(home)  # type: ignore[union-attr]
         summary = next(

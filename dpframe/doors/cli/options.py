@@ -1,4 +1,4 @@
-"""Options of the command line: those of a question, from its declaration, with their helps."""
+"""The command-line options of a question, made from its declaration, with their helps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELP = {
     "alphabet": "characters that are told apart",
     "column": "the column, for example word",
     "columns": "for example 'number:distance?lower=0&upper=5000'",
-    "conditioned": "report any item, also one that is not below the prefixes found",
+    "conditioned": "report any item, even if it is not below the prefixes found",
     "confidence": "of the intervals",
     "consistent": "counts as drawn, which do not add up",
     "contribution": "share (default), records or items; with --user",
@@ -43,19 +43,19 @@ HELP = {
     "devices": "number of users, or fewer, which is public; explain needs it",
     "encoding": "binary or huffman",
     "epsilon": "privacy budget; no default",
-    "false_positives": "expected items that nobody has, in parts of what is kept",
-    "heavy": "the sum, by its name, whose large values are shown; by default what has many records",
+    "false_positives": "expected items that nobody has, as a share of the kept items",
+    "heavy": "name of the sum by which nodes are selected; by default they need many records",
     "hierarchy": "for example ip:src or columns:country,city",
-    "at_most": "nodes of a level that a user counts at (items); of heavy_hitters released values",
+    "at_most": "nodes of a level (heavy_hitters: released values) that a user counts at (items)",
     "by": "the hierarchy, for example ip:src or columns:country,city",
     "measures": "what to measure, such as 'count' or 'sum(amount, 0, 500) AS revenue'; repeatable",
     "selection_share": "part of epsilon that selects what is shown",
     "iterations": "questions of a round",
-    "k": "at most so many values",
+    "k": "largest number of values",
     "synthesize.k": "cells of a level that are refined",
     "keys": "a parquet or CSV file that lists all keys, or 'domain'",
     "synthesize.keys": "a file with the values of the categories; repeatable",
-    "largest": "most records there can be; with relative",
+    "largest": "largest possible number of records; with relative",
     "length": "bits of an item",
     "level_weights": "parts of the budget, level 0 first: 1,2,2",
     "limit": "cells of a question",
@@ -63,15 +63,15 @@ HELP = {
     "heavy_hitters.max_contributions": "values or records of a user that take part; with --user",
     "tree_counts.max_contributions": "with records",
     "synthesize.max_contributions": "rows counted of each user",
-    "max_weight": "protect rows of at most so many records",
-    "hhh.max_weight": "how much of it a row or user counts at most; with --weight",
+    "max_weight": "largest number of records that a protected row stands for",
+    "hhh.max_weight": "largest weight that a row or user counts with; with --weight",
     "mechanism": ", ".join(MECHANISMS),
     "heavy_hitters.mechanism": f"{', '.join(FLAT_MECHANISMS)}; rounds (default) with --user",
     "tree_counts.mechanism": ", ".join(TREE_MECHANISMS),
     "prefix_tree.mechanism": ", ".join(PREFIX_MECHANISMS),
     "neighbours": "replace or remove",
-    "participation": "chance with which a device takes part in a question",
-    "period": "only records of a period, by a column of times: when=2026-W47[@zone]",
+    "participation": "chance that a device takes part in a question",
+    "period": "only records of a period in a column of times: when=2026-W47[@zone]",
     "public": "with huffman: a file of public items, one a line",
     "release_share": "part of epsilon for the counts",
     "remainder": "no row for level 0",
@@ -88,16 +88,16 @@ HELP = {
     "hhh.weight": "column, such as bytes, whose sum makes nodes heavy",
     "width": "cells of a row of a sketch",
 }
-"""What an argument of a question is, in a few words: of every question, or of one."""
+"""The help of an argument, for every question, or as ``question.argument`` for one."""
 
 LEFT_OUT = ("synthesize.seed",)
-"""No options. This one is of hash functions, which are chosen at random: ``--seed`` is that of the
-rows that are drawn."""
+"""Arguments without an option. This seed is for hash functions, which are chosen at random; the
+option ``--seed`` is for drawing rows."""
 
 
 def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) -> None:
-    """What a question is about, as positional arguments, and an option for every other argument
-    that its plan is made of."""
+    """Add the arguments that a question's plan takes: what it is about by position, and an option
+    for every other argument."""
     about = next(iter(question.planning))
     command.add_argument(about, help=_of(question, about, HELP), **_taken(question, about).by)
     for name in _options(question):
@@ -109,7 +109,7 @@ def _add_option(command: argparse.ArgumentParser, question: Question[Any, Any], 
     words, default = _of(question, name, HELP), question.planning[name]
     taken, kind, dashed = _taken(question, name), type_of(question, name), name.replace("_", "-")
     option, by = f"{'-' if len(name) == 1 else '--'}{dashed}", dict(taken.by)
-    if kind == "bool":  # turned on by its name, or off where it is on or left to dpframe
+    if kind == "bool":  # a flag turns on what is off by default, and otherwise off
         option = option if default is False else f"--no-{dashed}"
         by |= {"action": "store_const", "const": default is False}
     else:
@@ -122,14 +122,14 @@ DEFAULT = "default: %(default)s"
 
 
 def type_of(question: Question[Any, Any], name: str) -> str:
-    """The type of an argument, or the first of several."""
+    """Return the type of an argument as text, or the first type of a union."""
     kind = question.parameters[name].annotation
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     return text.partition(" | ")[0]
 
 
 def arguments_of(question: Question[Any, Any], options: argparse.Namespace) -> dict[str, object]:
-    """The arguments of a question that a command was given, unchecked."""
+    """Return the arguments of a question from a command's options, unchecked."""
     given = {name: getattr(options, name) for name in _options(question)}
     return {
         name: None if value is None else _taken(question, name).value(name, value, options)
@@ -144,7 +144,7 @@ ERROR = (
 
 
 def errors_of(texts: Sequence[str] | None) -> object:
-    """Largest errors as they were written: None, one number, or numbers by name."""
+    """Parse the largest errors: None, one number, or numbers by measure."""
     if texts is None:
         return None
     found: dict[str, float] = {}
@@ -152,15 +152,15 @@ def errors_of(texts: Sequence[str] | None) -> object:
         name, _, number = text.rpartition("=")
         if name in found or (len(texts) > 1 and not name):
             raise ParameterError(
-                f"error ({text!r}) must be NAME=NUMBER, each measure once, or one number alone: "
+                f"error ({text!r}) must be one number alone, or NAME=NUMBER, each measure once: "
                 "--error revenue=1000 --error orders=20."
             )
         try:
             found[name] = float(number)
         except ValueError:
             raise ParameterError(
-                f"error ({text!r}) must end in a number: --error revenue=1000, or --error 1000 for "
-                "what has one number a row."
+                f"error ({text!r}) must end in a number. For example --error revenue=1000, or "
+                "--error 1000."
             ) from None
     return found.get("", found)
 
@@ -170,7 +170,7 @@ def _options(question: Question[Any, Any]) -> list[str]:
 
 
 def _of(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:
-    """What a table has for an argument of a question, or else for every argument of that name."""
+    """Look up an argument in a table: first under ``question.argument``, then under its name."""
     return table.get(f"{question.name}.{name}", table.get(name))
 
 
@@ -179,10 +179,10 @@ def _of(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """How an argument is taken that is not one number or text.
+    """How to read an argument that is not one number or text.
 
-    ``value`` makes it of its name, what was written, and the other options; ``option`` is how it is
-    spelled, ``by`` how argparse takes it.
+    ``value`` makes the argument from its name, the written text and the other options. ``option``
+    is its spelling, and ``by`` holds keyword arguments for argparse.
     """
 
     value: Callable[[str, Any, argparse.Namespace], object] = lambda name, given, options: given
@@ -199,7 +199,7 @@ def _numbers(name: str, text: str, options: argparse.Namespace) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError(
-            f"{name.replace('_', '-')} ({text!r}) must be numbers with commas between, as 1,2,2."
+            f"{name.replace('_', '-')} ({text!r}) must be numbers, such as 1,2,2."
         ) from None
 
 
@@ -208,20 +208,19 @@ def _period(name: str, text: str, options: argparse.Namespace) -> Period:
 
 
 def _segments(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
-    """Names as they are, numbers with commas between as a list."""
+    """Return a name unchanged, and numbers with commas between as a list."""
     if not any(c.isdigit() for c in text):
         return text
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError(
-            f"{name} ({text!r}) must be adaptive, even, or whole numbers with commas between, as "
-            "15,15,15,15."
+            f"{name} ({text!r}) must be adaptive, even, or numbers with commas, as 15,15,15,15."
         ) from None
 
 
 def _lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
-    """Lines of a text file that are not empty."""
+    """Return the lines of a text file, without empty lines."""
     try:
         text = named(path).read_text("utf-8-sig")
     except FileNotFoundError:
@@ -234,13 +233,11 @@ def _lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
         wrong = f"cannot be read ({error.strerror})"
     else:
         return [line for line in text.split("\n") if line]
-    raise ParameterError(
-        f"{name} ({path!r}) {wrong}: name a text file with one item a line, in UTF-8."
-    )
+    raise ParameterError(f"{name} ({path!r}) {wrong}. Name a UTF-8 text file with one item a line.")
 
 
 def _keys(name: str, given: str, options: argparse.Namespace) -> object:
-    """The keys in a file, as values of the hierarchy's columns; a name of keys as it is."""
+    """Return the keys in a file, as values of the hierarchy's columns; or "domain" unchanged."""
     if given == "domain":
         return given
     hierarchy = as_hierarchy(getattr(options, "by", None) or options.hierarchy)
@@ -254,7 +251,7 @@ def _keys(name: str, given: str, options: argparse.Namespace) -> object:
 
 
 def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
-    """Files of keys, in the order of the columns that are categories."""
+    """Return the keys in files, by columns of categories: one file for each, in their order."""
     specs = [
         as_hierarchy(c)
         for c in options.columns
@@ -262,8 +259,8 @@ def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -
     ]
     if len(specs) != len(files):
         raise ParameterError(
-            f"{name} has {len(files)} files for {len(specs)} columns of categories: one each, in "
-            "their order."
+            f"{name} has {len(files)} files for {len(specs)} columns of categories. Name one for "
+            "each, in their order."
         )
     pairs = zip(specs, files, strict=True)
     return {",".join(s.source_columns): rows_of(file, s.source_columns) for s, file in pairs}
@@ -281,4 +278,5 @@ TAKEN = {
     "public": Taken(_lines),
     "segments": Taken(_segments),
 }
-"""Arguments that are not one number, text or flag: of every question, or of one."""
+"""How to read arguments that are not one number, text or flag: by name, or for one question by
+``question.argument``."""

@@ -1,4 +1,4 @@
-"""What the commands of the command line write: to files and to the terminal."""
+"""Write the results of commands to files and to the terminal."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dpframe.asking.release import Release
 
 STANDARD = "-"
-"""In the place of a file: standard input or output."""
+"""Stands for standard input or output in place of a file's name."""
 
 FILES = {"output": (*ENDINGS, *PAGES), "report": PAGES}
-"""Arguments that name a file to write, and how it may end."""
+"""Arguments that name a file to write, and the endings it may have."""
 
 KEPT = {
     "ledger": "ledger",
@@ -38,7 +38,7 @@ KEPT = {
 
 
 def add_output_arguments(command: argparse.ArgumentParser) -> None:
-    """What every command that writes a result takes."""
+    """Add the options of every command that writes a result."""
     add = command.add_argument
     add(
         "--format",
@@ -61,9 +61,9 @@ def add_output_arguments(command: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printing:
-    """What goes to standard output, and what to standard error beside it.
+    """What a command prints: rows to standard output, card or JSON to standard error.
 
-    ``rows`` is the format of the rows there, None for no rows.
+    ``rows`` is the format of the rows, or None for no rows.
     """
 
     rows: str | None
@@ -73,7 +73,7 @@ class Printing:
 
 
 def printing(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> Printing:
-    """What a command prints."""
+    """Decide from the options what a command prints."""
     given = {name: getattr(options, name, None) for name in (*files, "release")}
     elsewhere = any(path not in (None, STANDARD) for path in given.values())
     rows = (options.format if _is_standard(given["output"]) else None) or "table"
@@ -91,10 +91,10 @@ def printing(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] =
 
 
 def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> None:
-    """Raise ParameterError for files that could not be written, or would write over others, and
-    for formats that cannot go where they would go."""
+    """Raise ParameterError for files that cannot be written or would replace other files, and for
+    formats that do not fit where they would be written."""
     if getattr(options, "release", None) is not None and options.ledger is None:
-        raise ParameterError("--release needs --ledger, which keeps the result.")
+        raise ParameterError("--release needs --ledger, which stores the result.")
     taken = dict(_kept(options))
     for name, endings in files.items():
         path = getattr(options, name, None)
@@ -103,21 +103,21 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
         check_target(name, path, _endings(options, endings) if name == "output" else endings)
         real = os.path.realpath(named(path))
         if real in taken:
-            raise ParameterError(f"{name} ({path!r}) is the {taken[real]}: choose another file.")
+            raise ParameterError(f"{name} ({path!r}) is the {taken[real]}. Choose another file.")
         taken[real] = name
     _check_format(options)
 
 
 def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str, ...]:
-    """How the name of the output may end: with a format that is named, also in no known way."""
+    """Return the endings that the output may have: any unknown one if a format is named."""
     path, given = options.output, getattr(options, "format", None)
     if given is None:
         return endings
     if by_ending(path) in (None, given) and not path.lower().endswith(PAGES):
         return ("",)
     raise ParameterError(
-        f"--format {given} and -o {path!r} contradict each other: leave --format out, or let the "
-        f"name end in {' or '.join(FORMATS[given].endings)}."
+        f"--format {given} and -o {path!r} contradict each other. Leave --format out, or end the "
+        f"name in {' or '.join(FORMATS[given].endings)}."
     )
 
 
@@ -129,13 +129,13 @@ def _check_format(options: argparse.Namespace) -> None:
     check_format(name)
     if _is_standard(options.output) and not FORMATS[name].is_text and sys.stdout.isatty():
         raise ParameterError(
-            f"--format {name} is nothing that a terminal can show: name a file with -o, or pass it "
-            "on: dpframe ... | other."
+            f"--format {name} is nothing that a terminal can show. Name a file with -o, or pipe: "
+            "dpframe ... | other."
         )
 
 
 def format_of(options: argparse.Namespace) -> str | None:
-    """The format of the output that is named, of a file or of standard output."""
+    """Return the name of the output's format, from ``--format`` or the file's ending, or None."""
     given: str | None = getattr(options, "format", None)
     if given is None and not _is_standard(options.output):
         return by_ending(options.output)
@@ -152,13 +152,13 @@ def _kept(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         for path in given if isinstance(given, list) else [given]:
             if path is None or (name == "file" and path == STANDARD):
                 continue
-            with suppress(SourceError):  # whoever reads it says what is wrong
+            with suppress(SourceError):  # the code that reads the file reports it
                 yield from ((os.path.realpath(file), what) for file in matching(path))
-            if name == "ledger":  # which may be made later
+            if name == "ledger":  # it may not exist yet
                 yield os.path.realpath(named(path)), what
 
 
-# -- when it is paid for -------------------------------------------------------------------------
+# -- after the charge ----------------------------------------------------------------------------
 
 
 def deliver(
@@ -168,20 +168,23 @@ def deliver(
     how: str,
     printed: Printing,
 ) -> int:
-    """Write every file and print; 1 where that failed, and then everything goes where it can.
+    """Write every file and print the result; return the exit code.
+
+    If something fails, the code is 1 and the whole result is printed where it can be, because it
+    is paid for.
 
     Parameters
     ----------
     writers
-        What writes the file of each path.
+        For each path, the function that writes its file.
     shown
-        What is printed.
+        Returns the result to print.
     rescue
-        All that was paid for, as text: printed where a file could not be written.
+        Returns everything that was paid for as text, to be printed if a file cannot be written.
     how
-        What that text is.
+        A sentence that says what this text is.
     printed
-        How it is printed.
+        What is printed, and in which format.
     """
     paths = [path for path in writers if path is not None and path != STANDARD]
     failed = [path for path in paths if not _done(partial(writers[path], path))]
@@ -207,7 +210,7 @@ def deliver(
 
 
 def _rescued(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
-    """All that was paid for as text, in one way or another."""
+    """Return everything that was paid for as text, if need be in the plainest form."""
     try:
         return rescue()
     except Exception as error:  # as in _done
@@ -219,14 +222,14 @@ def _rescued(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
 def _done(write: Callable[[], None]) -> bool:
     try:
         write()
-    except Exception as error:  # whatever it is, the result must not be lost
+    except Exception as error:  # whatever fails, the result must not be lost
         fail(str(error))
         return False
     return True
 
 
 def show(result: Release, printed: Printing, *paths: str) -> None:
-    """Print the rows; on standard error the receipt, and which files were written."""
+    """Print the rows; and on standard error the receipt and the names of written files."""
     if printed.rows is not None:
         _show_rows(result, printed.rows, escaped=printed.escaped)
     if printed.json:
@@ -243,7 +246,7 @@ def show(result: Release, printed: Printing, *paths: str) -> None:
 
 
 def _show_rows(result: Release, name: str, *, escaped: bool) -> None:
-    """Rows on standard output: what a terminal shows, or every byte of what a file would hold."""
+    """Print rows: a table for a terminal, or else every byte that a file would hold."""
     terminal, out = sys.stdout.isatty(), io.BytesIO()
     if terminal and name == "table":
         say(table_text(result, whole=False), styles={0: "strong"})
@@ -259,7 +262,7 @@ def _show_rows(result: Release, name: str, *, escaped: bool) -> None:
         if hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
             sys.stdout.buffer.write(content)
-        else:  # what holds text alone
+        else:  # a replacement of stdout that takes only text
             sys.stdout.write(content.decode())
         sys.stdout.flush()
     except BrokenPipeError:
@@ -272,7 +275,7 @@ def _show_rows(result: Release, name: str, *, escaped: bool) -> None:
 
 
 def write(result: Release, path: str, name: str | None = None, *, escaped: bool = True) -> None:
-    """Write a result in a format, by default the one that the ending of a path says."""
+    """Write a result in a format; by default the format of the path's ending."""
     chosen = name or by_ending(path)
     if chosen is None:
         write_report(result, path)

@@ -1,4 +1,4 @@
-"""``dpframe plan-series``: what each release of a series should ask for within one total."""
+"""``dpframe plan-series``: the arguments of each release of a series within one total."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUDGET = {
 
 
 def add_plan_series_command(commands: Any, does: str) -> None:
-    """Add the command, which ``does`` that, with one of its own for each question it plans."""
+    """Add the command, with a subcommand for each question; ``does`` is its help."""
     command = commands.add_parser("plan-series", help=does, description=does)
     questions = command.add_subparsers(required=True, metavar="QUESTION")
     for question in PLANNED.values():
@@ -58,5 +58,5 @@ def _plan(question: Question[Any, Any], options: argparse.Namespace) -> int:
 
 
 def _chosen(question: Question[Any, Any], name: str, value: object) -> bool:
-    """Whether an argument is another than the default, so that the planner tries all laws."""
+    """Return whether an argument differs from its default; left out, the planner tries all laws."""
     return value is not None and value != question.planning[name]

@@ -1,4 +1,4 @@
-"""The commands of every question, from its declaration: what releases, and what explains it."""
+"""Two commands for every question, made from its declaration: one releases, one explains."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from dpframe.sources.piped import piped_rows
 SOURCE = (
     "a parquet or CSV file, or several: 'logs/*.parquet'; - is standard input, of either or Arrow"
 )
-"""What a command counts."""
+"""Help of the argument that names the source."""
 
 DELIMITER = r"the character between values of a CSV file, such as ';' or '\\t'"
 ENCODING = "the encoding of a CSV file, such as latin-1 or utf-16; default: %(default)s"
 
 CSV_ENCODING = ["--encoding", "--csv-encoding"]
-"""The second name alone where a question has an encoding of its own."""
+"""A question that has an argument ``encoding`` gets the second name alone."""
 
 OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
 
@@ -62,7 +62,7 @@ OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
 def add_question_commands(
     commands: Any, questions: Iterable[Question[Any, Any]] = QUESTIONS
 ) -> None:
-    """Add both commands of every question to the subcommands of a parser."""
+    """Add both commands of every question to a parser's subcommands."""
     for question in questions:
         name = question.name.replace("_", "-")
         summary = (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%")
@@ -84,7 +84,7 @@ def add_question_commands(
 
 
 def explained(question: Question[Any, Any]) -> str:
-    """The command that explains a question: plainly ``explain`` for the first there was."""
+    """Return the command that explains a question; for ``hhh``, the first question, ``explain``."""
     return "explain" if question.name == HHH.name else f"explain-{question.name.replace('_', '-')}"
 
 
@@ -99,7 +99,7 @@ def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
 
 
 def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
-    """What the function of a question answers."""
+    """Call the function of a question with the options of a command."""
     with source_of(options) as source:
         return question.ask(
             source,
@@ -113,7 +113,7 @@ def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
 
 @contextmanager
 def source_of(options: argparse.Namespace) -> Iterator[object]:
-    """What a command counts: the file of a name, or what is piped in."""
+    """Yield the source of a command: the named file, or the rows piped into standard input."""
     delimiter = "\t" if options.delimiter == r"\t" else options.delimiter
     how = {"delimiter": delimiter, "encoding": options.csv_encoding}
     if options.file != STANDARD:
@@ -146,7 +146,7 @@ def _rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
 
 
 def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
-    """Print items, and write them as nodes of one level, as this command has always done."""
+    """Print items; write nodes of one level, which is what this command's files always held."""
     check_files(options)
     arguments = arguments_of(question, options)
     with source_of(options) as source:
@@ -183,7 +183,7 @@ def _write(options: argparse.Namespace, result: Release, path: str) -> None:
 # -- a generator of rows ---------------------------------------------------------------------------
 
 GENERATED = {"output": ENDINGS, "save": (".parquet",)}
-"""Arguments that name a file to write, and how it may end."""
+"""Arguments that name a file to write, and the endings it may have."""
 
 
 def _add_generator_options(command: argparse.ArgumentParser) -> None:
@@ -199,7 +199,7 @@ def _add_generator_options(command: argparse.ArgumentParser) -> None:
 
 
 def _generator(question: Question[Any, Any], options: argparse.Namespace) -> int:
-    """Write the generator that the function returns, and rows drawn from it."""
+    """Write the generator that the question's function returns, and rows drawn from it."""
     check_sample(options.n)
     check_files(options, GENERATED)
     generator = _asked(question, options)
@@ -224,7 +224,7 @@ def _generator(question: Question[Any, Any], options: argparse.Namespace) -> int
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command does with an answer, and its options for that."""
+    """How a command delivers an answer, and the options that it adds for this."""
 
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Question[Any, Any], argparse.Namespace], int]
@@ -235,4 +235,4 @@ ANSWERS = {
     PREFIX_TREE.name: Answer(_add_row_options, _items),
     SYNTHESIZE.name: Answer(_add_generator_options, _generator),
 }
-"""Questions with another answer than rows."""
+"""Questions whose answer is delivered in another way than rows."""

@@ -1,4 +1,4 @@
-"""Lines for people, on a terminal or not: what is in them is shown and not obeyed."""
+"""Print lines for people: control characters in them are shown, so that no terminal obeys them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dpframe.errors import DpframeError
 
 
 class NotPrintedError(DpframeError):
-    """Standard output takes nothing, for instance because the disk is full."""
+    """Standard output cannot be written, for instance because the disk is full."""
 
 
 def say(text: object, file: IO[str] | None = None, styles: Mapping[int, str] = {}) -> None:
-    """Print lines for people: a terminal shows what is in them, whatever its encoding.
+    """Print lines for people; what the terminal's encoding lacks is escaped.
 
-    ``styles`` are those of some lines, where the terminal has any.
+    ``styles`` maps numbers of lines to styles, for terminals that have any.
     """
     out = sys.stdout if file is None else file
     lines = _lines(text, out)
@@ -25,13 +25,13 @@ def say(text: object, file: IO[str] | None = None, styles: Mapping[int, str] = {
 
 
 def fail(text: str) -> None:
-    """Say on standard error what went wrong."""
+    """Print on standard error what went wrong."""
     said = "\n".join(_lines(text, sys.stderr))
     print_text(f"{styled('dpframe:', 'wrong', sys.stderr)} {said}", sys.stderr)
 
 
 def _lines(text: object, out: IO[str]) -> list[str]:
-    """Lines as a terminal shows them and does not obey them."""
+    """Split a text into lines that a terminal shows and does not obey."""
     encoding = getattr(out, "encoding", None) or "utf-8"
     return [
         visible(line).encode(encoding, "backslashreplace").decode(encoding)
@@ -40,7 +40,7 @@ def _lines(text: object, out: IO[str]) -> list[str]:
 
 
 def print_text(text: str, out: IO[str]) -> None:
-    """Print a line as it is; NotPrintedError if there is no room."""
+    """Print a line unchanged; NotPrintedError if it cannot be written."""
     try:
         print(text, file=out, flush=True)
     except BrokenPipeError:
@@ -50,5 +50,5 @@ def print_text(text: str, out: IO[str]) -> None:
 
 
 def unprintable(error: OSError) -> NotPrintedError:
-    """What is raised where a line cannot be written."""
+    """Return the error for output that cannot be written."""
     return NotPrintedError(f"nothing can be printed ({error.strerror}).")

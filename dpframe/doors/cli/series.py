@@ -1,4 +1,4 @@
-"""``dpframe run``: what is due of a series, for people and for cron."""
+"""``dpframe run``: draw the releases of a series that are due, for people and for cron."""
 
 from __future__ import annotations
 

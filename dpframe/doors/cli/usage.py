@@ -1,4 +1,4 @@
-"""Mistakes of usage: the usage of the command that was given, and the options next to what was."""
+"""Messages for mistakes of usage: the command's usage, and options spelled like the unknown one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from dpframe.errors import ParameterError
 from dpframe.questions.listed import ROOMS
 
 NEAREST = 3
-"""Options that are shown at most for one that is unknown."""
+"""Largest number of similar options that are shown for an unknown one."""
 
 
 CHOICE = re.compile(r"argument (COMMAND|QUESTION|SHELL): invalid choice: (.+?) \(choose from")
-"""How argparse begins to say that a command is unknown, before it lists all of them."""
+"""How argparse begins its message on an unknown command, before it lists all commands."""
 
 NUMBER = re.compile(r"argument (\S+): invalid (float|int) value: (.+)")
 """How argparse says that a text is no number."""
 
 
 class Parser(argparse.ArgumentParser):
-    """One that answers a mistake in a few lines, and quotes arguments as text: they can come from
-    anywhere."""
+    """A parser that answers a mistake in a few lines.
+
+    It makes control characters in arguments visible, because arguments can come from anywhere.
+    """
 
     def error(self, message: str) -> NoReturn:
         chosen, number = CHOICE.match(message), NUMBER.match(message)
@@ -55,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def mistaken(self, message: str, about: Iterable[argparse.Action]) -> NoReturn:
-        """End with the usage, what is wrong, and the helps of the arguments that it is about."""
+        """Exit with the usage, the message, and the helps of the arguments ``about``."""
         lines = [
             f"usage: {self.prog} {self._short()}",
             f"{styled(f'{self.prog}:', 'wrong', sys.stderr)} {visible(message)}",
@@ -65,19 +67,19 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, "\n".join(lines) + "\n")
 
     def _short(self) -> str:
-        """The usage without naming every option."""
+        """Return the usage without the names of options."""
         named = [str(a.metavar or a.dest).upper() for a in self._get_positional_actions()]
         return " ".join(["[OPTIONS]", *named])
 
     def _line(self, action: argparse.Action) -> str:
-        """An argument and its help."""
+        """Return a line with an argument and its help."""
         formatter = self._get_formatter()
         name = formatter._format_action_invocation(action)
         words = formatter._expand_help(action) if action.help else ""
         return f"  {name:<24}  {words}".rstrip()
 
     def _told_of(self, message: str) -> list[argparse.Action]:
-        """The arguments that a message of argparse is about."""
+        """Return the arguments that a message of argparse is about."""
         lacks = re.match(r"the following arguments are required: (.+)", message)
         about = re.match(r"argument ([^:]+): ", message)
         names = lacks[1].split(", ") if lacks else about[1].split("/") if about else []
@@ -90,16 +92,16 @@ class Parser(argparse.ArgumentParser):
 
 
 def nearest(given: str, known: Iterable[str]) -> list[str]:
-    """The names that are written alike, nearest first."""
+    """Return the known names that are spelled most alike, nearest first."""
     return difflib.get_close_matches(given, list(known), n=NEAREST, cutoff=0.6)
 
 
 LISTED = {"[...]": "FILE"}
-"""What a list in a message is on a command line."""
+"""What stands on a command line for a list in a message for Python."""
 
 
 def as_options(message: str, command: argparse.ArgumentParser) -> str:
-    """A message that names arguments as Python writes them, with the options of a command."""
+    """Rewrite the arguments in a message from Python's spelling to the options of a command."""
     options = {
         name: option
         for option, action in command._option_string_actions.items()
@@ -114,7 +116,7 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
     )
 
     def option_of(found: re.Match[str]) -> str:
-        if found[1] is None:  # a call of Python
+        if found[1] is None:  # a call in Python stays
             return found[0]
         value = found[2] or found[3] or LISTED.get(found[0][-5:])
         return " ".join(filter(None, (options[found[1]], value)))
@@ -123,7 +125,7 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
 
 
 def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
-    """End with what a command does not know, and what may have been meant."""
+    """Exit with the first unknown argument, and a hint at what may have been meant."""
     given = next((text for text in unknown if text.startswith("-")), unknown[0])
     name = given.partition("=")[0]
     known = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
@@ -143,7 +145,7 @@ def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str])
 def _many(
     options: argparse.Namespace, places: Mapping[str, argparse.Action], unknown: Sequence[str]
 ) -> str:
-    """What to write where more arguments came than a command takes: several columns are one."""
+    """Return a hint for too many arguments: what to write in their place."""
     about = [name for name in places if name != "file"]
     if len(about) != 1:
         return ""
@@ -159,8 +161,10 @@ def _many(
 def check_one_file(
     command: argparse.ArgumentParser, options: argparse.Namespace, unknown: Sequence[str]
 ) -> None:
-    """Raise ParameterError if a second file stands where a question takes another argument: a shell
-    makes several arguments of a pattern without quotation marks."""
+    """Raise ParameterError if a second file stands where a question takes another argument.
+
+    A shell makes several arguments of a pattern without quotation marks.
+    """
     about = [action.dest for action in command._get_positional_actions() if action.dest != "file"]
     if "file" not in options or not about:
         return
@@ -169,13 +173,12 @@ def check_one_file(
     others = [*chain.from_iterable([v] if isinstance(v, str) else v for v in given), *unknown]
     if len(others) == 1 and os.path.isfile(others[0]) and not os.path.exists(options.file):
         raise ParameterError(
-            f"{options.file!r} stands in the place of the file. Write "
+            f"{options.file!r} is no file, but the next argument is. Write "
             f"{shlex.join([others[0], options.file])}."
         )
     for other in others:
         if ending and other.endswith(ending) and os.path.isfile(other):
             pattern = os.path.join(os.path.dirname(other), f"*{ending}")
             raise ParameterError(
-                f"{other!r} is a second file, as a shell makes of a pattern. Write the pattern in "
-                f"quotation marks: '{pattern}'."
+                f"{other!r} is a second file. Write the pattern in quotation marks: '{pattern}'."
             )

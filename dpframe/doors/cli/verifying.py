@@ -1,4 +1,4 @@
-"""``dpframe verify``: what a receipt, a proof or a ledger promises, proved again."""
+"""``dpframe verify``: prove again what a receipt, a proof or a ledger promises."""
 
 from __future__ import annotations
 

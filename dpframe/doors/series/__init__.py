@@ -1,1 +1,1 @@
-"""A door for schedulers: questions that are asked again every period, whoever asks."""
+"""A door for schedulers: questions that are asked again every period."""

@@ -1,4 +1,4 @@
-"""What a series declares: its reports, their questions, sources and periods; checked, unread."""
+"""The declaration of a series, checked: reports, their questions, sources and periods; no data."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ OF_GRACE = re.compile(r"(\d{1,4}) (hour|day|week)s?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Which periods a report has: of a column and a unit, from the first on, each due when it is
-    over for as long as ``grace``."""
+    """The periods of a report: the column of times, their unit, and the first period.
+
+    A period is due when it has been over for as long as ``grace``.
+    """
 
     column: str
     unit: Unit
@@ -45,7 +47,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A question that is asked every period; ``asked`` is its plan, which has seen no data."""
+    """A question that is asked every period; ``asked`` is its plan, made without data."""
 
     name: str
     question: Question[Any, Any]
@@ -55,22 +57,22 @@ class Report:
     data: str | None
 
     def release(self, period: str) -> str:
-        """The name under which a ledger keeps the release of a period."""
+        """Return the name under which a ledger stores the release of a period."""
         return f"{self.name}-{period}"
 
     def about(self, period: str) -> About:
-        """Which of the records are asked about."""
+        """Return which records the release of a period is about."""
         return About(data=self.data, period=self.timing.period(period))
 
 
 def reports_of(given: object, source: object, period: object, base: Path) -> tuple[Report, ...]:
-    """Reports as they are declared; what one does not say itself is that of all."""
+    """Check the declared reports; ``source`` and ``period`` hold for reports without their own."""
     if isinstance(given, Mapping | str) or not isinstance(given, Sequence):
         raise ParameterTypeError(
-            f"reports must be a list, in a file [[report]]; got {type(given).__name__}."
+            f"reports must be a list; got {type(given).__name__}. In a file write [[report]]."
         )
     if not given:
-        raise ParameterError("a series needs a report: in a file, [[report]] with its name.")
+        raise ParameterError("a series needs a report. In a file write [[report]] and its name.")
     reports = tuple(_report(one, i, source, period, base) for i, one in enumerate(given))
     seen: dict[str, str] = {}
     for report in reports:
@@ -81,7 +83,7 @@ def reports_of(given: object, source: object, period: object, base: Path) -> tup
             raise ParameterError(
                 f"two reports are called {report.name!r}"
                 + ("" if other == report.name else f" and {other!r}, which are the same in tables")
-                + ": a name stands for one series of releases. Rename one."
+                + ". Rename one."
             )
     return reports
 
@@ -90,7 +92,7 @@ def _report(given: object, i: int, source: object, period: object, base: Path) -
     table = _table(given, f"report {i + 1}")
     name = table.get("name")
     if name is None:
-        raise ParameterError(f"report {i + 1} has no name: its releases are called NAME-PERIOD.")
+        raise ParameterError(f"report {i + 1} has no name. Its releases are called NAME-PERIOD.")
     name, where = cast(str, release_name(name)), f"report {name!r}"
     question = _question(table.get("question"), where)
     known = (*OF_REPORT, *(n for n in question.planning if n not in OF_WAREHOUSE))
@@ -99,12 +101,12 @@ def _report(given: object, i: int, source: object, period: object, base: Path) -
                      f"period of {where}")  # fmt: skip
     if family(f"{name}-{timing.first}") != name:
         raise ParameterError(
-            f"the name of {where} ends like a period: publishing tells a release of it by the "
-            "numbers at its end. End the name with a letter."
+            f"the name of {where} ends like a period. End it with a letter: publishing reads "
+            "periods at the end of names."
         )
     here = table.get("source", source)
     if here is None:
-        raise ParameterError(f"{where} has no source: give it one, or one for all reports.")
+        raise ParameterError(f"{where} has no source. Give it one, or one for all reports.")
     arguments = {key: value for key, value in table.items() if key not in OF_REPORT}
     try:
         asked = question.plan(arguments)
@@ -113,8 +115,8 @@ def _report(given: object, i: int, source: object, period: object, base: Path) -
         raise type(error)(f"{where}: {error}") from None
     if isinstance(getattr(asked, "hierarchy", None), Cells):
         raise ParameterError(
-            f"{where} asks for cells of several hierarchies, and the page of a series has lines of "
-            "nodes: release them with period= and a name each, or report one hierarchy."
+            f"{where} asks for several hierarchies, which no series reports. Report one hierarchy, "
+            "or release cells with period= and a name each."
         )
     return Report(
         name=name,
@@ -132,8 +134,8 @@ def _source(given: object, base: Path, where: str) -> Source:
     found = as_source(given, base, f"source of {where}")
     if isinstance(found, GivenSource) and isinstance(given, int | float | list | bool):
         raise ParameterTypeError(
-            f"source of {where} must be a file or a table; got {given!r}. Name several files by "
-            "one pattern, such as 'logs/*.parquet'."
+            f"source of {where} must be a file or table; got {given!r}. Name several files by a "
+            "pattern such as 'logs/*.parquet'."
         )
     return found
 
@@ -141,12 +143,14 @@ def _source(given: object, base: Path, where: str) -> Source:
 def _question(given: object, where: str) -> Question[Any, Any]:
     known = {question.name: question for question in QUESTIONS}
     if given is None:
-        raise ParameterError(f"{where} has no question: write one of {', '.join(known)}.")
+        raise ParameterError(f"{where} has no question. Write one of {', '.join(known)}.")
     if not isinstance(given, str):
         raise ParameterTypeError(f"question of {where} must be a name; got {shown(given)}.")
     name = given.replace("-", "_")
     if name not in known:
-        raise ParameterError(f"question ({given!r}) of {where} is none.{meant(name, tuple(known))}")
+        raise ParameterError(
+            f"question ({given!r}) of {where} is unknown.{meant(name, tuple(known))}"
+        )
     return known[name]
 
 
@@ -155,7 +159,7 @@ def _timing(table: Mapping[str, Any], where: str) -> Timing:
     for key in ("column", "unit", "first"):
         if key not in table:
             raise ParameterError(
-                f"{where} has no {key}: for example column = 'when', unit = 'week', "
+                f"{where} has no {key}. Write for example column = 'when', unit = 'week', "
                 "first = '2026-W40'."
             )
     unit, zone, first = table["unit"], table.get("zone"), table["first"]
@@ -191,8 +195,7 @@ def _grace(table: Mapping[str, Any], where: str) -> dt.timedelta:
     found = OF_GRACE.fullmatch(given.strip()) if isinstance(given, str) else None
     if found is None:
         raise ParameterError(
-            f"grace ({given!r}) of {where} must be how long to wait for late records, for example "
-            "'6 hours' or '2 days'."
+            f"grace ({given!r}) of {where} must be a time such as '6 hours' or '2 days'."
         )
     return dt.timedelta(**{f"{found[2]}s": int(found[1])})
 

@@ -1,4 +1,4 @@
-"""Which periods of a report are due: by a clock, or until a period that is over."""
+"""The periods of a report that are due, by a clock or up to a named period."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dpframe.errors import ParameterError
 from dpframe.periods import as_period, last_complete, periods_of, unit_of
 
 Clock = datetime
-"""The instant that it is, with a zone."""
+"""The present instant, with a zone."""
 
 
 def now() -> Clock:
-    """The clock of this machine."""
+    """Return the time of this machine's clock."""
     return datetime.now(UTC)
 
 
 def due(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -> list[str]:
-    """Texts of all periods from the first on that are over, until ``until`` at most.
+    """Return the texts of all periods that are over, from the first to ``until``.
 
-    ``names`` are those that the ledger stores. ParameterError where ``until`` is not over yet, or
-    it or the clock is before a period that is drawn already.
+    ``names`` are the releases that the ledger stores. ParameterError if ``until`` is not over yet,
+    or if ``until`` or the clock is before a period that is already drawn.
     """
     timing = report.timing
     last = asked = _over(timing, clock)
@@ -31,18 +31,19 @@ def due(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -
         end = _bounds(until)[1]
         asked = last_complete(timing.unit, end)
         if _bounds(asked)[1] > _bounds(last)[1]:
-            grace = f" and its grace of {timing.grace}" if timing.grace else ""
+            grace = f" with its grace of {timing.grace}" if timing.grace else ""
             raise ParameterError(
                 f"until ({until!r}) is not over{grace}: the last {timing.unit} of report "
-                f"{report.name!r} that is, is {last}. Leave it out, or check the clock."
+                f"{report.name!r} is {last}. Leave it out, or check the clock."
             )
     drawn = _last_drawn(report, names)
     if drawn is not None and _bounds(asked)[1] < _bounds(drawn)[1]:
-        what = "the clock of this machine says that" if until is None else f"until ({until!r}):"
-        raise ParameterError(
-            f"{what} {asked} is the last {timing.unit} of report {report.name!r}, but {drawn} is "
-            "drawn already: set the clock right, or name that period or a later one."
+        wrong = (
+            f"{drawn} of report {report.name!r} is drawn, but not due by this machine's clock"
+            if until is None
+            else f"until ({until!r}) is before {drawn}, which report {report.name!r} has drawn"
         )
+        raise ParameterError(f"{wrong}. Set the clock right, or name that period or a later one.")
     if _bounds(asked)[1] < _bounds(timing.first)[1]:
         return []
     texts = periods_of(timing.unit, timing.first, asked)
@@ -50,8 +51,11 @@ def due(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -
 
 
 def _over(timing: Timing, clock: Clock) -> str:
-    """The last period that is over for long enough; without a zone both by the clock of this
-    machine and by UTC, which reads times with a zone."""
+    """Return the last period that has been over for the grace.
+
+    Without a zone it must be over both by this machine's local time and by UTC, in which times
+    with a zone are read.
+    """
     at = clock - timing.grace
     if timing.zone is not None:
         from zoneinfo import ZoneInfo
@@ -62,7 +66,7 @@ def _over(timing: Timing, clock: Clock) -> str:
 
 
 def _exists(timing: Timing, text: str) -> bool:
-    """Clocks leave an hour out where summer time begins."""
+    """Return whether a period exists: clocks skip an hour when summer time begins."""
     with suppress(ParameterError):
         timing.period(text)
         return True
@@ -89,10 +93,10 @@ def _bounds(text: str) -> tuple[datetime, datetime]:
 
 
 def as_until(given: object) -> str | None:
-    """A period as ``until`` names it."""
+    """Check ``until``; return the text of its period, or None."""
     if given is None:
         return None
     period = as_period(("until", given))
     if period is None or period.text is None or unit_of(period.text) is None:
-        raise ParameterError(f"until ({given!r}) must be one period, for example '2026-W47'.")
+        raise ParameterError(f"until ({given!r}) must be a period such as '2026-W47'.")
     return period.text

@@ -1,4 +1,4 @@
-"""What a run of a series did, or would do: for people, for cron, and as an exit code."""
+"""The outcome of a run of a series, or of a rehearsal: for people, for cron, as an exit code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 State = Literal["drawn", "stored", "due", "gap"]
-"""Drawn now, drawn before, to be drawn if this were no rehearsal, or neither drawn nor stored."""
+"""Drawn by this run, drawn before it, to be drawn by a real run, or neither drawn nor stored."""
 
 DONE, FAILED, MISTAKEN, OVER = 0, 1, 2, 3
-"""Exit codes: all is done; something failed; the declaration is wrong, and nothing was done; all
-that is missing is budget."""
+"""Exit codes: all is done; something failed; the declaration is wrong and nothing was done; only
+budget is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What ``Series.run`` did. ``code`` is its exit code, ``str()`` a summary for people.
+    """The result of ``Series.run``. ``code`` is its exit code, ``str()`` a summary for people.
 
     ``spent`` and ``left`` are (epsilon, delta) of the ledger afterwards, ``cost`` what this run
-    took of it; with ``dry_run`` what it would take.
+    spent; with ``dry_run`` what it would spend.
     """
 
     dry_run: bool
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def code(self) -> int:
-        """0: all is done. 1: something failed. 3: all that is missing is budget."""
+        """0: all is done. 1: something failed. 3: only budget is missing."""
         gaps = [step for step in self.steps if step.state == "gap"]
         if self.failures or any(not step.over_budget for step in gaps):
             return FAILED
@@ -62,18 +62,18 @@ class Outcome:
 
     @property
     def gaps(self) -> tuple[Step, ...]:
-        """Periods that are neither drawn nor stored."""
+        """The steps whose periods are neither drawn nor stored."""
         return tuple(step for step in self.steps if step.state == "gap")
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a period of a report."""
+        """Return one row for each period of each report."""
         import pandas as pd
 
         names = ["report", "period", "release", "state", "epsilon", "delta", "why"]
         return pd.DataFrame([asdict(step) for step in self.steps], columns=names)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return the outcome as plain JSON types."""
         return {
             "code": self.code,
             "dry_run": self.dry_run,
@@ -87,7 +87,7 @@ class Outcome:
         }
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the outcome as one line of JSON."""
         return json.dumps(self.to_dict())
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Outcome:
     __repr__ = __str__
 
     def _missing(self) -> list[str]:
-        """A line for each reason: gaps of a report in a row that share it are told once."""
+        """Return lines about gaps; consecutive gaps of a report with the same reason share one."""
         runs = [
             list(steps)
             for _, steps in groupby(self._by_report(), lambda step: (step.report, step.why))

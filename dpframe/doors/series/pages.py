@@ -1,4 +1,4 @@
-"""The page of a report: what the ledger stores of its periods, over time."""
+"""The page of a report: its stored releases over time."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def written(report: Report, periods: Sequence[str], ledger: Ledger, folder: str) -> list[str]:
-    """Write the page of a report, if one of its periods is stored; its path.
+    """Write the page of a report if any of its periods is stored; return the paths written.
 
-    The new page takes the place of the old one as a whole.
+    The new page replaces the old one in one step.
     """
     with no_fork():
         from dpframe.pages.series import PERIODS, write_series_page  # not for `import dpframe`
@@ -39,7 +39,7 @@ def written(report: Report, periods: Sequence[str], ledger: Ledger, folder: str)
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(
-            f"pages ({folder!r}) is no folder that can be made: {error.strerror}."
+            f"pages ({folder!r}) cannot be made a folder ({error.strerror}). Name another."
         ) from error
     path = os.path.join(target, f"{identifier_of(report.name)}.html")
     title = f"{report.name}, by {report.timing.unit}"
@@ -52,7 +52,7 @@ def _changes(
     releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
     ledger: Ledger,
 ) -> Changes | Mapping[str, Changes]:
-    """Between the last two that are stored, of each measure of a rollup."""
+    """Return the changes between the last two stored releases; of a rollup, for each measure."""
     receipt = next(made[1] for made in releases.values() if made is not None)
     names = [measure.name for measure in shown_measures(receipt)]
     last = [report.release(period) for period, made in releases.items() if made is not None][-2:]
@@ -64,7 +64,7 @@ def _changes(
 
 
 def _change(names: Sequence[str], ledger: Ledger, measure: str | None) -> Changes:
-    """What changed, or why there is nothing to say."""
+    """Return what changed, or a sentence that says why the releases are not compared."""
     before, after = names
     try:
         return change(before, after, measure=measure, ledger=ledger)

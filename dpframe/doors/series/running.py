@@ -1,8 +1,8 @@
-"""A run of a series: what is due is drawn once, whoever runs it, and however often.
+"""Run a series: draw every release that is due once, however many runs there are.
 
-Nothing is kept beside the ledger. A release is there or it is not, under the name of its report and
-period, so that a run can be killed anywhere, and several can run at once: a draw under a name is
-made by one process at a time, and whoever comes second finds it.
+The ledger is the only state: it stores a release under the name of its report and period, or it
+does not. Therefore a run can be killed anywhere, and several can run at once: one process at a time
+draws under a name, and the next process finds the release.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpframe.sources.frames import without_rows
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A report, a period of it that is over, and whether the ledger stores its release."""
+    """A report, one of its periods that is over, and whether the ledger stores its release."""
 
     report: Report
     period: str
@@ -53,10 +53,10 @@ class Task:
 def tasks_of(
     reports: Sequence[Report], ledger: Ledger | None, until: str | None, clock: Clock
 ) -> list[Task]:
-    """All periods that are due, in the order of their ends.
+    """Return a task for every period that is due, in the order in which the periods end.
 
-    Raises ReleaseNameError, with nothing drawn, where the ledger stores a release of one of them
-    that answered another declaration.
+    Raises ReleaseNameError, before anything is drawn, if the ledger stores a release under the name
+    of a task that answered another declaration.
     """
     names = [] if ledger is None else ledger.names()
     there, out = set(names), []
@@ -79,19 +79,20 @@ def _check_same(report: Report, period: str, ledger: Ledger) -> None:
         kept(request, ledger, name, before)
     except ReleaseNameError as error:
         raise ReleaseNameError(
-            f"report {report.name!r} is not what it was when {name!r} was drawn, and a series "
-            f"stays the same: give the new one another name. {error}"
+            f"report {report.name!r} has changed since {name!r} was drawn. Give it another name. "
+            f"{error}"
         ) from None
 
 
 def done(tasks: Sequence[Task], ledger: Ledger) -> list[Step]:
-    """Draw what is not stored; what cannot be drawn is a gap, and the others go on."""
+    """Draw every release that is not stored; one that cannot be drawn is a gap, and the run goes
+    on."""
     with Opened() as opened:
         return [_tried(task, partial(_draw, opened), ledger) for task in tasks]
 
 
 def rehearsed(tasks: Sequence[Task], copy: Ledger) -> list[Step]:
-    """Charge a copy of the ledger for what is not stored; reads types, and no row."""
+    """Charge a copy of the ledger for every release that is not stored; read types, and no row."""
     with Opened() as opened:
         return [_tried(task, partial(_charge, opened), copy) for task in tasks]
 
@@ -107,14 +108,14 @@ def _tried(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> 
 
 
 class Opened(ExitStack):
-    """Sources that are open while a run lasts, each once."""
+    """Sources that stay open during a run; each is opened once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._there: dict[str, object] = {}
 
     def source(self, task: Task) -> object:
-        """The rows of a task, and of other periods."""
+        """Return the source of a task, which may hold rows of other periods too."""
         source, period = task.report.source, task.period
         if isinstance(source, GivenSource):
             return source.given
@@ -140,7 +141,7 @@ def _draw(opened: Opened, task: Task, ledger: Ledger) -> State:
 
 
 def _charge(opened: Opened, task: Task, copy: Ledger) -> State:
-    report, source = task.report, without_rows(opened.source(task))  # types
+    report, source = task.report, without_rows(opened.source(task))  # types only
     plan = report.question.declared(report.asked)
     report.question.checked(plan, source)
     about = report.about(task.period).read_in(source)

@@ -25,7 +25,7 @@ from dpframe.ledger.store import is_unmade
 from dpframe.publishing.publish import publish
 
 KEYS = ("report", "source", "period", "ledger", "publish", "pages")
-"""Of a file."""
+"""Keys of a file that declares a series."""
 
 OF_LEDGER = ("path", "epsilon", "delta", "accountant", "protects")
 
@@ -37,34 +37,34 @@ class Series:
     Parameters
     ----------
     reports
-        A mapping a report: ``name``, ``question`` ("hhh", "tree_counts", "rollup" and the others),
-        and the arguments of that question as its function takes them. A report may have a
-        ``source`` and a ``period`` of its own, and ``data``. Releases are called NAME-PERIOD.
+        A mapping for each report: ``name``, ``question`` ("hhh", "tree_counts", "rollup" or
+        another), and the arguments of the question's function. A report may have its own
+        ``source`` and ``period``, and ``data``. Releases are called NAME-PERIOD.
     source
         Where the rows are: the path of a file, in which ``{period}`` stands for the period; a
         mapping with ``database`` and ``table`` or ``sql``; or anything that a question takes.
     period
         ``column`` of times, ``unit`` ("year", "quarter", "month", "week", "day", "hour"), the
-        ``first`` period; ``zone``, an IANA name; and ``grace``, such as "2 days", for which a
-        period that is over still waits for late records.
+        ``first`` period; ``zone``, an IANA name; and ``grace``, such as "2 days": how long to wait
+        for late records after a period is over.
     ledger
-        A :class:`Ledger`, its path, or a mapping with ``path`` and what to make it with: totals,
-        ``accountant``, ``protects``.
+        A :class:`Ledger`, its path, or a mapping with ``path`` and the arguments that make a new
+        one: totals, ``accountant``, ``protects``.
     publish
         The results file, as :func:`publish` takes it.
     pages
-        A folder for one HTML page a report.
+        A folder for one HTML page per report.
 
     Raises
     ------
     ParameterError, ParameterTypeError
-        What is declared is wrong: an unknown key, two reports of one name, a budget out of range.
+        The declaration is wrong: an unknown key, two reports with one name, a budget out of range.
 
     Privacy
     -------
-    Every release is charged to the ledger once, before its noise is drawn. What a run says, its
-    gaps and its exit code hold nothing of the data: a period without rows is a release like
-    another. Which files there are is taken to be public.
+    Every release is charged to the ledger once, before its noise is drawn. Messages, gaps and exit
+    code of a run tell nothing about the data: a period without rows is released like any other.
+    Which files exist is taken to be public.
 
     Examples
     --------
@@ -115,13 +115,13 @@ class Series:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The series that a TOML file declares; paths in it are relative to its folder.
+        """Read the series that a TOML file declares; paths in it are relative to its folder.
 
         Parameters
         ----------
         path
             A file with the keys ``ledger``, ``publish``, ``pages``, ``source``, ``period`` and a
-            table ``[[report]]`` a report.
+            table ``[[report]]`` for each report.
 
         Raises
         ------
@@ -133,13 +133,15 @@ class Series:
             with file.open("rb") as stream:
                 table = tomllib.load(stream)
         except OSError as error:
-            raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+            raise ParameterError(
+                f"{str(path)!r} cannot be read ({error.strerror}). Check the path."
+            ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ParameterError(f"{str(path)!r} is no TOML: {error}.") from None
         check_keys(f"{file.name}", table, KEYS)
         for key in ("report", "ledger"):
             if key not in table:
-                raise ParameterError(f"{file.name} has no {key}: a series needs one.")
+                raise ParameterError(f"{file.name} has no {key}. A series needs one.")
         series = cls.__new__(cls)
         base = Path(os.path.abspath(file)).parent
         series._declare(base, *(table.get(key) for key in KEYS))
@@ -152,12 +154,12 @@ class Series:
     def run(self, until: str | None = None, *, dry_run: bool = False) -> Outcome:
         """Draw every period that is over and not drawn yet, then publish and write the pages.
 
-        May be called as often as one likes, by several processes, and be killed anywhere.
+        May be called any number of times, by several processes, and may be killed at any moment.
 
         Parameters
         ----------
         until
-            The last period, such as "2026-W47"; by default the last one that is over.
+            The last period, such as "2026-W47"; by default the last period that is over.
         dry_run
             Only say what would be drawn and what it would cost; reads no data, spends nothing.
 
@@ -165,15 +167,15 @@ class Series:
         -------
         Outcome
             ``str()`` of it is a summary; ``code``, ``steps``, ``gaps``, ``to_frame()``,
-            ``to_json()``. A period that cannot be drawn, for its file is missing or the budget is
-            spent, is a gap, and the others go on.
+            ``to_json()``. A period that cannot be drawn, because its file is missing or the budget
+            is spent, is a gap, and the run goes on with the next.
 
         Raises
         ------
         ParameterError
-            ``until`` is not over yet; or it, or the clock, is before a period that is drawn.
+            ``until`` is not over yet; or ``until`` or the clock is before a period that is drawn.
         ReleaseNameError
-            A release that is stored answered another declaration. Nothing is drawn.
+            A stored release answered another declaration. Nothing is drawn.
         LedgerError
             The ledger cannot be used.
         """
@@ -205,11 +207,11 @@ class Series:
 
     def _unmade(self, folder: str) -> Path:
         if not {"epsilon", "delta"} <= self._totals.keys():
-            return self._path  # which the ledger says is not there
+            return self._path  # opening it fails with the ledger's own message
         return Path(folder, "rehearsal.db")
 
     def _shown(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
-        """Publish and write pages, of everything that the ledger stores by now."""
+        """Publish and write the pages of everything that the ledger stores now."""
         published, pages, failures = None, [], []
         if self._publish is not None and ledger.names():
             try:
@@ -233,13 +235,13 @@ def _path(name: str, given: object) -> str | Path:
 
 
 def _ledger(given: object, base: Path) -> tuple[Path, dict[str, Any]]:
-    """Its path, and the totals to make it with."""
+    """Return the path of a ledger, and the arguments that make it if it does not exist."""
     if isinstance(given, Ledger):
         return given.path, {}
     if not isinstance(given, Mapping):
         return named(based(_path("ledger", given), base)), {}
     check_keys("ledger", given, OF_LEDGER)
     if "path" not in given:
-        raise ParameterError("ledger has no path: for example path = 'budget.db'.")
+        raise ParameterError("ledger has no path. Write for example path = 'budget.db'.")
     totals = {key: value for key, value in given.items() if key != "path"}
     return named(based(_path("path of ledger", given["path"]), base)), totals

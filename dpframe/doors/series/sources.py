@@ -1,4 +1,4 @@
-"""Where the rows of a report are: files, a database, or what Python holds."""
+"""Where the rows of a report are: in files, in a database, or in an object of Python."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from dpframe.sources.relations import describe
 from dpframe.sources.row_stores import ADDRESSES, of_postgres, of_sqlite
 
 PERIOD = "{period}"
-"""Stands in the name of a file for the text of a period."""
+"""In the name of a file: a placeholder for the text of a period."""
 
 SQLITE = b"SQLite format 3\0"
-"""How a file of SQLite begins, whatever its name."""
+"""First bytes of a file of SQLite, whatever its name."""
 
 HOW_CSV = ("delimiter", "encoding")
-"""Keys beside ``file``: how CSV files are read."""
+"""Keys that may stand beside ``file``, for reading CSV files."""
 
 KEYS = ("file", *HOW_CSV, "database", "table", "sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
-    """A Parquet or CSV file, or a pattern of several; ``{period}`` in it is the period."""
+    """A Parquet or CSV file, or a pattern of files; ``{period}`` in it stands for the period."""
 
     file: str
     delimiter: str | None = None
     encoding: str = UTF_8
 
     def path(self, period: str) -> File:
-        """The file of a period, and how it is read."""
+        """Return the file of a period, with the settings for reading it."""
         file = self.file.replace(PERIOD, period)
         return File(file, delimiter=self.delimiter, encoding=self.encoding)
 
@@ -48,7 +48,7 @@ class FileSource:
         return describe(self.path(period))
 
     def stands_for(self, period: str) -> object:
-        """What says the types that a plan asks for, without being read."""
+        """Return an object that tells a plan the types of columns without being read, or None."""
         return self.path(period)
 
     @contextmanager
@@ -58,7 +58,7 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSource:
-    """Anything that a question takes, from Python."""
+    """An object of Python that a question takes as its source."""
 
     given: Any
 
@@ -75,9 +75,9 @@ class GivenSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSource:
-    """A table, or what a statement selects, in a file of DuckDB or SQLite, or in PostgreSQL.
+    """A table or the rows of a query, in a file of DuckDB or SQLite, or in PostgreSQL.
 
-    DuckDB reads what a period needs; of the others all is held in memory while a run lasts.
+    DuckDB reads what a period needs; rows of SQLite and PostgreSQL stay in memory during a run.
     """
 
     database: str
@@ -85,7 +85,7 @@ class DatabaseSource:
 
     def described(self, period: str) -> str:
         if self.database.startswith(ADDRESSES):
-            at = urlsplit(self.database)  # never who asks, or with which password
+            at = urlsplit(self.database)  # leave out user and password
             return f"{self.query} in PostgreSQL {at.hostname or 'localhost'}{at.path}"
         return f"{self.query} in {os.path.abspath(named(self.database))}"
 
@@ -99,7 +99,7 @@ class DatabaseSource:
             return
         path = named(self.database)
         if not path.is_file():
-            raise SourceError(f"{self.database!r} does not exist: check the path of the database.")
+            raise SourceError(f"{self.database!r} does not exist. Check the path of the database.")
         with path.open("rb") as file:
             is_sqlite = file.read(len(SQLITE)) == SQLITE
         if is_sqlite:
@@ -113,7 +113,7 @@ Source = FileSource | GivenSource | DatabaseSource
 
 
 def as_source(given: object, base: Path, where: str) -> Source:
-    """A source as it is declared; paths are relative to ``base``."""
+    """Make a source from its declaration; paths are relative to ``base``."""
     if isinstance(given, File):
         given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
     if isinstance(given, str | Path):
@@ -122,7 +122,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
         return GivenSource(given=given)
     if "file" in given:
         if not {*given} <= {"file", *HOW_CSV}:
-            raise ParameterError(f"{where} names a file: leave the other keys out.")
+            raise ParameterError(f"{where} names a file. Leave the other keys out.")
         if not isinstance(given["file"], str | Path):
             raise ParameterTypeError(f"file of {where} must be a path; got {given['file']!r}.")
         how = {key: given[key] for key in HOW_CSV if key in given}
@@ -130,11 +130,11 @@ def as_source(given: object, base: Path, where: str) -> Source:
     database, table, sql = (given.get(key) for key in ("database", "table", "sql"))
     if not isinstance(database, str | Path):
         raise ParameterError(
-            f"{where} must name a file, or a database with a table or sql: for example "
+            f"{where} must name a file or a database. Write for example "
             "{ database = 'shop.duckdb', table = 'sales' }."
         )
     if (table is None) == (sql is None):
-        raise ParameterError(f"{where} must name one of table and sql, beside its database.")
+        raise ParameterError(f"{where} must name either table or sql beside database.")
     if not isinstance(chosen := sql if table is None else table, str):
         raise ParameterTypeError(f"table or sql of {where} must be text; got {shown(chosen)}.")
     query = chosen if table is None else f"SELECT * FROM {_quoted(chosen)}"
@@ -142,7 +142,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
 
 
 def based(path: str | Path, base: Path) -> str:
-    """A path relative to the folder of the file that names it."""
+    """Return a path relative to ``base``, if it is neither absolute, an address nor in ~."""
     text = os.fspath(path)
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 

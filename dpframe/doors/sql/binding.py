@@ -1,7 +1,7 @@
-"""While a statement of SQL is bound: the text that it becomes. Nothing is charged or drawn.
+"""The SQL text that replaces a call while DuckDB binds a statement; nothing is charged or drawn.
 
-Every question goes one way. What differs is who counts: the statement itself, where counts are
-those of a rollup, or a second connection while it runs.
+All questions take the same path, and differ in what counts the rows: the statement itself if a
+rollup can count them, otherwise a second connection while the statement runs.
 """
 
 from __future__ import annotations
@@ -37,23 +37,26 @@ from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.within import Reading
 
 OURS = "system.main"
-"""Where DuckDB keeps functions from Python: in full, no macro of a database comes in between."""
+"""Schema of DuckDB with Python's functions. Written out, so that no macro of a database shadows
+them."""
 
 MOST = 10_000_000
-"""Rows of a statement: they are one value of DuckDB on the way, and made after the charge."""
+"""Largest number of synthetic rows: they reach DuckDB as one value, and are made after the
+charge."""
 
 FUNCTION = {"columns": "rows", "by": "measured"}
-"""Of ours, that a statement calls where a second connection counts, by what is asked about."""
+"""Our function that a statement calls if a second connection counts, by what the question is
+about."""
 
 HANDED = {"by": "handed_over"}
-"""Of ours, that such a statement calls with rows that no second connection sees."""
+"""Our function that a statement calls with rows that no second connection sees, likewise."""
 
 Given = Mapping[str, object]
-"""What a macro passes: its parameters by name."""
+"""The parameters of a macro, by name."""
 
 
 def ask_sql(token: str, path: str, name: str, given: Given) -> str:
-    """SQL of a release, whose last step charges and draws."""
+    """Return the SQL of a release; its last step charges and draws."""
     session, question = session_of(token), NAMED[name]
     arguments = arguments_of(question, given, session, path)
     asked = asked_by(question, arguments, session)
@@ -97,7 +100,7 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
 
 
 def explain_sql(token: str, path: str, name: str, given: Given) -> str:
-    """SQL of the plan, as rows."""
+    """Return the SQL of a plan's rows."""
     session, question = session_of(token), NAMED[name]
     arguments = with_keys(question, arguments_of(question, given, session, path), session)
     asked, found = asked_with_error(question, arguments, plain(given["error"]))
@@ -120,7 +123,7 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
 
 
 def _result(question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str) -> str:
-    """The columns of a result; which, is what the question is about."""
+    """Return the SQL of a result; its columns depend on what the question is about."""
     if question.about == "columns":
         return rows_sql(types, rows)
     if question.about == "column":
@@ -136,8 +139,8 @@ def _rows_wanted(n: object) -> int:
     count = check_sample(plain(n))
     if count > MOST:
         raise ParameterError(
-            f"n ({count}) is more than a statement can hold: at most {MOST}; from Python, "
-            "dp.synthesize draws any number, in pieces."
+            f"n ({count}) is above {MOST}, the most rows of a statement. Draw more in Python, with "
+            "dp.synthesize."
         )
     return count
 
@@ -145,12 +148,12 @@ def _rows_wanted(n: object) -> int:
 def _stored(
     session: Session, question: Question[Any, Any], asked: Any, facts: Given
 ) -> Stored | None:
-    """What a name already answered."""
+    """Return the result that the ledger stores under the call's release name, or None."""
     name = facts["release"]
     if name is None:
         return None
     ledger = session.ledger_for(str(name))
-    if question.about == "columns":  # whose types are asked for, too, when the source is open
+    if question.about == "columns":  # its request includes types, known once the source is open
         return None
     about: Any = (facts["source"], about_of(facts))
     request, former = asked_for(asked.request, *about), question.former(asked)
@@ -159,13 +162,17 @@ def _stored(
 
 
 def _once(function: str, token: str, facts: Given, *more: str, rows: str = "") -> str:
-    """Rows that a function of ours gives when the statement runs; ``more`` and ``rows`` are SQL."""
+    """Return the SQL of rows that one of our functions makes when the statement runs.
+
+    ``more`` are further arguments and ``rows`` a FROM clause, both as SQL.
+    """
     given = ", ".join([*map(literal, (token, _json(facts))), *more])
     return f"(SELECT unnest({OURS}.__dpframe_{function}({given})) AS r {rows})"
 
 
 def _beside(function: str, token: str, facts: Given, source: SqlSource, path: str) -> str:
-    """Rows of what a second connection reads, unless it would read another table of that name."""
+    """Return the SQL of rows that a second connection counts; the statement fails if that
+    connection would read another table with the same name."""
     what = f"dp_{facts['question']}"
     rows = f"FROM ({second_connection.relation_seen(source, what)})"
     return _once(function, token, facts, "relation", "settings", literal(path), rows=rows)
@@ -174,7 +181,8 @@ def _beside(function: str, token: str, facts: Given, source: SqlSource, path: st
 def _handed_over(
     function: str, token: str, facts: Given, source: SqlSource, columns: Sequence[str]
 ) -> str:
-    """Rows of what this connection alone sees: its columns as one list, in memory."""
+    """Return the SQL of rows counted from a relation that only this connection sees: its columns
+    are handed over as one list, in memory."""
     rows = f"FROM {source.relation} AS {sql_tables.SOURCE}"
     return _once(function, token, facts, second_connection.as_list(columns), rows=rows)
 
@@ -187,14 +195,15 @@ def _drawn(
     described: list[tuple[str, str]] | None,
     reading: Reading | Period | None,
 ) -> str:
-    """Rows that are drawn from the rollup of a source, all its candidates as one list."""
+    """Return the SQL of rows drawn from a rollup of a source, with all candidates as one list."""
     keys = result_columns(plan.hierarchy)
     function = "draw_cells" if isinstance(plan.hierarchy, Cells) else "draw"
-    small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']  # a third less to copy
+    # small types leave a third less to copy
+    small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']
     packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])
     rollup = _rollup(source, plan, described, random_seed(), reading)
     said = literal(_json(facts))
-    if isinstance(reading, Period):  # whose type is known when the statement is
+    if isinstance(reading, Period):  # the type of its column is known when the statement runs
         place = uuid.uuid4().hex
         head, tail = _json({**facts, "time": place}).split(place)
         kind = sql_tables.kind_of_times(source, reading)
@@ -228,8 +237,8 @@ def _rollup(
 def _reading(
     about: About, described: list[tuple[str, str]] | None, *, explained: bool
 ) -> Reading | Period | None:
-    """How the column of a period is read, from the columns of a source; the period itself where a
-    second connection does not see them."""
+    """Return how the column of a period is read, from the columns of a source; or the period
+    itself, if no second connection sees the columns."""
     if about.period is None or described is None:
         return about.period
     reading = sql_tables.reading_of(about.period, described)

@@ -1,4 +1,4 @@
-"""What a macro is called with: planning arguments by name, and what they ask for."""
+"""The arguments that a macro passes: as planning arguments of a question, and checked."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dpframe.sources.sql_sources import table_source
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
 PARAMETERS = {"data", "release"}.union(*(question.planning for question in QUESTIONS)) - {"at_most"}
-"""Of macros; ``at_most`` is one of measures too, whose texts have ``=``."""
+"""Parameters of macros. Without ``at_most``, which measures have too: their texts write ``=``."""
 
 IN_PYTHON = re.compile(rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(PARAMETERS)})=(?!=)(?=(.?))")
-"""A call of Python, or an argument as Python writes it, and what follows."""
+"""A call in Python, or an argument in Python's spelling with the character that follows."""
 
 
 def as_parameters(message: str) -> str:
-    """A message with arguments as a macro takes them: ``keys := [...]``."""
+    """Rewrite the arguments in a message as a macro takes them: ``keys := [...]``."""
 
     def parameter(found: re.Match[str]) -> str:
         if found[1] is None:
@@ -45,10 +45,10 @@ def as_parameters(message: str) -> str:
 def arguments_of(
     question: Question[Any, Any], given: Mapping[str, object], session: Session, path: str
 ) -> dict[str, object]:
-    """Planning arguments that are not NULL, which stands for the default, as plain JSON types.
+    """Return the planning arguments that are not NULL as plain JSON types; NULL is the default.
 
-    Keys of a hierarchy are kept in the session: they are read while the statement is bound, and
-    used again when it runs.
+    The session keeps keys of a hierarchy: they are read while the statement is bound, and used
+    again when it runs.
     """
     named = {name: given.get(name) for name in question.planning}
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
@@ -67,21 +67,21 @@ def arguments_of(
 
 
 def about_of(facts: Mapping[str, Any]) -> About:
-    """What a call says of its data: a state, a period."""
+    """Return what a call says about its data: a state, a period."""
     return About.of({"data": facts["data"], "period": facts["arguments"].get("period")})
 
 
 def asked_by(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Any:
-    """What a call asks for, its arguments as ``arguments_of`` gave them."""
+    """Check the planning arguments of a call; return what the call asks for."""
     return question.plan(with_keys(question, arguments, session))
 
 
 def with_keys(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Mapping[str, object]:
-    """Arguments with the keys that the session has for them."""
+    """Replace the name of keys by the keys that the session has."""
     if _lists_nodes(question) and "keys" in arguments:
         return {**arguments, "keys": session.listed[str(arguments["keys"])]}
     return arguments
@@ -96,8 +96,8 @@ def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str)
     wanted = hierarchy.source_columns
     if _duck.describe(con, table_source(name).relation, path) is None:
         raise ParameterError(
-            f"keys ({name!r}) is no table that another connection sees: name a table or view that "
-            "is committed, pass a list such as ['a', 'b'], or 'domain'."
+            f"keys ({name!r}) is no table that another connection sees. Name a committed table or "
+            "view, or pass a list such as ['a', 'b'], or 'domain'."
         )
     with _duck.beside(con, table_source(name).relation, path, f"keys ({name!r})") as rows:
         require(wanted, rows.columns)
@@ -106,7 +106,7 @@ def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str)
 
 
 def plain(value: object) -> object:
-    """A value of DuckDB as one of JSON."""
+    """Convert a value of DuckDB to plain JSON types."""
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -117,7 +117,7 @@ def plain(value: object) -> object:
 
 
 def _numbers(value: object) -> object:
-    """DuckDB writes 1.0 as a DECIMAL; for the rest of dpframe numbers are numbers."""
+    """Convert decimals to floats: DuckDB reads 1.0 in SQL as a DECIMAL."""
     if isinstance(value, list):
         return [_numbers(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

@@ -1,4 +1,4 @@
-"""``dp_change`` in SQL: two releases of the ledger compared; nothing is read, drawn or charged."""
+"""``dp_change`` in SQL: compare two releases in a ledger; nothing is read, drawn or charged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = ("measure", "confidence", "simultaneous")
 
 
 def change_sql(token: str, given: Mapping[str, object]) -> str:
-    """SQL of the rows of a change; both names are looked up while the statement is bound."""
+    """Return the SQL of a change's rows; both names are looked up while the statement is bound."""
     call = {name: plain(value) for name, value in given.items() if value is not None}
     types = arrow_types(_table(_change(token, call)))
     made = f"system.main.__dpframe_changed({literal(token)}, {literal(json.dumps(call))})"
@@ -31,7 +31,7 @@ def change_sql(token: str, given: Mapping[str, object]) -> str:
 
 
 def changed(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
-    """The rows, as texts."""
+    """Return the rows of changes as texts, when the statement runs."""
     pairs = zip(tokens.to_pylist(), calls.to_pylist(), strict=True)
     return pa.concat_arrays(
         [text_rows(_table(_change(token, json.loads(call)))) for token, call in pairs]
@@ -47,13 +47,13 @@ def _change(token: str, call: Mapping[str, Any]) -> pd.DataFrame:
     for role in ("before", "after"):
         if not isinstance(call.get(role), str):
             raise ParameterError(
-                f"{role} ({call.get(role)!r}) must be the name of a release in the ledger, as in "
+                f"{role} ({call.get(role)!r}) must be the name of a release. Write for example "
                 "dp_change('sales-2026-W46', 'sales-2026-W47')."
             )
     if session.ledger is None:
         raise ParameterError(
-            f"dp_change({call['before']!r}, {call['after']!r}) needs a ledger, which keeps both "
-            "results: dpframe.register(con, ledger=...)."
+            f"dp_change({call['before']!r}, {call['after']!r}) needs a ledger with both results. "
+            "Call dpframe.register(con, ledger=...)."
         )
     options = {name: call[name] for name in OPTIONS if name in call}
     return change(call["before"], call["after"], ledger=session.ledger, **options)

@@ -1,4 +1,4 @@
-"""``register(engine)``: every connection that a pool of SQLAlchemy hands out, when it does."""
+"""``register(engine)``: register every connection when a pool of SQLAlchemy hands it out."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dpframe.errors import ParameterTypeError
 
 _registering: weakref.WeakKeyDictionary[object, list[Callable[[object], None]]]
 _registering = weakref.WeakKeyDictionary()
-"""Of each engine, what registers a connection: one, of the last call."""
+"""For each engine, a list with one function that registers a connection: from the last call."""
 
 
 def is_engine(given: object) -> bool:
-    """Whether something is an engine of SQLAlchemy, which is imported if so."""
+    """Return whether an object is an engine of SQLAlchemy; only if it is imported can it be one."""
     return _module() is not None and isinstance(given, _module().engine.Engine)
 
 
 def register_engine(engine: Any, register: Callable[[object], None]) -> None:
     """Register the connections of an engine when they are taken from its pool.
 
-    Those that are in the pool already are registered at their next use, and once each: SQLAlchemy
-    keeps what belongs to a connection with it.
+    A connection already in the pool is registered at its next use. Each is registered once: its
+    record in SQLAlchemy, which lives as long, remembers it.
     """
     if engine.dialect.name != "duckdb":
         raise ParameterTypeError(
-            f"con is an engine for {engine.dialect.name}, and the SQL functions of dpframe run in "
-            "DuckDB, as of sqlalchemy.create_engine('duckdb:///sales.db'). A table of another "
-            "engine: docs/warehouses.md."
+            f"con is an engine for {engine.dialect.name}, not for DuckDB. Use "
+            "sqlalchemy.create_engine('duckdb:///sales.db'); for other engines see "
+            "docs/warehouses.md."
         )
     now = _registering.get(engine)
     if now is not None:

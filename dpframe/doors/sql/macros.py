@@ -1,7 +1,7 @@
-"""The files of ``sql/``: macros, written from the declarations of questions.
+"""Write the files of ``sql/``: macros, made from the declarations of questions.
 
-``python -m dpframe.doors.sql.macros`` writes them anew. Positional order is public: parameters keep
-the places that they have in the file, and new ones come last.
+``python -m dpframe.doors.sql.macros`` writes them anew. The order of parameters is public:
+parameters keep their places in the file, and new parameters come last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpframe.doors.sql.register import folder
 from dpframe.questions.listed import QUESTIONS
 
 EXPLAINS = {"hhh": "dp_explain"}
-"""Macros that explain a question; others are ``dp_explain_`` and its name."""
+"""Macros that explain a question; for other questions ``dp_explain_`` and the question's name."""
 
 ROWS = {
     "hierarchy": "level, prefix, residual, count, lower, upper",
@@ -27,17 +27,18 @@ ROWS = {
     "columns": "n rows with the names and types of the columns, more of them free if release names "
     "it",
 }
-"""What a macro returns, by what its question is about."""
+"""The rows that a macro returns, by what its question is about."""
 
 SAMPLED = {"columns": ("n",)}
-"""What a macro takes beside its question, whose result is drawn from: how much."""
+"""Further parameters of a macro whose result is sampled: how many rows."""
 
 PYTHON_ONLY = ("seed",)
-"""Of hash functions: no generator outlives the statement, whose cells others could be added to."""
+"""Parameters that no macro has. This seed of hash functions serves to add cells of generators,
+and in SQL no generator outlives its statement."""
 
 
 def written(question: Question[Any, Any], before: str = "") -> str:
-    """The file of a question; ``before`` is what it says now."""
+    """Return the text of a question's file; ``before`` is its present text."""
     name, about = question.name, question.about
     planning = [name for name in question.planning if name not in PYTHON_ONLY]
     beside, (first, *rest) = SAMPLED.get(about, ()), planning
@@ -83,7 +84,7 @@ def _macro(macro: str, function: str, question: str, comment: str, ordered: Sequ
 
 
 def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
-    """Parameters in the order of a file, and behind them those that it does not have."""
+    """Order parameters as in a file, followed by the parameters that the file does not have."""
     found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", before, re.DOTALL)
     named = re.findall(r'(\w+)"? := NULL', found[1]) if found is not None else []
     there = [name for name in named if name in parameters]
@@ -91,7 +92,7 @@ def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
 
 
 def _lines(parts: Iterable[str]) -> str:
-    """Parts with commas between, none divided, in lines of at most a hundred characters."""
+    """Join parts with commas into lines of at most a hundred characters, dividing no part."""
     joined = ", ".join(part.replace(" ", "\0") for part in parts)
     wrapped = textwrap.fill(
         joined, 100, initial_indent=" " * 4, subsequent_indent=" " * 4, break_long_words=False

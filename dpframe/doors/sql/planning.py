@@ -27,13 +27,13 @@ COLUMNS = {
 
 
 def plan_series_sql(given: Mapping[str, object]) -> str:
-    """SQL of one row a way; ``chosen`` is the one of least error that may be reserved."""
+    """Return the SQL of one row for each way; ``chosen`` marks the way of least error that may be
+    reserved."""
     call = {name: plain(value) for name, value in given.items() if value is not None}
     arguments: Any = call.get("arguments", {})
     if not isinstance(arguments, dict):
         raise ParameterTypeError(
-            "arguments must be a struct with those of every release, such as "
-            f"{{'user': 'household'}}; got {shown(arguments)}."
+            f"arguments must be a struct such as {{'user': 'household'}}; got {shown(arguments)}."
         )
     about = [call["about"]] if "about" in call else []
     plan = plan_series(

@@ -1,8 +1,8 @@
 """``register(con)``: the table functions ``dp_hhh``, ``dp_explain``, ``dp_budget`` and others.
 
-A macro is one line of SQL in ``sql/``: it asks a function of ours, while the statement is bound,
-for the SQL of the same rollup that the accessor runs. That SQL ends in one scalar function over the
-list of candidates, which charges and draws when the statement runs. Binding does neither.
+A macro in ``sql/`` calls one of our functions while the statement is bound, which returns the SQL
+of the rollup that the accessor would run. This SQL ends in a scalar function over the list of
+candidates, which charges and draws when the statement runs. Binding does neither.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 def _told(function: T) -> T:
-    """As ``known_arguments``, whose wrapper would hold ``con`` once by place and twice by name."""
+    """Check arguments as ``known_arguments`` does, but with as many references to ``con`` by place
+    as by name: ``register`` counts them."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -67,9 +68,9 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
     ``dp_hhh``, ``dp_tree_counts``, ``dp_synthesize``, ``dp_prefix_tree``, ``dp_heavy_hitters``,
-    ``dp_explain``, ``dp_explain_tree_counts`` and so on for each of them, ``dp_change``,
+    ``dp_explain``, ``dp_explain_tree_counts`` and so on for each question, ``dp_change``,
     ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary macros of this connection:
-    nothing is written to its database, which may be read-only. Calling it again, also with another
+    nothing is written to its database, which may be read-only. Another call, also with another
     ledger, replaces them. A cursor is a connection of its own.
 
     Parameters
@@ -79,7 +80,8 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
         ``duckdb.sql`` uses; a connection of SQLAlchemy (duckdb-engine), ibis or jupysql to DuckDB;
         or an engine of SQLAlchemy, each connection of which is registered when it is used.
     ledger
-        What ``dp_hhh`` charges: a :class:`Ledger`, its path, or the one of :class:`use_ledger`.
+        The ledger that is charged: a :class:`Ledger` or its path; by default the ledger of
+        :class:`use_ledger`.
 
     Raises
     ------
@@ -90,8 +92,8 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
 
     Privacy
     -------
-    As :func:`hhh`. Every run of a statement with ``dp_hhh`` draws anew and is charged anew, once
-    for every place that reads it, unless ``release :=`` names it (docs/sql.md).
+    As for :func:`hhh`. Every run of a statement with ``dp_hhh`` draws and charges anew, once for
+    every place that reads its rows, unless ``release :=`` names the release (docs/sql.md).
 
     Examples
     --------
@@ -106,7 +108,7 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     >>> [prefix for prefix, _ in rows]
     ['10.0.0.0/32', '10.0.0.1/32', '10.0.0.2/32']
     """
-    passed_on = sys.getrefcount(con) <= _TEMPORARY  # nobody keeps it, as in register(duckdb...())
+    passed_on = sys.getrefcount(con) <= _TEMPORARY  # no caller keeps it: register(duckdb...())
     if engines.is_engine(con):
         charged = chosen_ledger(ledger)
         engines.register_engine(con, lambda one: _add(_opened(one), charged, None))
@@ -114,7 +116,7 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     opened = _opened(con)
     maybe = con is not opened or passed_on
     maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)
-    kept = opened if maybe and _duck.is_default(opened) else None  # duckdb.sql goes on with it
+    kept = opened if maybe and _duck.is_default(opened) else None  # duckdb.sql goes on using it
     _add(opened, chosen_ledger(ledger), kept)
 
 
@@ -123,7 +125,7 @@ def _opened(con: object) -> _duck.DuckDBPyConnection:
     if opened is None:
         raise ParameterTypeError(no_connection(con))
     if not _duck.is_open(opened):
-        raise ParameterError("con is closed: open a connection, as with duckdb.connect().")
+        raise ParameterError("con is closed. Open a connection, as with duckdb.connect().")
     return opened
 
 
@@ -133,31 +135,33 @@ def _add(
     _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
     if not _duck.sees_function(opened, next(iter(FUNCTIONS))):
         raise ParameterError(
-            "con is in a transaction that began before register. Commit it or roll it back, and "
-            "register then; SQLAlchemy begins one by itself with the first statement."
+            "con is in a transaction that began before register. Commit it or roll it back first; "
+            "SQLAlchemy begins one with the first statement."
         )
     token = str(next(tokens))
     sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
     script = macros()
     named = re.findall(r"^CREATE OR REPLACE TEMP MACRO (\w+)", script, re.MULTILINE)
-    forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]  # they depend:
+    # dropped first: they depend on __dpframe_here, which is replaced
+    forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]
     here = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};"
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
 
 
 _TEMPORARY = _told(short(lambda con, ledger: sys.getrefcount(con)))(object())  # type: ignore[call-arg]
-"""References to an argument that the caller does not keep, through the same wrappers."""
+"""Number of references to an argument that the caller does not keep, behind the same wrappers."""
 
 
 def folder() -> Path:
-    """Of the files that define macros: beside the package, or in it when installed."""
+    """Return the folder of the files that define macros: beside the package, or in it when
+    installed."""
     package = Path(__file__).parent.parent.parent
     return package / "sql" if (package / "sql").is_dir() else package.parent / "sql"
 
 
 def macros() -> str:
-    """All these files, as a script."""
+    """Return the text of all these files as one script."""
     return "\n".join((folder() / name).read_text("utf-8") for name in MACRO_FILES)
 
 
@@ -168,11 +172,12 @@ MACRO_FILES = (
     "series.sql",
     "functions.sql",
 )
-"""The last four are written by hand."""
+"""Names of the files with macros; the last four are written by hand."""
 
 
 def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Only errors of ours reach the SQL user: what others say can quote the data."""
+    """Wrap a function so that only our errors reach the SQL user: texts of other errors can quote
+    the data."""
 
     def call(*arguments: Any) -> Any:
         answer: DpframeError

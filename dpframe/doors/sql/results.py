@@ -1,4 +1,4 @@
-"""The columns of a result, as SQL over the rows ``r`` that Python gives."""
+"""SQL that makes the columns of a result from the rows ``r`` that Python returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpframe.hierarchy._base import KEPT
 
 
 def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, *, measured: bool) -> str:
-    """Nodes of a hierarchy, in their order; their numbers are those of a measure, or counts."""
+    """Return the SQL of nodes in their order, with the numbers of a measure or with counts."""
     names = hierarchy.label_columns
     keys = [f"{_level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
     numbers = [
@@ -24,7 +24,7 @@ def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, *, measured
 
 
 def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -> str:
-    """Values of one column, largest count first."""
+    """Return the SQL of values of one column, largest count first."""
     value = _level_value(1, types)
     columns = ", ".join(map(_own_column, ("count", "lower", "upper")))
     most = "" if k is None else f" LIMIT {whole('k', k, 1, 2**53)}"
@@ -36,7 +36,7 @@ def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -
 def measured_sql(
     hierarchy: Hierarchy, types: Sequence[str], measures: Mapping[str, str], rows: str
 ) -> str:
-    """Nodes with measures, whose types are given by name; all come as texts."""
+    """Return the SQL of nodes with measures, whose types are given by name; rows are texts."""
     names, nothing = hierarchy.label_columns, [""] * len(hierarchy.label_columns)
     own = [kind if kind in KEPT else "VARCHAR" for kind in (types or nothing)]
     levels = dict(zip(names, own, strict=True))
@@ -44,27 +44,27 @@ def measured_sql(
 
 
 def rows_sql(types: Mapping[str, str], rows: str) -> str:
-    """Rows of columns, which come as texts."""
+    """Return the SQL that casts rows of texts to the types of their columns."""
     columns = ", ".join(
-        f"TRY_CAST(r[{i}] AS {_type(kind)}) AS {identifier(name)}"  # <other> is no UUID
+        f"TRY_CAST(r[{i}] AS {_type(kind)}) AS {identifier(name)}"  # TRY: <other> is no UUID
         for i, (name, kind) in enumerate(types.items(), 1)
     )
     return f"SELECT {columns} FROM {rows}"
 
 
 def _own_column(name: str) -> str:
-    """A column of every result; quoted, as connections can write other names in another case."""
+    """Return the SQL of a fixed column, quoted: a connection may change the case of bare names."""
     return f"r.{name} AS {identifier(name)}"
 
 
 def _level_value(number: int, types: Sequence[str]) -> str:
-    """The column of a level, in the type of the source if that is kept."""
+    """Return the SQL of a level's column, cast to the type of the source if results keep it."""
     kind = types[number - 1] if types else ""
     text = f"r.keys[{number}]"
     return f"TRY_CAST({text} AS {kind})" if kind in KEPT else text
 
 
 def _type(name: str) -> str:
-    """The type of a column; that of an ENUM lists values of the data's owner, and text will do, as
-    it does for a column that holds nothing and has no type."""
+    """Return the type of a column; VARCHAR for an ENUM, whose type would list values of the data's
+    owner, and for a column that holds nothing but NULL and has no type."""
     return "VARCHAR" if name.startswith("ENUM") or name == '"NULL"' else name

@@ -1,4 +1,4 @@
-"""While a statement of SQL runs: charge, draw, replay, and what the ledger holds."""
+"""Functions that a statement of SQL calls when it runs: charge, draw, replay, show the ledger."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from dpframe.sources.relations import canonical
 from dpframe.sources.within import Reading
 
 Facts = Mapping[str, Any]
-"""What a statement says of its call."""
+"""The facts of a call that a statement carries, from JSON."""
 
 Settings = Sequence[Mapping[str, str]] | None
-"""Of the connection of the statement, for a second one: name and value."""
+"""Names and values of the statement's connection settings, which a second connection takes over."""
 
 
 def draw(
@@ -46,7 +46,7 @@ def draw(
     lists: pa.ChunkedArray,
     collations: pa.ChunkedArray,
 ) -> pa.Array:
-    """A release of what the statement counted."""
+    """Draw a release of what the statement counted."""
     return _draw(result_rows, tokens, calls, lists, collations)
 
 
@@ -56,7 +56,7 @@ def draw_cells(
     lists: pa.ChunkedArray,
     collations: pa.ChunkedArray,
 ) -> pa.Array:
-    """The same, of cells, whose columns have any names: as texts."""
+    """Draw a release of cells that the statement counted; as texts, for columns of any names."""
     return _draw(_texts, tokens, calls, lists, collations)
 
 
@@ -78,7 +78,7 @@ def _drawn(token: str, call: str, listed: pa.ListScalar) -> Release:
     session, facts = session_of(token), json.loads(call)
     question = NAMED[facts["question"]]
     plan = question.fitted(asked_by(question, facts["arguments"], session), listed)
-    with replaced_by(facts["noise"]):  # that of who asked: this may be a thread of DuckDB
+    with replaced_by(facts["noise"]):  # the caller's noise: this may be a thread of DuckDB
         result = released(
             partial(_listed, listed, tuple(facts["types"]), plan),
             plan,
@@ -91,7 +91,7 @@ def _drawn(token: str, call: str, listed: pa.ListScalar) -> Release:
 
 
 def _read_as(facts: Facts) -> About:
-    """With how the statement reads the column of a period."""
+    """Return what a call says about its data, with how the statement reads the period's column."""
     about = about_of(facts)
     if about.period is None:
         return about
@@ -115,7 +115,7 @@ def beside(
     settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    """A release of what a second connection counts."""
+    """Draw a release of what a second connection counts."""
     return _once(partial(_beside, result_rows), tokens, calls, relations, settings, paths)
 
 
@@ -139,7 +139,7 @@ def measured(
     settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    """As ``beside``, for results whose columns have any names: as texts."""
+    """Draw a release of what a second connection counts; as texts, for columns of any names."""
     return _once(partial(_beside, _texts), tokens, calls, relations, settings, paths)
 
 
@@ -150,14 +150,16 @@ def _texts(release: Release) -> pa.Array:
 def handed_over(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
-    """As ``measured``, of rows that come as one list: what no second connection sees."""
+    """Draw a release of rows that come as one list, because no second connection sees them; as
+    texts, for columns of any names."""
     return _of_list(_texts, pa.list_(pa.list_(pa.string())), tokens, calls, lists)
 
 
 def handed_nodes(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
-    """As ``beside``, of such rows."""
+    """Draw a release of nodes from rows that come as one list, because no second connection sees
+    them."""
     return _of_list(result_rows, pa.null(), tokens, calls, lists)
 
 
@@ -186,7 +188,7 @@ def rows(
     settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    """Synthetic rows of such a release."""
+    """Draw a generator from what a second connection counts; return synthetic rows from it."""
     return _once(_rows, tokens, calls, relations, settings, paths)
 
 
@@ -202,7 +204,7 @@ def _rows(token: str, call: str, relation: str, settings: Settings, path: str) -
 def _answer(
     session: Session, facts: Facts, relation: str, settings: Settings, path: str
 ) -> Answer[Any]:
-    """As from Python: the relation is the source, open already."""
+    """Ask as Python does: the relation, opened on a second connection, is the source."""
     shared = {one["name"]: one["value"] for one in settings or ()}
     with _duck.beside(session.opened(), relation, path, "the source", shared) as source:
         return _answer_of(session, facts, source)
@@ -225,7 +227,7 @@ def _answer_of(session: Session, facts: Facts, source: object) -> Answer[Any]:
 
 
 def _remembered(session: Session, facts: Facts, result: Release) -> Release:
-    """A release, which ``dp_releases`` lists."""
+    """Keep the receipt of a release for ``dp_releases``, if no ledger does; return the release."""
     if session.ledger is None:
         session.receipts.append((result.receipt, facts["source"]))
     return result
@@ -234,19 +236,19 @@ def _remembered(session: Session, facts: Facts, result: Release) -> Release:
 def _once(
     run: Callable[..., pa.Array], tokens: pa.ChunkedArray, *more: pa.ChunkedArray
 ) -> pa.Array:
-    """``run`` of the arguments of one call; ``more`` starts with what the call is."""
+    """Call ``run`` with the arguments of the only call; ``more`` begins with its facts."""
     _check_one(more[0])
     calls = zip(*(c.to_pylist() for c in (tokens, *more)), strict=True)
     return pa.concat_arrays([run(*call) for call in calls])
 
 
 def _check_one(calls: pa.ChunkedArray) -> None:
-    """Refuse what DuckDB would run once for each of several rows."""
+    """Refuse a call that DuckDB would run once for each of several rows."""
     if len(calls) > 1:
         name = json.loads(calls[0].as_py()).get("question", "hhh")
         raise ParameterError(
-            f"dp_{name} would be drawn and charged once for each of several rows, as in a subquery "
-            "that uses columns from outside: join its result, or put it in a CTE."
+            f"dp_{name} would be drawn and charged once for each of several rows. Join its result, "
+            "or put it in a CTE."
         )
 
 
@@ -270,7 +272,9 @@ def _replayed(token: str, call: str) -> Release:
     session, facts = session_of(token), json.loads(call)
     stored = session.ledger.find(facts["release"]) if session.ledger is not None else None
     if stored is None:
-        raise SourceError(f"release {facts['release']!r} is no longer in the ledger.")
+        raise SourceError(
+            f"release {facts['release']!r} is no longer in the ledger. Run the statement again."
+        )
     return replayed(stored)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What one registered connection knows. It keeps none open, but for duckdb's default one."""
+    """The state of a registered connection. It keeps no connection open but duckdb's default."""
 
     connection: weakref.ref[DuckDBPyConnection]
     ledger: Ledger | None
@@ -30,18 +30,17 @@ class Session:
     listed: dict[str, ListedNodes] = field(default_factory=dict)
 
     def opened(self) -> DuckDBPyConnection:
-        """The connection, while it is open."""
+        """Return the connection; SourceError if it is closed."""
         con = self.connection()
         if con is None:
-            raise SourceError("this connection is closed.")
+            raise SourceError("this connection is closed. Register an open one.")
         return con
 
     def ledger_for(self, name: str) -> Ledger:
-        """The ledger that keeps a release under a name."""
+        """Return the ledger that stores the release of a name."""
         if self.ledger is None:
             raise ParameterError(
-                f"release := {name!r} needs a ledger, which keeps the result: "
-                "dpframe.register(con, ledger=...)."
+                f"release := {name!r} needs a ledger. Call dpframe.register(con, ledger=...)."
             )
         return self.ledger
 
@@ -54,8 +53,8 @@ def session_of(token: str) -> Session:
     session = sessions.get(token)
     if session is None:
         raise SourceError(
-            "this connection is no longer registered: call dpframe.register(con), or "
-            "dpframe.register(duckdb) for that of duckdb.sql."
+            "this connection is no longer registered. Call dpframe.register(con), or "
+            "dpframe.register(duckdb) for duckdb.sql."
         )
     return session
 
@@ -64,28 +63,26 @@ def source_of(tbl: object, query: object) -> SqlSource:
     if query is None:
         return sql_sources.table_source(tbl)
     if tbl is not None:
-        raise ParameterError("tbl and query are both given: pass one, tbl := NULL with query :=.")
+        raise ParameterError("tbl and query are both given. Pass tbl := NULL with query :=.")
     return sql_sources.query_source(query, _duck.is_one_select)
 
 
 def described_by(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
-    """Columns as a second connection sees them; None if it does not see the relation."""
+    """Return the columns of a source as a second connection sees them, or None if it sees none."""
     con = session.connection()
     described = _duck.describe(con, source.relation, path) if con is not None else None
     return None if described is None else sql_tables.columns_of(described)
 
 
 def no_connection(given: object) -> str:
-    """What to pass instead."""
+    """Return a message for an object that is no connection to DuckDB."""
     kind = type(given)
     if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":
         return (
-            "con runs every statement on a cursor of its own, which would have to be registered: "
-            "connect jupysql by SQLAlchemy, as in %sql duckdb:///file.db, and register that."
+            "con runs every statement on a new cursor, which is not registered. Connect jupysql "
+            "by SQLAlchemy, as in %sql duckdb:///file.db."
         )
     return (
-        "con must be an open DuckDB connection, as from duckdb.connect(), the module duckdb for "
-        "its default one, or an engine or connection of SQLAlchemy, ibis or jupysql that holds "
-        "one; got "
-        f"{kind.__name__}."
+        f"con must be a DuckDB connection; got {kind.__name__}. Pass duckdb.connect(), the module "
+        "duckdb, or a connection of SQLAlchemy, ibis or jupysql to DuckDB."
     )

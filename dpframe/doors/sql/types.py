@@ -28,7 +28,7 @@ ROWS = (
     "lower BIGINT, upper BIGINT, measure DOUBLE[])[]"
 )
 NUMBERS = ("residual", "count", "lower", "upper")
-"""Of counts whole numbers; of a measure all four are in ``measure``."""
+"""Columns with the numbers of a node: whole for counts; all four in ``measure`` for a measure."""
 
 BUDGET = (
     "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
@@ -44,11 +44,11 @@ RELEASES = (
 
 
 TEXTS = "VARCHAR[][]"
-"""Rows as they cross into DuckDB: a text a column, cast by the statement."""
+"""Rows with any columns, passed to DuckDB: a text for each column, cast by the statement."""
 
 
 def plan_sql(plan: Explanation[Any]) -> str:
-    """SQL of a plan, as rows."""
+    """Return the SQL of a plan's rows."""
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.shown)}, {literal(q.said)})" for q in plan.lines
     )
@@ -56,13 +56,14 @@ def plan_sql(plan: Explanation[Any]) -> str:
 
 
 def stored_types(stored: Stored, hierarchy: Hierarchy) -> tuple[str, ...]:
-    """The types of the level columns of a stored result, which older versions kept as text."""
+    """Return the types of a stored result's level columns, which older versions kept as text."""
     schema = stored.to_arrow().schema
     return tuple(_duckdb_type(schema.field(name).type) for name in hierarchy.label_columns)
 
 
 def arrow_types(table: pa.Table) -> dict[str, str]:
-    """The types of the columns of a table, by name; others than numbers and times are text."""
+    """Return the DuckDB types of a table's columns by name: VARCHAR for all but numbers, booleans
+    and times."""
     return {field.name: _duckdb_type(field.type) for field in table.schema}
 
 
@@ -85,24 +86,24 @@ OF_ARROW = {
 
 
 def candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
-    """The tree of one list of candidates."""
+    """Return the tree of one list of candidates."""
     return tree_of(candidate_rows(listed), types)
 
 
 def candidate_rows(listed: pa.ListScalar) -> pa.Table:
-    """One list of candidates as a table, which may come in any order of its numbers ``i``."""
+    """Return a list of candidates as a table, sorted by their numbers ``i``."""
     table = without_views(pa.Table.from_struct_array(listed.values))
     position = table["i"].to_numpy()
     if (np.diff(position) != 1).any():
         order = np.argsort(position)
         if (position[order] != np.arange(1, len(order) + 1)).any():
-            raise SourceError("candidates are missing: run the statement again.")
+            raise SourceError("candidates are missing. Run the statement again.")
         table = table.take(pa.array(order))
     return table.drop_columns(["i"])
 
 
 def result_rows(result: Release) -> pa.Array:
-    """A result as one list of rows."""
+    """Return a result as one list of rows."""
     table = pa.Table.from_pandas(result.frame, preserve_index=False).combine_chunks()
     names = table.column_names
     numbers = [_array(table[name]) for name in NUMBERS]
@@ -123,7 +124,7 @@ def result_rows(result: Release) -> pa.Array:
 
 
 def text_rows(table: pa.Table) -> pa.Array:
-    """A table as one list of rows, which are lists of texts."""
+    """Return a table as one list of rows, each a list of texts."""
     texts = [_array(column.cast(pa.string())) for column in table.columns]
     return _one_list(_side_by_side(texts, table.num_rows))
 
@@ -135,7 +136,7 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
 def _side_by_side(
     columns: list[pa.Array], rows: int, kind: pa.DataType | None = None
 ) -> pa.ListArray:
-    """One list a row with its value in every column."""
+    """Return a list for each row, with its value in every column."""
     wide = len(columns)
     order = (np.arange(rows)[:, None] + rows * np.arange(wide)).ravel()
     values = pa.concat_arrays([pa.array([], kind or pa.string()), *columns]).take(pa.array(order))
@@ -143,12 +144,12 @@ def _side_by_side(
 
 
 def budget_rows(ledger: Ledger | None) -> pa.Array:
-    """The summary of a ledger, as one list of no row or one."""
+    """Return the summary of a ledger as one list with one row; without a ledger, with none."""
     return _one_list(_as_rows(ledger.summary())) if ledger is not None else _no_rows()
 
 
 def release_rows(ledger: Ledger | None, receipts: Sequence[tuple[Receipt, str]]) -> pa.Array:
-    """What a ledger was charged for, or without one what a connection released."""
+    """Return the releases of a ledger; without a ledger, the releases of a connection."""
     if ledger is not None:
         return _one_list(_as_rows(ledger.releases()))
     rows = [

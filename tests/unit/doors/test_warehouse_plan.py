@@ -258,7 +258,7 @@ def test_statements_of_counts_of_all_nodes() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: made(mechanism="streaming"), ParameterError, "keeps sketches"),
+        (lambda: made(mechanism="streaming"), ParameterError, "mechanism='streaming'"),
         (
             lambda: dp.rollup_sql(["a"], table="t", dialect="postgre", **BUDGET),
             ParameterError,

@@ -144,9 +144,9 @@ def test_dates_truth_values_and_missing_values_are_drawn(receipt: Receipt) -> No
     ("real", "synthetic", "kind", "words"),
     [
         ({"x": [1]}, {"y": [1]}, ColumnError, "no column in common"),
-        ({"x": [None]}, {"x": [1]}, ParameterError, "no values in one of the frames"),
-        ({"x": ["a"]}, {"x": pd.Series([], dtype=str)}, ParameterError, "no values"),
-        ({"x": [np.nan]}, {"x": [1.0]}, ParameterError, "no values"),
+        ({"x": [None]}, {"x": [1]}, ParameterError, "column .x. is empty"),
+        ({"x": ["a"]}, {"x": pd.Series([], dtype=str)}, ParameterError, "column .x. is empty"),
+        ({"x": [np.nan]}, {"x": [1.0]}, ParameterError, "column .x. is empty"),
     ],
 )
 def test_errors_teach(

@@ -81,13 +81,13 @@ def test_a_plot_of_another_measure_or_none() -> None:
     pytest.importorskip("plotly")
     (trace,) = frame.dp.plot(measure="paid", kind="treemap").data
     assert max(trace.values) >= frame["paid"].max()
-    with pytest.raises(ParameterError, match="measure 'typical' cannot be"):
+    with pytest.raises(ParameterError, match="measure 'typical'"):
         frame.dp.plot(measure="typical", kind="treemap")
-    with pytest.raises(ParameterError, match="no measure of this rollup"):
+    with pytest.raises(ParameterError, match=r"measure .'payd'.*must be one of"):
         frame.dp.plot(measure="payd")
     with seeded_noise(3):
         counted = dp.hhh(SALES, ["country"], epsilon=1.0, delta=1e-6)
-    with pytest.raises(ParameterError, match="is of rollups: leave it out"):
+    with pytest.raises(ParameterError, match=r"measure .*only for rollups"):
         counted.dp.plot(measure="count")
 
 

@@ -519,7 +519,7 @@ def test_wrong_types_are_refused() -> None:
     for options in ({"simultaneous": 1}, {"confidence": "high"}, {"measure": 3}):
         with pytest.raises(ParameterTypeError, match=next(iter(options))):
             dp.change(one, other, **options)
-    with pytest.raises(ParameterTypeError, match="before must be a frame"):
+    with pytest.raises(ParameterTypeError, match="before must be a released frame"):
         dp.change(3, other)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="needs a ledger"):
         dp.change("week-1", other)
