@@ -252,7 +252,7 @@ def test_a_pipeline_ends_in_another_release(here: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (b"", "standard input is empty: its first line must hold the column names"),
+        (b"", "standard input is empty"),
         (b"PAR1 and then nothing", "standard input is no Parquet file"),
         (b"ARROW1 and then nothing", "standard input begins as Arrow data, and is damaged"),
         (b"\xff\xff\xff\xff\x00\x01", "standard input begins as Arrow data, and is damaged"),

@@ -99,7 +99,7 @@ def test_a_hidden_table_is_not_read_in_the_place_of_what_hides_it(
         ("CREATE TEMP VIEW kept AS FROM main.kept LIMIT 9", "DROP VIEW temp.kept"),
     ):
         con.execute(make)
-        with pytest.raises(duckdb.Error, match=r"second connection.*write temp\.NAME"):
+        with pytest.raises(duckdb.Error, match=r"second connection.*Write temp\.NAME"):
             con.execute(ask.format(source)).fetchall()
         con.execute(ask.format("'main.kept'")).fetchall()
         con.execute(drop)

@@ -282,7 +282,7 @@ def test_no_number_is_refused(lasting: Lasting, name: str, bad: str) -> None:
 
 
 MISTAKES = [
-    (call(None), "tbl is missing: give the name of a table"),
+    (call(None), "tbl is missing"),
     (call("nowhere"), "Table with name nowhere does not exist"),
     (call(query="FROM visits"), "tbl and query are both given"),
     (call(None, query="FROM nowhere"), "Table with name nowhere does not exist"),
