@@ -25,7 +25,7 @@ def require(
     names = [column for column in present if isinstance(column, str)]
     for name in wanted:
         if name not in names and name in index:
-            raise ColumnError(f"column {name!r} is in the frame's index. Pass frame.reset_index().")
+            raise ColumnError(f"column {name!r} is in the index. Pass frame.reset_index().")
         if name not in names:
             raise ColumnError(f"column {name!r} does not exist.{_help(name, names, listed)}")
         if names.count(name) > 1:

@@ -76,7 +76,8 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
         texts = tuple(key[at].as_py() for key in tree.keys)
         node = hierarchy.label(int(tree.level[at]), texts) if tree.level[at] else ROOT
         raise ParameterError(
-            f"keys has {int(own[at])} keys that mean {shown(node)}. List each once."
+            f"keys has {int(own[at])} keys that mean {shown(node)}. List each once, in one "
+            "spelling."
         )
     if len(tree.level) > MOST:
         raise ParameterError(

@@ -300,7 +300,7 @@ def test_a_terminal_has_colours_unless_it_asks_for_none(here: Path) -> None:
     assert code == 2
     assert sent.startswith("\x1b[1;31mdpframe:\x1b[0m")
     code, sent = on_a_terminal("hhh", "-", *ASKED)
-    assert (code, "that is a terminal: pipe them in" in sent) == (2, True)
+    assert (code, "is a terminal. Pipe rows in" in sent) == (2, True)
 
 
 def test_a_terminal_sees_what_takes_long(here: Path) -> None:

@@ -650,7 +650,7 @@ def test_fields_of_structs_are_told_how_to_be_columns(flights: pd.DataFrame) -> 
             lambda f=frame: dp.hhh(f, ["place"], user="place.city", **B),
         ):
             said = answer(call)
-            assert "column 'place.city' does not exist. 'place' is one" in said
+            assert "column 'place.city' does not exist. Fields of column 'place'" in said
             assert "Did you mean" not in said
     frame = frames[0]
     assert len(dp.hhh(frame.assign(city=frame["place"].str["city"]), ["city"], **B)) == 2

@@ -290,10 +290,7 @@ MISTAKES = [
     (call("visits", "kk"), "ColumnError: column 'kk' does not exist. Did you mean 'k'"),
     (call(user="whom"), "column 'whom' does not exist. Did you mean 'who'"),
     (call("visits", "listed"), "column 'listed' does not exist"),
-    (
-        call("here"),
-        "temporary tables, registered frames and tables that are not committed are read",
-    ),
+    (call("here"), "registered frames and uncommitted tables are read from Python"),
     (call("temp.here"), "from Python by dp.prefix_tree"),
     (call("given"), "from Python by dp.prefix_tree"),
     (f"{CALL[:-1]}, iteration := 3)", "Candidate macros: dp_prefix_tree(tbl := "),

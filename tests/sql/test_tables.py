@@ -141,7 +141,7 @@ def test_tables_of_an_open_transaction(con: duckdb.DuckDBPyConnection) -> None:
     assert labels(con, hhh("t")) == ["*", "new"]
     con.execute("ALTER TABLE visits ALTER n TYPE VARCHAR")
     assert labels(con) == ["*", "fresh", *LABELS[1:]]
-    assert "commit changes to the table first" in said(con, f"FROM {hhh(hierarchy='columns:n')}")
+    assert "Commit changes to the table first" in said(con, f"FROM {hhh(hierarchy='columns:n')}")
     con.execute("ROLLBACK")
     con.execute("BEGIN")
     con.execute("ALTER TABLE visits ALTER n TYPE VARCHAR")

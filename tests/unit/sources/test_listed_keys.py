@@ -181,7 +181,7 @@ def test_times_and_decimals_are_read_as_data() -> None:
         )
     }
     assert len(names) == 1
-    with pytest.raises(dp.ParameterError, match="Write it as text"):
+    with pytest.raises(dp.ParameterError, match="Write the text"):
         listed_nodes([Decimal("1.50")], dp.columns("x"))
     for held in (["1.50"], pa.array([Decimal("1.50")])):
         assert paths_of(listed_nodes(held, dp.columns("x")), dp.columns("x")) == [(), ("1.50",)]
@@ -201,14 +201,14 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     ([], PATH, ParameterError, r"keys has 0 keys"),
     ([(Unshown(), 1)], PATH, ParameterError, r"keys has a tuple. A key must be one value of"),
     (pd.DataFrame({"x": []}), PATH, ParameterError, r"keys has 0 keys"),
-    ("Food", PATH, ParameterError, r"keys is the text 'Food': pass a list of keys, \['Food'\]"),
+    ("Food", PATH, ParameterError, r"keys is the text 'Food'\. Pass a list of keys, \['Food'\]"),
     ({"Food": 1}, PATH, ParameterTypeError, r"keys must be a list.*; got dict"),
     ({"Food"}, PATH, ParameterTypeError, r"got set"),
     (None, PATH, ParameterTypeError, r"got NoneType"),
     (7, PATH, ParameterTypeError, r"got int"),
     (b"Food", PATH, ParameterTypeError, r"got bytes"),
     (["a", "b", "a"], PATH, ParameterError, r"2 keys that mean 'a'. List each"),
-    (["A/b", "A/b/"], PATH, ParameterError, r"2 keys that mean 'A/b'.* written differently"),
+    (["A/b", "A/b/"], PATH, ParameterError, r"2 keys that mean 'A/b'.* in one spelling"),
     (["a/b/c/1", "a/b/c/2", "a/b/c"], PATH, ParameterError, r"3 keys that mean 'a/b/c'"),
     (
         ["10.0.0.1", "::ffff:10.0.0.1"],
@@ -283,7 +283,7 @@ def test_lists_have_at_most_so_many_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(keys, "MOST", 5)
     with pytest.raises(ParameterError, match="keys has 6 keys"):
         listed_nodes(list("abcdef"), PATH)
-    with pytest.raises(ParameterError, match="keys has 3 keys, with those above them 7 nodes"):
+    with pytest.raises(ParameterError, match=r"keys has 3 keys.* 7 nodes"):
         listed_nodes(["a/b", "c/d", "e/f"], PATH)
     assert len(listed_nodes(["a/b", "c/d"], PATH).level) == 5
 
@@ -322,7 +322,7 @@ def test_a_finite_domain_has_every_leaf(hierarchy: Hierarchy, leaves: int) -> No
     ],
 )
 def test_other_kinds_have_no_finite_domain(spec: str) -> None:
-    with pytest.raises(ParameterError, match=r"keys='domain' needs .* number .* Pass a list"):
+    with pytest.raises(ParameterError, match=r"keys='domain' needs .* Pass a list .* number "):
         listed_nodes("domain", as_hierarchy(spec))
 
 
@@ -375,7 +375,7 @@ def test_a_key_that_no_value_can_have_is_an_error(kind: str, key: str, words: st
     if words is None:
         check_key_types(listed, PAIR, ("VARCHAR", kind))
         return
-    with pytest.raises(ColumnError, match=f"keys has '{key}' for column 'b'.*{words}"):
+    with pytest.raises(ColumnError, match=f"keys has '{key}', which column 'b'.*{words}"):
         check_key_types(listed, PAIR, ("VARCHAR", kind))
     check_key_types(listed_nodes([key], PATH), PATH, (kind,))
 
@@ -396,11 +396,11 @@ def test_keys_of_a_wrong_type_are_refused_before_the_data_are_read() -> None:
     """By the type alone: an empty table is enough."""
     empty = pa.table({"a": pa.array([], pa.string()), "b": pa.array([], pa.int64())})
     listed = listed_nodes([("x", "one")], PAIR)
-    with pytest.raises(ColumnError, match="keys has 'one' for column 'b', which has type BIGINT"):
+    with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
         exact_counts(empty, PAIR, RECORDS, 1, listed=listed)
     source = sql_sources.table_source("t")
     seen = [("a", "VARCHAR"), ("b", "BIGINT")]
-    with pytest.raises(ColumnError, match="keys has 'one' for column 'b', which has type BIGINT"):
+    with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
         sql_tables.statement(source, PAIR, RECORDS, band=1, seed=1, columns=seen, only=listed)
 
 
