@@ -60,8 +60,8 @@ def population_of(
     times: NDArray[np.integer],
     devices: int,
 ) -> Population:
-    """Devices from rows of a device, a text and how often the device has it; ``item`` numbers
-    ``texts``. Texts with the same bits are one item; texts that the encoding leaves out are none.
+    """Devices from rows of a device, a text and how often the device has it; ``item`` are indices
+    of ``texts``. Texts with equal bits are one item; texts that the encoding leaves out are none.
     """
     packed, readable = encoding.packed(texts, length)
     held = readable[item]

@@ -51,12 +51,13 @@ def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
 
 
 CHECKED = r'"(JSON|Time)"|milliseconds'
-"""Logical types of Parquet that DuckDB checks: a time can be beyond the day, milliseconds beyond
-what SQL holds."""
+"""A pattern for logical types of Parquet that can hold values at which DuckDB's reader fails: times
+beyond the day, milliseconds beyond what SQL holds."""
 
 
 UNLIKE = r"INTERVAL|.UUID|UUID.|\["
-"""DuckDB's types that Arrow reads in another way: intervals as bytes; arrays with a NULL fail."""
+"""A pattern for DuckDB's types that Arrow reads differently: it reads intervals as bytes, and fails
+at arrays with a NULL."""
 
 
 def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -> pa.Table:

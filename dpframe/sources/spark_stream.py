@@ -177,7 +177,7 @@ def _level(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """The function that sketches a task's batches of part, hash, hierarchy's columns and user."""
+    """Sketch the batches of a task: part, hash, columns of the hierarchy, user."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit
