@@ -63,7 +63,7 @@ def test_a_table_of_this_connection_is_measured_as_any_other(
     }
     con.execute("BEGIN")
     con.execute("CREATE TABLE fresh AS FROM kept")
-    own["not committed"] = of("'fresh'")
+    own["uncommitted"] = of("'fresh'")
     con.execute("ROLLBACK")
     for name, frame in own.items():
         assert list(frame.columns) == list(wanted.columns), name

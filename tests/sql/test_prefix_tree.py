@@ -313,7 +313,7 @@ def test_a_table_of_an_open_transaction_is_refused(
 ) -> None:
     con.execute("BEGIN")
     con.execute("CREATE TABLE new AS FROM visits")
-    assert "not committed" in said(con, f"FROM {call('new')}")
+    assert "uncommitted" in said(con, f"FROM {call('new')}")
     con.execute("ROLLBACK")
     assert charges(ledger) == 0
 
