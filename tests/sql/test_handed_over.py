@@ -63,7 +63,7 @@ def test_a_table_of_this_connection_is_measured_as_any_other(
     }
     con.execute("BEGIN")
     con.execute("CREATE TABLE fresh AS FROM kept")
-    own["uncommitted"] = of("'fresh'")
+    own["not committed"] = of("'fresh'")
     con.execute("ROLLBACK")
     for name, frame in own.items():
         assert list(frame.columns) == list(wanted.columns), name
@@ -119,10 +119,10 @@ def test_the_temporary_table_in_full_is_what_is_measured(con: duckdb.DuckDBPyCon
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("1::HUGEINT", "HUGEINT.*cast the column"),
-        ("[1::UHUGEINT]", "UHUGEINT.*cast the column"),
-        ("'101'::BIT", "BIT.*cast the column"),
-        ("'10:00:00+02'::TIMETZ", "TIME WITH TIME ZONE.*cast the column"),
+        ("1::HUGEINT", "HUGEINT.*Cast the column"),
+        ("[1::UHUGEINT]", "UHUGEINT.*Cast the column"),
+        ("'101'::BIT", "BIT.*Cast the column"),
+        ("'10:00:00+02'::TIMETZ", "TIME WITH TIME ZONE.*Cast the column"),
         ("'12'", "has type VARCHAR; a measure adds up numbers"),
         ("DATE '2024-01-01'", "has type DATE; a measure adds up numbers"),
     ],
