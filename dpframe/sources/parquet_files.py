@@ -29,9 +29,8 @@ def open_parquet(
     require(wanted, [*types])
     failing = {name for each in files for name in _failing_columns(each, types)}
     types = {name: types[name] for name in dict.fromkeys(wanted or types)}
-    if failing.isdisjoint(
-        types
-    ):  # not all: DuckDB reads the statistics of each column that it gets
+    # DuckDB reads the statistics of every column that it gets, so it gets only wanted ones
+    if failing.isdisjoint(types):
         chosen = ", ".join(map(identifier, types))
         return _duck.scan(f"(SELECT {chosen} FROM {scan})", repr(path))
     table = _read_by_arrow(files, types, path)
